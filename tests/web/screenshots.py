@@ -27,6 +27,7 @@ from web.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
 from web.shop_incidents import fall, over, store, store_waiting
 from web.shop_runs import store_experiments
 from web.site import Site, serving
+from web.suite_runs import store_suite_runs
 
 _TRACES = 3000
 _FAILING, _LONG = 900_001, 900_002
@@ -67,6 +68,7 @@ def _filled(folder: Path, one_incident: bool) -> dict[str, str]:
     rules = fill(folder, itertools.chain(traffic(_TRACES, now_ns - 60 * SECOND, 30.0), some))
     store_waiting(folder, now_ns)
     store_experiments(folder, rules, now_ns)
+    store_suite_runs(folder)
     example = json.loads(EXAMPLE.read_text(encoding="utf-8"))
     suite = f"/suites/{add_suite(sqlite_url(folder), 'default', example, now_ns).suite.id}"
     suites = {"suite": suite, "suite-edit": f"{suite}/edit", "suite-case": f"{suite}/cases/tower"}
@@ -111,6 +113,11 @@ def _views() -> dict[str, str]:
         "suites-new": "/suites/new",
         "suites-import": "/suites/import",
         "suites-import-mcp": "/suites/import-mcp",
+        "evals": "/evals",
+        "eval-run": "/runs/weather/2",
+        "eval-case": "/runs/weather/2?case=case-2",
+        "eval-case-turns": "/runs/weather/2?case=case-6",
+        "eval-experiment": "/experiments/weather",
         "experiments": "/experiments",
         "experiment": "/experiments/prompts",
         "experiment-one-run": "/experiments/smaller-model",
