@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 
 from suites.scripted_mcp import TOOL, Handler, Script, scripted
+from suites.weather import WEATHER_SUITE
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
@@ -19,39 +20,6 @@ from web.api_calls import TOOL_EVAL_DOCUMENT, Api
 from web.calls import call
 from web.site import Site
 
-WEATHER_SUITE = {
-    "name": "Weather API Suite",
-    "description": "Tests weather tool calling",
-    "tools": [
-        {
-            "type": "function",
-            "function": {
-                "name": "get_weather",
-                "description": "Get current weather for a city",
-                "parameters": {
-                    "type": "object",
-                    "properties": {
-                        "city": {"type": "string", "description": "City name"},
-                        "units": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-                    },
-                    "required": ["city"],
-                },
-            },
-        }
-    ],
-    "test_cases": [
-        {
-            "prompt": "What's the weather in Paris?",
-            "expected_tool": "get_weather",
-            "expected_params": {"city": "Paris"},
-        },
-        {
-            "prompt": "Temperature in Tokyo in Fahrenheit",
-            "expected_tool": "get_weather",
-            "expected_params": {"city": "Tokyo", "units": "fahrenheit"},
-        },
-    ],
-}
 CASE = {
     "prompt": "What's the weather in Paris?",
     "expected_tool": "get_weather",

@@ -12,6 +12,7 @@ import pytest
 from end_to_end.server import Server, running
 
 from models.scripted import Answer, calling, prompt_of, serving, write_models
+from suites.weather import WEATHER_SUITE
 from web.browser import browser
 
 if TYPE_CHECKING:
@@ -25,39 +26,6 @@ curl -X POST -H "Authorization: Bearer $TOKEN" \\
   -d @suite.json \\
   http://localhost:8501/api/tool-eval/import
 """
-SUITE = {
-    "name": "Weather API Suite",
-    "description": "Tests weather tool calling",
-    "tools": [
-        {
-            "type": "function",
-            "function": {
-                "name": "get_weather",
-                "description": "Get current weather for a city",
-                "parameters": {
-                    "type": "object",
-                    "properties": {
-                        "city": {"type": "string", "description": "City name"},
-                        "units": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-                    },
-                    "required": ["city"],
-                },
-            },
-        }
-    ],
-    "test_cases": [
-        {
-            "prompt": "What's the weather in Paris?",
-            "expected_tool": "get_weather",
-            "expected_params": {"city": "Paris"},
-        },
-        {
-            "prompt": "Temperature in Tokyo in Fahrenheit",
-            "expected_tool": "get_weather",
-            "expected_params": {"city": "Tokyo", "units": "fahrenheit"},
-        },
-    ],
-}
 UNITS = 2 * 2 * 3  # cases, models, repetitions
 
 
@@ -80,7 +48,7 @@ class Models:
 
 def imported(folder: Path, server: Server) -> Any:
     """What the import by curl answers."""
-    (folder / "suite.json").write_text(json.dumps(SUITE))
+    (folder / "suite.json").write_text(json.dumps(WEATHER_SUITE))
     command = CURL.replace("localhost:8501", server.endpoints["web"].removeprefix("http://"))
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env={**os.environ, "TOKEN": TOKEN}, capture_output=True, check=True
