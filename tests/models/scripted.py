@@ -71,9 +71,11 @@ def serving(script: Script) -> Iterator[Server]:
     with Server(script) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def completion(message: dict[str, Any], finish_reason: str = "tool_calls", **more: Any) -> Answer:

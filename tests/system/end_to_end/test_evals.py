@@ -112,7 +112,8 @@ def test_a_suite_is_imported_run_watched_cancelled_resumed_and_compared(tmp_path
             links = page.locator("#models tbody th a")
             of_large, of_small = (str(link.get_attribute("href")).removeprefix("/runs/") for link in links.all())
             assert len(stored(server, of_large, of_small)) == UNITS
-            assert len(asked.requests) - before == UNITS - 4  # what was stored was not asked again
+            # What was stored was not asked again. A worker that has not seen yet that it is cancelled asks once more.
+            assert len(asked.requests) - before in (UNITS - 4, UNITS - 3)
 
             large, small = page.locator("#models tbody tr").all_inner_texts()
             assert "1.0000" in large
