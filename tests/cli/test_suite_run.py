@@ -230,6 +230,18 @@ def test_a_wrong_key_ends_the_run_of_its_model_alone(serve: Any) -> None:
     assert [run.labels["model"] for run in place.runs()] == ["one::m-2"]  # nothing was stored of the other
 
 
+def test_a_server_that_is_not_there_ends_the_run_of_its_model(serve: Any) -> None:
+    place = serve(right)
+    place.server.shutdown()
+    place.server.socket.close()
+    done = place.run("--model", "m-1")
+    assert done.exit_code == 3
+    assert "Nothing ran." in done.stdout
+    assert "Error: one::m-1: http://127.0.0.1" in done.stderr
+    assert "cannot be reached: NewConnectionError; no further case is asked" in done.stderr
+    assert place.runs() == []
+
+
 def test_what_was_stored_before_an_error_is_not_asked_again(serve: Any) -> None:
     broken = True
     place = serve(lambda body: Answer({}, 403) if broken and "Rome" in prompt_of(body) else right(body), at_a_time=1)

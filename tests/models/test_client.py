@@ -148,6 +148,58 @@ def test_nobody_listening_is_said_without_the_key(start: Start) -> None:
     with pytest.raises(ModelError, match="cannot be reached: NewConnectionError") as failed:
         asking.model().ask(MESSAGES, [], [])
     assert KEY not in str(failed.value)
+    assert failed.value.for_all
+
+
+def unanswered(asking: Asking, times: int) -> list[bool]:
+    """Whether each of so many requests, none of which is answered, ends those after it."""
+    found = []
+    for _ in range(times):
+        with pytest.raises(ModelError) as failed:
+            asking.model().ask(MESSAGES, [], [])
+        found.append(failed.value.for_all)
+    return found
+
+
+def test_a_server_that_goes_away_after_an_answer_is_given_up_at_the_third_request(start: Start) -> None:
+    asking = start(lambda body: Answer(ERROR, 500, {"Connection": "close"}), attempts=2)
+    assert unanswered(asking, 1) == [False]  # an error is an answer
+    asking.server.shutdown()
+    asking.server.socket.close()
+    assert unanswered(asking, 3) == [False, False, True]
+
+
+def test_a_server_that_never_answers_in_time_is_given_up_at_the_third_request(start: Start) -> None:
+    release = threading.Event()
+
+    def script(body: dict[str, Any]) -> Answer:
+        release.wait(10)
+        return saying("late")
+
+    asking = start(script, timeout="50ms", attempts=2)
+    assert unanswered(asking, 2) == [False, False]
+    with pytest.raises(
+        ModelError,
+        match=r"no answer within 0.05 s; tried 2 times; 3 requests in a row had no answer, so no further case",
+    ) as failed:
+        asking.model().ask(MESSAGES, [], [])
+    assert failed.value.for_all
+    release.set()
+
+
+def test_time_outs_after_an_answer_are_errors_of_their_cases(start: Start) -> None:
+    release = threading.Event()
+    answers = [saying("hi")]
+
+    def script(body: dict[str, Any]) -> Answer:
+        if not answers:
+            release.wait(10)
+        return answers.pop() if answers else saying("late")
+
+    asking = start(script, timeout="500ms", attempts=1)
+    asking.model().ask(MESSAGES, [], [])
+    assert unanswered(asking, 4) == [False] * 4
+    release.set()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

@@ -6,14 +6,14 @@ Source: https://platform.openai.com/docs/api-reference/chat/create, and what ser
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
 
 import urllib3
-from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError, SSLError
 from urllib3.exceptions import TimeoutError as LateError
 
 from tracegrade.display import printable, without_secrets
@@ -27,6 +27,7 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024
 LONGEST_WAIT_S = 60.0
 """A provider that asks for a longer wait is not asked again."""
 
+_MOST_UNANSWERED = 3  # requests in a row, each with all its attempts, before no further case is asked
 _FIRST_DELAY_S = 0.5
 _CHUNK = 64 * 1024
 _SHOWN = 300  # characters of an answer that is an error
@@ -48,11 +49,17 @@ class ModelError(TraceGradeError):
 
 
 class _WorthAnotherTry(ModelError):
-    """As `ModelError`, of an attempt that may go better the next time; ``after_s`` is what the provider asks for."""
+    """As `ModelError`, of an attempt that may go better the next time.
 
-    def __init__(self, message: str, status: int | None = None, after_s: float | None = None) -> None:
+    ``after_s`` is what the provider asks for; ``unconnected`` says that there was not even a connection.
+    """
+
+    def __init__(
+        self, message: str, status: int | None = None, after_s: float | None = None, *, unconnected: bool = False
+    ) -> None:
         super().__init__(message, status)
         self.after_s = after_s
+        self.unconnected = unconnected
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,35 @@ class Answer:
     document: dict[str, JsonValue]
     begun_ns: int
     ended_ns: int
+
+
+class _Unanswered:
+    """Which requests to one server had no answer, to tell a server that is not there from a hard case."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._was_answered = False
+        self._in_a_row = 0
+
+    def answered(self) -> None:
+        """Note a whole answer, an error too."""
+        with self._lock:
+            self._was_answered = True
+            self._in_a_row = 0
+
+    def ends_all(self, *, unconnected: bool) -> str:
+        """Note a request without an answer; why no further case is to be asked, "" if one is.
+
+        Args:
+            unconnected: no attempt had a connection.
+        """
+        with self._lock:
+            self._in_a_row += 1
+            if unconnected and not self._was_answered:
+                return "; no further case is asked"
+            if self._in_a_row >= _MOST_UNANSWERED and (unconnected or not self._was_answered):
+                return f"; {self._in_a_row} requests in a row had no answer, so no further case is asked"
+        return ""
 
 
 class ModelClient:
@@ -87,6 +123,7 @@ class ModelClient:
         self._stop = stop
         self._pace = pace or Pace(provider.a_minute, stop)
         self._now = now
+        self._unanswered = _Unanswered()
         self._url = f"{provider.base_url}/chat/completions"
         self._headers = {
             "content-type": "application/json",
@@ -106,7 +143,8 @@ class ModelClient:
             Stopped: the run ended meanwhile.
         """
         payload = json.dumps({**self._provider.extra_body, **body}, ensure_ascii=False).encode()
-        for attempt in range(1, self._provider.attempts + 1):
+        failed: list[_WorthAnotherTry] = []
+        while True:
             self._pace.turn()
             begun_ns = time.time_ns()
             try:
@@ -116,14 +154,18 @@ class ModelClient:
                     raise Stopped from None
                 if not isinstance(error, _WorthAnotherTry):
                     raise
-                self._wait_after(error, attempt)
-        raise AssertionError("the last attempt raises")
+                failed.append(error)
+                self._wait_after(failed)
 
-    def _wait_after(self, error: _WorthAnotherTry, attempt: int) -> None:
+    def _wait_after(self, failed: Sequence[_WorthAnotherTry]) -> None:
         """Wait as long as is asked for before another attempt; raises where there is none."""
+        error, attempt = failed[-1], len(failed)
         if attempt == self._provider.attempts:
             tried = f"; tried {attempt} times" if attempt > 1 else ""
-            raise ModelError(f"{error}{tried}", error.status) from None
+            ends_all = ""
+            if all(one.status is None for one in failed):
+                ends_all = self._unanswered.ends_all(unconnected=all(one.unconnected for one in failed))
+            raise ModelError(f"{error}{tried}{ends_all}", error.status, for_all=bool(ends_all)) from None
         if (after_s := error.after_s) is not None:
             if after_s > LONGEST_WAIT_S:
                 asked = f"{error}; it asks to wait {after_s:.0f} s, longer than {LONGEST_WAIT_S:.0f} s"
@@ -142,11 +184,14 @@ class ModelClient:
                 response.close()  # what is left unread would be the next answer
                 raise
             response.release_conn()
+            self._unanswered.answered()
         except (HTTPError, OSError, ValueError) as error:
             late = isinstance(error, LateError) and not isinstance(error, NewConnectionError)
             what = f"no answer within {self._provider.timeout:g} s" if late else "cannot be reached"
             kind = "" if late else f": {type(error).__name__}"  # its message may hold the address and headers
-            raise _WorthAnotherTry(f"{self._provider.base_url} {what}{kind}") from None
+            # Certificates and proxies, too: what is wrong with them is wrong for every request.
+            unconnected = isinstance(error, NewConnectionError | ProxyError | SSLError)
+            raise _WorthAnotherTry(f"{self._provider.base_url} {what}{kind}", unconnected=unconnected) from None
         if response.status != 200:
             raise self._refused(response, text)
         return self._document(text)
