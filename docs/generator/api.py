@@ -6,6 +6,7 @@ from typing import Any
 from generator.fields import kind
 from tracegrade.cli.output import markdown_table
 from tracegrade.web.api.app import Api, tool_eval_api
+from tracegrade.web.api.suite_documents import CASE
 
 _OK = ("200", "201", "202")
 
@@ -28,6 +29,11 @@ def documents(page: str) -> str:
     """A part for each kind of object that operations take and answer."""
     schemas = APIS[page]().openapi()["components"]["schemas"]
     return "\n\n".join(_document(name, schema, schemas) for name, schema in sorted(schemas.items()))
+
+
+def case_fields() -> str:
+    """The fields of a test case."""
+    return _fields(CASE, {})
 
 
 def _operation(title: str, operation: dict[str, Any], schemas: dict[str, Any]) -> str:
@@ -57,13 +63,17 @@ def _default(parameter: dict[str, Any]) -> str:
 
 
 def _document(name: str, schema: dict[str, Any], schemas: dict[str, Any]) -> str:
+    about = " ".join(schema.get("description", "").split())
+    parts = [f"### {name.strip('_')}", *([about] if about else []), _fields(schema, schemas)]
+    return "\n\n".join(parts)
+
+
+def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
     rows = [
         (f"`{key}`", _kind(part, schemas), part.get("description", "").rstrip("."))
         for key, part in schema.get("properties", {}).items()
     ]
-    about = " ".join(schema.get("description", "").split())
-    parts = [f"### {name.strip('_')}", *([about] if about else []), markdown_table(("field", "is", "meaning"), rows)]
-    return "\n\n".join(parts)
+    return markdown_table(("field", "is", "meaning"), rows)
 
 
 def _kind(part: dict[str, Any], schemas: dict[str, Any]) -> str:

@@ -164,6 +164,31 @@ def test_a_case_is_changed_and_deleted(api: Api, suite: str) -> None:
     assert [case["id"] for case in answered(api, "GET", f"/tool-suites/{suite}/cases")["cases"]] == ["case-2"]
 
 
+def test_what_is_left_out_of_a_changed_case_stays_and_null_clears(api: Api, suite: str) -> None:
+    answered(api, "POST", f"/tool-suites/{suite}/cases", {**MULTI_TURN, "category": "easy"}, 201)
+    address = f"/tool-suites/{suite}/cases/case-3"
+    before = {"id": "case-3", **MULTI_TURN, "category": "easy", "param_scoring": "exact", "scoring_config": None}
+    changed = answered(api, "PUT", address, {"expected_params": {"origin": "Rome"}})
+    assert changed == {**before, "expected_params": {"origin": "Rome"}}
+    changed = answered(api, "PUT", address, {"multi_turn_config": {"max_rounds": 3}, "optimal_hops": 1})
+    assert (changed["max_rounds"], changed["optimal_hops"], changed["mock_responses"]) == (
+        3,
+        1,
+        MULTI_TURN["mock_responses"],
+    )
+    changed = answered(api, "PUT", address, {"multi_turn": False, "expected_params": None})
+    assert changed == {
+        "id": "case-3",
+        "prompt": MULTI_TURN["prompt"],
+        "expected_tool": "book_flight",
+        "expected_params": None,
+        "param_scoring": "exact",
+        "scoring_config": None,
+        "category": "easy",
+    }
+    assert answered(api, "PUT", address, {"expected_tool": None})["expected_tool"] is None
+
+
 def test_an_id_of_a_case_may_have_any_characters(api: Api, suite: str) -> None:
     answered(api, "POST", f"/tool-suites/{suite}/cases", {**CASE, "id": "a/b c"}, 201)
     assert answered(api, "DELETE", f"/tool-suites/{suite}/cases/a/b c")["deleted"] == 1
@@ -218,6 +243,19 @@ SERVER = "/tool-eval/import/mcp"
         ("POST", CASES, [], "expected a case, or a list of at least one"),
         ("POST", CASES, "x", "expected a case, or a list of at least one"),
         ("POST", CASES, {"cases": [CASE], "x": 1}, "'x' is beside 'cases'; expected only the list of cases"),
+        (
+            "PUT",
+            f"{CASES}/case-1",
+            {},
+            "the case: expected at least one of its fields, found nothing to change",
+        ),
+        ("PUT", f"{CASES}/case-1", [], "the case: expected an object, found []"),
+        (
+            "PUT",
+            f"{CASES}/case-1",
+            {"prompt": None},
+            "the case: prompt: expected what a user says to the model, found nothing",
+        ),
         (
             "PUT",
             f"{CASES}/case-1",

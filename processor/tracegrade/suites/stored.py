@@ -153,6 +153,25 @@ def with_case(suite: StoredSuite, case_id: str, written: JsonValue, now_ns: int)
     return replace(suite, cases=cases, updated_ns=max(now_ns, suite.created_ns))
 
 
+def with_case_fields(suite: StoredSuite, case: StoredCase, given: JsonValue, now_ns: int) -> StoredSuite:
+    """`suite` with the fields that are `given` in place of those of `case`; null clears one, what is left out stays.
+
+    Fields of several turns go when ``multi_turn`` is given as false or null.
+
+    Raises:
+        SuiteError: as of `with_case`, or nothing is given.
+    """
+    fields = object_at(given, "the case")
+    if not fields:
+        raise SuiteError("the case: expected at least one of its fields, found nothing to change")
+    kept = dict(case.body)
+    if "multi_turn" in fields and not fields["multi_turn"]:
+        kept = {key: value for key, value in kept.items() if key not in TURN_FIELDS}
+    if isinstance(turns := fields.get("multi_turn_config"), dict):
+        kept = {key: value for key, value in kept.items() if key not in turns}  # else what was there would count
+    return with_case(suite, case.id, kept | fields, now_ns)
+
+
 def case_document(case: StoredCase) -> JsonObject:
     """A case as a suite's JSON has it."""
     return {"id": case.id, **case.body}

@@ -37,7 +37,7 @@ _SCORING = {
         "epsilon": {"type": "number", "minimum": 0},
     },
 }
-_CASE = {
+CASE = {
     "type": "object",
     "required": ["prompt"],
     "additionalProperties": False,
@@ -60,8 +60,11 @@ _CASE = {
             "anyOf": [_SCORING, {"type": "null"}],
             "description": "How they are compared, in place of param_scoring",
         },
-        "should_call_tool": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
-        "category": {"anyOf": [_TEXT, {"type": "null"}]},
+        "should_call_tool": {
+            "anyOf": [{"type": "boolean"}, {"type": "null"}],
+            "description": "Whether any tool should be called; expected_tool says it anyway",
+        },
+        "category": {"anyOf": [_TEXT, {"type": "null"}], "description": "A word of your own to group cases by"},
         "multi_turn": {"type": "boolean", "description": "Whether calls are answered, and the model is asked again"},
         "max_rounds": {
             "type": "integer",
@@ -114,22 +117,24 @@ class SentSuite(SentFields):
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "required": ["name"]})
 
-    test_cases: Annotated[Any, _described({"type": "array", "items": _CASE, "maxItems": MOST_CASES})] = None
+    test_cases: Annotated[Any, _described({"type": "array", "items": CASE, "maxItems": MOST_CASES})] = None
 
 
-SentCase: TypeAlias = Annotated[Any, WithJsonSchema(_CASE)]
+SentCaseFields: TypeAlias = Annotated[
+    Any, WithJsonSchema({**{key: part for key, part in CASE.items() if key != "required"}, "minProperties": 1})
+]
 SentCases: TypeAlias = Annotated[
     Any,
     WithJsonSchema(
         {
             "anyOf": [
-                _CASE,
-                {"type": "array", "items": _CASE, "minItems": 1},
+                CASE,
+                {"type": "array", "items": CASE, "minItems": 1},
                 {
                     "type": "object",
                     "required": ["cases"],
                     "additionalProperties": False,
-                    "properties": {"cases": {"type": "array", "items": _CASE, "minItems": 1}},
+                    "properties": {"cases": {"type": "array", "items": CASE, "minItems": 1}},
                 },
             ]
         }
@@ -155,7 +160,7 @@ class SentServer(Sent):
     ] = None
 
 
-CaseDocument: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({**_CASE, "required": ["id", "prompt"]})]
+CaseDocument: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({**CASE, "required": ["id", "prompt"]})]
 
 
 class SuiteHeadDocument(Document):

@@ -12,7 +12,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.store.suites import StoredCase, StoredSuite, suite_heads
 from tracegrade.suites.imported import SuiteError, rule_id_of
 from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_suite, remove_suite, without_case
-from tracegrade.suites.stored import Read, document_of, with_case, with_cases, with_fields
+from tracegrade.suites.stored import Read, document_of, with_case_fields, with_cases, with_fields
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, Parameters, PathName, needs
@@ -23,7 +23,7 @@ from tracegrade.web.api.suite_documents import (
     ExportedSuite,
     NewCases,
     NewSuite,
-    SentCase,
+    SentCaseFields,
     SentCases,
     SentFields,
     SentServer,
@@ -171,13 +171,16 @@ def create_test_cases(
     dependencies=[needs("run")],
 )
 def update_test_case(
-    sources: ApiSources, suite_id: PathName, case_id: PathName, query: OfTenant, case: Annotated[SentCase, Body()]
+    sources: ApiSources,
+    suite_id: PathName,
+    case_id: PathName,
+    query: OfTenant,
+    fields: Annotated[SentCaseFields, Body()],
 ) -> ExactJson:
-    """Puts a case in place of another, whose id it takes."""
+    """Changes the fields of a case that are sent; null clears one, what is left out stays."""
 
     def changed(suite: StoredSuite) -> StoredSuite:
-        case_of(suite, case_id)
-        return with_case(suite, case_id, case, time.time_ns())
+        return with_case_fields(suite, case_of(suite, case_id), fields, time.time_ns())
 
     _, after = change_suite(sources.config.store_url, query.tenant, suite_id, changed)
     return ExactJson(_case(case_of(after, case_id)))
