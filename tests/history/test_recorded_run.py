@@ -160,7 +160,7 @@ def test_a_complete_run_is_never_written_again(engine: Engine) -> None:
         begun(engine, "tuning/1")
 
 
-@pytest.mark.parametrize("name", ["", "a b", "-x", "release:1", "live@now", "x" * 101, "live", "replay", "a\n"])
+@pytest.mark.parametrize("name", ["", "a  b", "-x", "release:1", "live@now", "x" * 101, "live", "replay", "a\n"])
 def test_names_that_mean_something_else_are_refused(engine: Engine, name: str) -> None:
     with pytest.raises(RunRefused, match=r"^--run: "):
         begun(engine, name)
@@ -173,6 +173,18 @@ def test_names_that_mean_something_else_are_refused(engine: Engine, name: str) -
 @pytest.mark.parametrize("name", ["Größe_1", "e/2026-11-23/a+b.c", "x" * 100])
 def test_names_that_people_choose_are_taken(engine: Engine, name: str) -> None:
     assert begun(engine, name).name == name
+
+
+@pytest.mark.parametrize("name", ["a/../b", "a/.", "a//b", "a/"])
+def test_a_name_that_no_address_can_have_is_refused(engine: Engine, name: str) -> None:
+    with pytest.raises(RunRefused, match=r"^--run: expected no part between its '/' that is empty, '\.' or '\.\.'"):
+        begun(engine, name)
+    with pytest.raises(RunRefused, match=r"^--experiment: expected no part"):
+        begun(engine, asked=replace(ASKED, experiment=name))
+
+
+def test_an_experiment_may_have_single_spaces_however_it_is_made(engine: Engine) -> None:
+    assert begun(engine, asked=replace(ASKED, experiment="kill/two words")).name == "kill/two words/1"
 
 
 def test_no_run_is_called_as_an_experiment_nor_the_other_way_round(engine: Engine) -> None:

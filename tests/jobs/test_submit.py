@@ -55,6 +55,7 @@ def _empty_suite(here: Place) -> Any:
         ({"system_prompt": {"one::m-2": "x"}}, JobRefused, "system_prompt: 'one::m-2' is not asked; expected one of"),
         ({"system_prompt": 7}, JobRefused, "system_prompt: "),
         ({"experiment": "../x"}, RunRefused, "experiment: expected at most 100 letters"),
+        ({"experiment": "a/../b"}, RunRefused, "experiment: expected no part between its '/' that is empty"),
         ({"tempreature": 1}, JobRefused, "tempreature: unknown key 'tempreature'; did you mean 'temperature'?"),
     ],
 )
@@ -68,6 +69,15 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert not (here.folder / "data" / "jobs.wait").exists()
+
+
+def test_an_experiment_that_has_the_name_of_a_run_is_refused(place: Placed) -> None:
+    here = place(right)
+    with here.working():
+        here.until(here.submit(experiment="two words").id, "done")
+    assert [run.name for run in here.runs()] == ["two words/1"]
+    with pytest.raises(RunRefused, match="experiment: 'two words/1' is the name of a run; choose another"):
+        here.submit(experiment="two words/1")
 
 
 def test_a_request_without_models_or_suite_is_refused() -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from tracegrade.history.evals import known_eval
 from tracegrade.history.experiments import NoSuchRun, known_experiment
-from tracegrade.history.recorded_run import RunRefused, check_experiment_name
+from tracegrade.history.recorded_run import RunRefused, check_experiment
 from tracegrade.history.run_changes import NotChangeable, check_measurable
 from tracegrade.store.jobs import UNFINISHED, stored_jobs
 from tracegrade.store.open import changing_store
@@ -17,7 +17,6 @@ from tracegrade.store.runs import (
     rename_experiment,
     save_experiment,
     stored_experiment,
-    stored_run,
     stored_runs,
 )
 from tracegrade.suites.keeping import known_suite
@@ -111,14 +110,12 @@ def _baseline_run(connection: Connection, experiment: Experiment, eval_id: str) 
 
 def _check_free(connection: Connection, tenant: str, name: str) -> None:
     """Check that `name` can be that of a new experiment: one name is never that of a run and of an experiment."""
-    try:
-        check_experiment_name("name", name)
-    except RunRefused as error:
-        raise NotChangeable(str(error)) from None
     if stored_experiment(connection, tenant, name) is not None:
         raise NotChangeable(f"name: there is an experiment {name!r} already; choose another")
-    if stored_run(connection, tenant, name) is not None:
-        raise NotChangeable(f"name: {name!r} is the name of a run; choose another")
+    try:
+        check_experiment(connection, tenant, "name", name)
+    except RunRefused as error:
+        raise NotChangeable(str(error)) from None
 
 
 def _check_description(text: str) -> None:

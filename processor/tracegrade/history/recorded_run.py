@@ -77,15 +77,32 @@ def check_name(what: str, name: str, experiment: str | None = None) -> None:
     """
     own = name.removeprefix(f"{experiment}/")
     _check(what, name, _NAME.fullmatch(name if own == name else f"_/{own}") is not None, "")
+    _check_parts(what, name, own)
 
 
-def check_experiment_name(what: str, name: str) -> None:
-    """Check that `name` can be that of an experiment which a person makes: as of a run, and with single spaces.
+def check_experiment(connection: Connection, tenant: str, what: str, name: str) -> None:
+    """Check that runs can be stored in the experiment `name`, which may be new: as of a run, and with single spaces.
+
+    Args:
+        connection: to the store.
+        tenant: whose experiment.
+        what: where the name was written, for messages.
+        name: the name.
 
     Raises:
-        RunRefused: it cannot.
+        RunRefused: they cannot.
     """
-    _check(what, name, _TITLE.fullmatch(name) is not None, ", and single spaces between them")
+    if stored_experiment(connection, tenant, name) is None:
+        _check(what, name, _TITLE.fullmatch(name) is not None, ", and single spaces between them")
+        _check_parts(what, name, name)
+    if stored_run(connection, tenant, name) is not None:
+        raise RunRefused(f"{what}: {name!r} is the name of a run; choose another")
+
+
+def _check_parts(what: str, name: str, checked: str) -> None:
+    """Refuse what stands between the `/` of an address for another page."""
+    if not {"", ".", ".."}.isdisjoint(checked.split("/")):
+        raise RunRefused(f"{what}: expected no part between its '/' that is empty, '.' or '..'; found {name!r}")
 
 
 def _check(what: str, name: str, fits: bool, more: str) -> None:
@@ -322,10 +339,9 @@ def _begun(connection: Connection, asked: Run, name: str | None) -> Run:
     """The run that `asked` describes, stored as incomplete."""
     tenant = asked.tenant
     experiment = stored_experiment(connection, tenant, asked.experiment)
-    if experiment is None:
-        check_name("--experiment", asked.experiment)
-        experiment = Experiment(tenant, asked.experiment, asked.begun_ns, None, 0)
-    _check_not_both(connection, tenant, asked.experiment, name)
+    check_experiment(connection, tenant, "--experiment", asked.experiment)
+    experiment = experiment or Experiment(tenant, asked.experiment, asked.begun_ns, None, 0)
+    _check_is_no_experiment(connection, tenant, asked.experiment, name)
     if name is None:
         number = experiment.last_number + 1
         while stored_run(connection, tenant, f"{asked.experiment}/{number}") is not None:
@@ -341,10 +357,8 @@ def _begun(connection: Connection, asked: Run, name: str | None) -> Run:
     return run
 
 
-def _check_not_both(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
+def _check_is_no_experiment(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
     """One name is never that of a run and of an experiment, so that it can stand for either on the command line."""
-    if stored_run(connection, tenant, experiment) is not None:
-        raise RunRefused(f"--experiment: {experiment!r} is the name of a run; choose another")
     if run is not None and (run == experiment or stored_experiment(connection, tenant, run) is not None):
         raise RunRefused(f"--run: {run!r} is the name of an experiment; choose another, such as {run}/first")
 

@@ -5,7 +5,7 @@ import time
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
-from tracegrade.history.recorded_run import check_experiment_name
+from tracegrade.history.recorded_run import check_experiment
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, known_models
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models
@@ -44,8 +44,6 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         RunRefused: the name of the experiment cannot be one.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
     """
-    if asked.experiment is not None:
-        check_experiment_name("experiment", asked.experiment)
     targets = chosen_models(known_models(config.suites.models), asked.models, "models")
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
@@ -59,6 +57,8 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
             raise JobRefused(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
         if not suite.cases:
             raise JobRefused(f"the suite {suite.name!r} has no cases; add one first")
+        if asked.experiment is not None:
+            check_experiment(connection, tenant, "experiment", asked.experiment)
         units = len(suite.cases) * asked.repeat * len(keys)
         if units > MOST_UNITS:
             parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
