@@ -378,6 +378,10 @@ def test_wrong_usage_is_one_sentence(serve: Any, arguments: list[str], said: str
             {"name": "X", "test_cases": [{**FLIGHT, "max_rounds": 1000}]},
             "max_rounds: expected a whole number from 1 to",
         ),
+        (
+            {"name": "X", "test_cases": [{**case("("), "scoring_config": {"mode": "regex"}}]},
+            "other.json: test_cases[0]: expected_params.city: RE2 refuses the regular expression '('",
+        ),
     ],
 )
 def test_what_is_no_suite_is_refused(serve: Any, folder: Path, suite: Any, said: str) -> None:

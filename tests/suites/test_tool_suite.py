@@ -97,6 +97,14 @@ def test_a_contradiction_is_said_and_the_tool_counts() -> None:
         (suite(), "expected at least one case"),
         (suite(PARIS, tools=[{"type": "x"}]), r"tools\[0\]: expected \{type: function"),
         (suite({"prompt": 3}), r"test_cases\[0\].prompt: expected a text, found 3"),
+        (
+            suite(PARIS, PARIS | {"scoring_config": {"mode": "regex"}, "expected_params": {"city": "(", "n": 3}}),
+            r"^test_cases\[1\]: expected_params.city: RE2 refuses the regular expression '\(': missing \): \(; mend it",
+        ),
+        (
+            suite(FLIGHT | {"scoring_config": {"mode": "regex"}, "expected_params": {"city": r"(a)\1"}}),
+            r"^test_cases\[0\]: expected_params.city: RE2 refuses",
+        ),
         ("text", 'the suite: expected an object, found "text"'),
     ],
 )
@@ -138,7 +146,7 @@ CASE = st.fixed_dictionaries(
         "expected_tool": st.none() | TEXT | st.lists(TEXT, min_size=1, max_size=2),
         "expected_params": st.none() | st.dictionaries(TEXT, VALUE, max_size=3),
         "param_scoring": st.sampled_from(["exact", "contains", "fuzzy"]),
-        "scoring_config": st.fixed_dictionaries({"mode": st.sampled_from(["regex", "contains"])}),
+        "scoring_config": st.fixed_dictionaries({"mode": st.sampled_from(["case_insensitive", "contains"])}),
         "should_call_tool": st.booleans(),
         "category": st.sampled_from(["simple", ""]),
         "multi_turn": st.booleans(),

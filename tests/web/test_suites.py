@@ -243,6 +243,10 @@ def test_what_was_typed_is_shown_again_with_what_is_wrong(place: Place) -> None:
         ({"prompt": "x", "expected_params": '{"a": NaN}'}, "expected JSON, found nan, which is not a number of JSON."),
         ({"prompt": "x", "max_rounds": "3"}, "max_rounds: is for cases of several turns; set multi_turn, or leave it"),
         ({"prompt": "x", "mode": "numeric_tolerance", "epsilon": "much"}, "epsilon: expected JSON: "),
+        (
+            {"prompt": "x", "mode": "regex", "expected_params": '{"a": "("}'},
+            "expected_params.a: RE2 refuses the regular expression",
+        ),
     ],
 )
 def test_a_wrong_case_is_refused(place: Place, fields: dict[str, str], said: str) -> None:

@@ -269,6 +269,13 @@ SERVER = "/tool-eval/import/mcp"
             "the case: 'max_round' is not a field of a case; did you mean 'max_rounds'?",
         ),
         (
+            "PUT",
+            f"{CASES}/case-1",
+            {"scoring_config": {"mode": "regex"}, "expected_params": {"city": "("}},
+            "the case: expected_params.city: RE2 refuses the regular expression '(': missing ): (; "
+            "mend it, or set another mode",
+        ),
+        (
             "POST",
             SERVER,
             {"url": "stdio:touch /tmp/x"},

@@ -9,6 +9,8 @@ which its export leaves out, are kept here.
 
 from collections.abc import Iterator
 
+from tracegrade.evaluate.criteria.regular_expressions import regex_expression
+from tracegrade.evaluate.json_values import json_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case
 from tracegrade.rule.rule import Rule
@@ -87,7 +89,11 @@ def check_tools(tools: JsonValue) -> list[JsonObject]:
 
 
 def read_case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject, JsonObject, list[str]]:
-    """The case of the rule that a test case makes, what is kept beside it, and what is to be said; not checked yet."""
+    """The case of the rule that a test case makes, what is kept beside it, and what is to be said; not checked yet.
+
+    Raises:
+        SuiteError: `multi_turn_config` is no object, or a parameter is to be compared by an expression that is none.
+    """
     case: JsonObject = {"id": case_id, "match": {"prompt": written["prompt"]}, "matchers": False}
     kept: JsonObject = {"category": written["category"]} if written.get("category") else {}
     notes: list[str] = []
@@ -98,6 +104,8 @@ def read_case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject
     given = {key: written[key] for key in _COMPARED if written.get(key) is not None}
     if isinstance(scoring := given.get("scoring_config"), dict):
         given["scoring_config"] = {key: scoring[key] for key in _SCORING_KEYS if key in scoring}
+        if scoring.get("mode") == "regex":
+            _check_expressions(given.get("expected_params"), where)
     if given.get("param_scoring") == "exact":
         del given["param_scoring"]  # which it is anyway
     should_call = given.pop("should_call_tool", None)
@@ -113,6 +121,15 @@ def read_case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject
         if should_call is not None:
             kept["should_call_tool"] = should_call
     return case, kept, notes
+
+
+def _check_expressions(params: JsonValue, where: str) -> None:
+    """A score would take what is no expression for a plain text, and blame the model."""
+    for name, value in params.items() if isinstance(params, dict) else ():
+        try:
+            regex_expression(json_text(value))
+        except ValueError as error:
+            raise SuiteError(f"{where}: expected_params.{name}: {error}; mend it, or set another mode") from None
 
 
 def _chain_config(written: JsonObject, where: str) -> JsonObject | None:
