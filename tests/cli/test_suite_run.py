@@ -184,6 +184,15 @@ def test_max_rounds_ends_a_chain(serve: Any, folder: Path) -> None:
     assert len({message["tool_call_id"] for message in answered}) == 2  # though the server begins at 0 every time
 
 
+def test_a_tool_that_the_suite_does_not_have_is_told_once(serve: Any, folder: Path) -> None:
+    cases = [{**case("Paris"), "expected_tool": "get_wether"}, case("Rome")]
+    (folder / "other.json").write_text(json.dumps({**SUITE, "test_cases": cases}))
+    place = serve(right, models="{m-1: {}, m-2: {}}")
+    done = place.run("--model", "m-1", "--model", "m-2", suite="other.json")
+    hint = "Note: No tool of the suite has the name that is expected in 1 case (case-1): no model can call it.\n"
+    assert (done.exit_code, done.stderr.count(hint), done.stdout.count(hint)) == (0, 1, 0), done.stderr
+
+
 def test_a_repair_and_a_fallback_are_noted(serve: Any) -> None:
     def script(body: dict[str, Any]) -> Answer:
         if body["tool_choice"] == "required":

@@ -134,6 +134,7 @@ def run(
     from tracegrade.jobs.suite_request import known_models
     from tracegrade.models.settings import chosen_models, load_models
     from tracegrade.store.open import reading_store
+    from tracegrade.suites.hints import hints_of_run
 
     if background:
         if agent is not None:
@@ -166,6 +167,8 @@ def run(
     suite = named_suite(suite_path, rule_paths, config)
     for note in suite.notes:
         print_line(f"Note: {note}.", err=True)
+    for hint in hints_of_run(suite) if models else ():  # an agent has tools of its own
+        print_line(f"Note: {hint}", err=True)
     asking = Asking(temperature, tool_choice, repeat, max_parallel, prompts)
     with ExitStack() as stack:
         runs = _begun(stack, config, suite, targets, asking, experiment or suite.name, run_name, read_labels(labels))
