@@ -169,7 +169,7 @@ def test_targets_name_models_and_a_system_prompt_is_for_all_or_one(here: Place, 
         ({"models": []}, 400, "invalid-parameter", "models: expected at least one"),
         ({"suite_id": "none"}, 404, "not-found", "no suite 'none'"),
         ({"models": ["m-9"]}, 400, "invalid-parameter", "m-9"),
-        ({"experiment_id": "none"}, 404, "not-found", "no experiment 'none'"),
+        ({"experiment_id": "none"}, 404, "not-found", "no experiment 'none'; 'POST /api/experiments' makes one"),
         ({"temperature": 3}, 400, "invalid-parameter", "temperature"),
         ({"tool_choice": "always"}, 400, "invalid-parameter", "tool_choice"),
         ({"system_prompt": {"one::m-9": "x"}}, 409, "not-possible", "'one::m-9' is not asked"),
@@ -197,12 +197,27 @@ def test_a_job_is_cancelled_by_its_id_and_can_go_on(here: Place, api: Api, suite
     assert api.call("POST", "/tool-eval/cancel", {"job_id": job}).json["status"] == "cancelled"
     assert "no job 'abc123'" in refused(api, "POST", "/tool-eval/cancel", {"job_id": "abc123"}, 404, "not-found")
     refused(api, "POST", "/tool-eval/cancel", {}, 400, "invalid-parameter")
-    assert api.get("/tool-eval/history") == {"runs": []}  # it has stored nothing
+    assert [(item["id"], item["status"]) for item in api.get("/tool-eval/history")["runs"]] == [(job, "cancelled")]
     v1 = Api(api.site, DOCUMENT)
     assert v1.call("POST", f"/jobs/{job}/resume").json["status"] == "submitted"
     with here.working():
         here.until(job, "done")
     assert "is done" in refused(v1, "POST", f"/jobs/{job}/resume", None, 409, "not-possible")
+
+
+def test_an_eval_that_has_stored_nothing_yet_is_there(here: Place, api: Api, suite: str) -> None:
+    first = ran(here, api, suite, SMALL)
+    second = submitted(api, suite, LARGE, repeat=2)
+    found = api.get("/tool-eval/history")["runs"]
+    assert [(item["id"], item["status"]) for item in found] == [(second, "submitted"), (first, "done")]
+    one = api.get(f"/tool-eval/history/{second}")
+    assert one == {**found[0], "summary": [], "results": [], "hints": {}}
+    assert (one["models"], one["runs"], one["avg_score"], one["delta"]) == ([LARGE], [], None, None)
+    assert (one["experiment_id"], one["baseline_score"]) == (found[1]["experiment_id"], 0.9)
+    assert [item["id"] for item in api.get("/tool-eval/history?limit=1&offset=1")["runs"]] == [first]
+    api.call("POST", "/tool-eval/cancel", {"job_id": second})
+    assert api.call("DELETE", f"/tool-eval/history/{second}").json == {"deleted": 1, "traces_deleted": 0}
+    assert [item["id"] for item in api.get("/tool-eval/history")["runs"]] == [first]
 
 
 def test_jobs_are_submitted_listed_shown_cancelled_and_deleted(here: Place, api: Api, suite: str) -> None:

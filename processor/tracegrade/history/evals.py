@@ -25,7 +25,7 @@ from tracegrade.history.suite_cases import is_suite_run
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.experiment_entries import TUNES
 from tracegrade.store.jobs import Job, stored_job
-from tracegrade.store.runs import Experiment, Run, stored_experiments, stored_run, stored_runs
+from tracegrade.store.runs import Experiment, Run, stored_experiment, stored_experiments, stored_run, stored_runs
 
 _DIGITS = 4
 _ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")
@@ -47,7 +47,9 @@ class Eval:
 
     @property
     def begun_ns(self) -> int:
-        """When it was begun."""
+        """When it was begun; of a job without runs, when it was submitted."""
+        if self.job is not None and not self.runs:
+            return self.job.created_ns
         return min(item.run.begun_ns for item in self.runs)
 
     @property
@@ -176,6 +178,16 @@ def eval_history(connection: Connection, tenant: str) -> list[tuple[EvalTimeline
     found = [(timeline, standing) for timeline in timelines for standing in timeline.evals]
     own = [pair for pair in found if is_suite_run(pair[1].eval.runs[0].run)]
     return sorted(own, key=lambda pair: pair[1].eval.begun_ns, reverse=True)
+
+
+def eval_without_runs(connection: Connection, job: Job, experiment: str) -> tuple[EvalTimeline, EvalStanding]:
+    """The eval of a job that has stored nothing yet, with the timeline of its experiment, which may be new."""
+    found = stored_experiment(connection, job.tenant, experiment)
+    if found is None:
+        timeline = EvalTimeline(Experiment(job.tenant, experiment, job.created_ns, None, 0), (), (), None)
+    else:
+        timeline = eval_timeline(connection, found)
+    return timeline, EvalStanding(Eval(job.id, (), job), delta=None, is_baseline=False, is_best=False)
 
 
 def _eval_id_of(run: Run) -> str:

@@ -6,8 +6,17 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import Field
+from sqlalchemy import Connection
 
-from tracegrade.history.evals import Eval, EvalStanding, EvalTimeline, eval_history, eval_timeline, known_eval
+from tracegrade.history.evals import (
+    Eval,
+    EvalStanding,
+    EvalTimeline,
+    eval_history,
+    eval_timeline,
+    eval_without_runs,
+    known_eval,
+)
 from tracegrade.history.experiments import NoSuchRun, known_experiment
 from tracegrade.history.run_changes import delete_stored_run
 from tracegrade.history.suite_cases import MOST_RESULTS, SuiteRun, is_suite_run, suite_run_of
@@ -16,8 +25,9 @@ from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, submit
 from tracegrade.jobs.suite_job import scores_of
 from tracegrade.jobs.suite_request import suite_request
-from tracegrade.store.jobs import stored_job
-from tracegrade.store.runs import State
+from tracegrade.store.jobs import Job, stored_job, stored_jobs
+from tracegrade.store.runs import State, stored_experiment
+from tracegrade.suites.imported import rule_id_of
 from tracegrade.suites.keeping import known_suite
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import Word, word_of
@@ -77,7 +87,9 @@ def run_tool_eval(
     with sources.store() as connection:
         known_suite(connection, query.tenant, sent.suite_id)
         if sent.experiment_id is not None:
-            asked["experiment"] = known_experiment(connection, query.tenant, name_of(sent.experiment_id)).name
+            asked["experiment"] = name = name_of(sent.experiment_id)
+            if stored_experiment(connection, query.tenant, name) is None:
+                raise NoSuchRun(f"experiment_id: no experiment {name[:200]!r}; 'POST /api/experiments' makes one")
     job = submit(sources.config, query.tenant, token_of(request).owner, suite_request(asked))
     return ExactJson({"job_id": job.id, "status": word_of(job.state)}, 202)
 
@@ -97,10 +109,17 @@ def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentC
 
 @router.get("/tool-eval/history", summary="Evals", response_model=Evals)
 def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, Query()]) -> ExactJson:
-    """Every eval of a suite that has stored something, by jobs and by `suite run`."""
+    """Every eval of a suite, by jobs and by `suite run`; one that was submitted, and has stored nothing yet, too."""
     with sources.store() as connection:
-        found = eval_history(connection, query.tenant)[query.offset : query.offset + query.limit]
         names = suite_names(connection, query.tenant)
+        stored = eval_history(connection, query.tenant)
+        known = {standing.eval.id for _, standing in stored}
+        jobs = (job for job in stored_jobs(connection, query.tenant) if not job.runs and job.id not in known)
+        both: list[tuple[int, tuple[EvalTimeline, EvalStanding] | Job]]
+        both = [*((pair[1].eval.begun_ns, pair) for pair in stored), *((job.created_ns, job) for job in jobs)]
+        both.sort(key=lambda item: item[0], reverse=True)
+        asked = (item for _, item in both[query.offset : query.offset + query.limit])
+        found = [_without_runs(connection, item, names) if isinstance(item, Job) else item for item in asked]
     return ExactJson({"runs": [_head(timeline, standing, names) for timeline, standing in found]})
 
 
@@ -110,12 +129,10 @@ def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, que
     values = may(token_of(request), "read-values")
     prices = known_models(sources.config).prices
     with sources.store() as connection:
-        found = _known(known_eval(connection, query.tenant, eval_id), eval_id)
-        timeline = eval_timeline(connection, known_experiment(connection, query.tenant, found.runs[0].run.experiment))
-        standing = _known(timeline.standing(eval_id), eval_id)
         names = suite_names(connection, query.tenant)
+        timeline, standing = _known(_eval_in_timeline(connection, query.tenant, eval_id, names), eval_id)
         of_models: list[SuiteRun] = []
-        for scored in found.runs:
+        for scored in standing.eval.runs:
             price = prices.get(str(scored.run.selection.get("model")))
             if scored.traces <= MOST_RESULTS and is_suite_run(scored.run):
                 suite_run = suite_run_of(connection, scored.run, price)
@@ -175,6 +192,24 @@ def run_best_of_tool_experiment(
     return ExactJson({"job_id": job.id, "status": word_of(job.state), "config_used": used}, 202)
 
 
+def _eval_in_timeline(
+    connection: Connection, tenant: str, eval_id: str, names: Mapping[str, str]
+) -> tuple[EvalTimeline, EvalStanding] | None:
+    found = known_eval(connection, tenant, eval_id)
+    if found is None:
+        job = stored_job(connection, tenant, eval_id)
+        return None if job is None or job.runs else _without_runs(connection, job, names)
+    timeline = eval_timeline(connection, known_experiment(connection, tenant, found.runs[0].run.experiment))
+    standing = timeline.standing(eval_id)
+    return None if standing is None else (timeline, standing)
+
+
+def _without_runs(connection: Connection, job: Job, names: Mapping[str, str]) -> tuple[EvalTimeline, EvalStanding]:
+    """The eval of a job that has stored nothing; without an experiment, it gets that of the suite's name."""
+    suite = str(job.request.get("suite"))
+    return eval_without_runs(connection, job, job.request.get("experiment") or rule_id_of(names.get(suite, suite)))
+
+
 def _known(found: Found | None, eval_id: str) -> Found:
     if found is None:
         raise NoSuchRun(f"no eval {eval_id[:200]!r}, or none any more")
@@ -183,7 +218,8 @@ def _known(found: Found | None, eval_id: str) -> Found:
 
 def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, str]) -> dict[str, Any]:
     item, experiment = standing.eval, timeline.experiment
-    called = names.get(item.suite or "", item.runs[0].run.selection.get("suite", ""))  # of a file, as its rule
+    rule = item.runs[0].run.selection.get("suite", "") if item.runs else ""
+    called = names.get(item.suite or "", rule)  # of a file, as its rule
     return {
         "id": item.id,
         "eval_id": item.id,
