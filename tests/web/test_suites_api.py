@@ -299,6 +299,8 @@ def test_what_is_wrong_is_said_in_one_sentence(
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
+        (b'{"prompt":\n "x" 1}', "body: not JSON: Expecting ',' delimiter: line 2 column 6 (char 16)"),
+        (b"prompt=x", "body: not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b'{"prompt": "x", "expected_params": {"a": NaN}}', "expected JSON, found nan, which is not a number of JSON"),
         (
             b'{"prompt": "x", "expected_params": {"a": ' + b"[" * 500 + b"]" * 500 + b"}}",
@@ -307,7 +309,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
         (b'{"prompt": "x", "expected_params": {"a": ' + b"[" * 100_000, "body: expected JSON"),
         (b'{"prompt": "' + b"x" * (4 << 20) + b'"}', "body: expected JSON in UTF-8 of at most 4194304 bytes"),
     ],
-    ids=["nan", "deep", "deeper", "long"],
+    ids=["broken", "form", "nan", "deep", "deeper", "long"],
 )
 def test_bodies_are_bounded(api: Api, suite: str, body: bytes, detail: str) -> None:
     answer = call(api.app, "POST", f"/api/tool-suites/{suite}/cases", body, content_type="application/json")

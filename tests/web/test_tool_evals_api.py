@@ -172,7 +172,7 @@ def test_targets_name_models_and_a_system_prompt_is_for_all_or_one(here: Place, 
         ({"experiment_id": "none"}, 404, "not-found", "no experiment 'none'; 'POST /api/experiments' makes one"),
         ({"temperature": 3}, 400, "invalid-parameter", "temperature"),
         ({"tool_choice": "always"}, 400, "invalid-parameter", "tool_choice"),
-        ({"system_prompt": {"one::m-9": "x"}}, 409, "not-possible", "'one::m-9' is not asked"),
+        ({"system_prompt": {"one::m-9": "x"}}, 400, "invalid-parameter", "'one::m-9' is not asked"),
         ({"repeat": 0}, 400, "invalid-parameter", "repeat"),
         ({"judge": {}}, 400, "invalid-parameter", "judge: is not a parameter"),
     ],
@@ -183,6 +183,13 @@ def test_what_cannot_be_run_is_told_in_a_sentence(
     whole = body if not body else {"suite_id": suite, "models": [LARGE], **body}
     assert said in refused(api, "POST", "/tool-eval", whole, status, type_)
     assert Api(api.site, DOCUMENT).get("/jobs")["items"] == []
+
+
+def test_more_than_a_job_may_ask_is_a_wrong_parameter(api: Api) -> None:
+    many = {**WEATHER_SUITE, "test_cases": WEATHER_SUITE["test_cases"] * 60}
+    made = api.call("POST", "/tool-eval/import", many).json["suite_id"]
+    body = {"suite_id": made, "models": [LARGE], "repeat": 1000}
+    assert "expected at most 100000 runs of cases" in refused(api, "POST", "/tool-eval", body, 400, "invalid-parameter")
 
 
 def test_without_a_file_of_models_it_says_so(here: Place, api: Api, suite: str) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from tracegrade.config import Config
 from tracegrade.history.recorded_run import check_experiment
-from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, known_models
+from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, WrongRequest, known_models
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models
 from tracegrade.pipeline.data_folder import DataFolder
@@ -38,8 +38,8 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         The job as it was stored, with each model by its key.
 
     Raises:
-        JobRefused: no such suite or one without cases, a system prompt for a model that is not asked, too many runs of
-            cases, or too many jobs wait.
+        WrongRequest: a system prompt for a model that is not asked, or too many runs of cases.
+        JobRefused: no such suite or one without cases, or too many jobs wait.
         NoSuchModel: a model is not in the file of models.
         RunRefused: the name of the experiment cannot be one.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
@@ -47,7 +47,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     targets = chosen_models(known_models(config.suites.models), asked.models, "models")
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
-        raise JobRefused(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")
+        raise WrongRequest(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")
     request = asked.model_copy(update={"models": keys}).model_dump(mode="json")
     now_ns = time.time_ns()
     job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
@@ -62,7 +62,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         units = len(suite.cases) * asked.repeat * len(keys)
         if units > MOST_UNITS:
             parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
-            raise JobRefused(f"expected at most {MOST_UNITS} runs of cases in a job, found {units}: {parts}")
+            raise WrongRequest(f"expected at most {MOST_UNITS} runs of cases in a job, found {units}: {parts}")
         waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
         if waiting >= MOST_WAITING:
             raise JobRefused(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")

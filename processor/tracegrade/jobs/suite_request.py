@@ -21,6 +21,10 @@ class JobRefused(TraceGradeError):
     """What was asked of a job cannot be done; the message says why."""
 
 
+class WrongRequest(JobRefused):
+    """What was asked cannot be a job, whatever there is: its fields do not go together, or ask too much."""
+
+
 class SuiteRequest(FileModel):
     """A run of a stored suite; `system_prompt` is for all models, or for each by its key, in place of the suite's."""
 

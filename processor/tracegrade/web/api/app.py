@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from json import JSONDecodeError
 from typing import Any
 
 import orjson
@@ -21,7 +22,7 @@ from tracegrade.history.experiments import NoSuchRun
 from tracegrade.history.recorded_run import RunRefused
 from tracegrade.history.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
-from tracegrade.jobs.suite_request import JobRefused
+from tracegrade.jobs.suite_request import JobRefused, WrongRequest
 from tracegrade.models.settings import NoSuchModel
 from tracegrade.store.open import StoreError
 from tracegrade.suites.imported import SuiteError
@@ -72,6 +73,7 @@ class Api(FastAPI):
                 NoSuchJob: _no_such_job,
                 NoSuchModel: _wrong_request,
                 RunRefused: _wrong_request,
+                WrongRequest: _wrong_request,
                 JobRefused: _no_job,
                 FileError: _no_job,
                 NotListed: _not_listed,
@@ -162,6 +164,9 @@ def _methods(request: Request, error: HTTPException) -> list[str]:
 
 async def _wrong(request: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        found = JSONDecodeError(first["ctx"]["error"], error.body, first["loc"][1])  # says line and column
+        return problem(400, "invalid-parameter", "Wrong body", f"body: not JSON: {found}")
     name = _place(first["loc"])
     if first["type"] == "extra_forbidden":
         detail = f"{name}: is not a parameter of this operation"
@@ -171,7 +176,7 @@ async def _wrong(request: Request, error: RequestValidationError) -> Response:
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """The name of a parameter, or the path in the body; of what is no JSON, FastAPI gives a position."""
+    """The name of a parameter, or the path in the body."""
     where, *path = loc
     if where != "body":
         return str(path[0])
@@ -195,7 +200,7 @@ async def _no_such_job(request: Request, error: NoSuchJob) -> Response:
     return problem(404, "not-found", "Not found", str(error))
 
 
-async def _wrong_request(request: Request, error: NoSuchModel | RunRefused) -> Response:
+async def _wrong_request(request: Request, error: NoSuchModel | RunRefused | WrongRequest) -> Response:
     return problem(400, "invalid-parameter", "Wrong parameter", str(error))
 
 
