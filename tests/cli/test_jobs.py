@@ -87,12 +87,15 @@ def test_jobs_are_cancelled_and_resumed(commands: Any) -> None:
 
 
 def test_a_job_that_failed_says_why(commands: Any) -> None:
-    here = commands(lambda body: Answer({"error": {"message": "wrong key"}}, 401))
+    here = commands(lambda body: Answer({"error": {"message": "wrong key " * 40}}, 401))
     id_ = here.submit()
     with here.place.working():
         followed = here.run("jobs", "show", id_, "--follow")
     assert followed.exit_code == 1
     assert "answers 401: wrong key" in followed.stdout
+    listed = here.done("jobs", "list", "--all")
+    assert "message" in listed
+    assert "…" in listed
 
 
 @pytest.mark.parametrize("command", ["show", "cancel", "resume"])

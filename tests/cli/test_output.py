@@ -49,6 +49,21 @@ def test_a_narrow_terminal_leaves_out_what_it_can_spare(shown: Shown) -> None:
     assert all(cell in text for cell in ROW if cell != "order-agent")
 
 
+@pytest.mark.parametrize(("width", "end"), [(100, "one does not"), (70, "one doe")])
+def test_a_long_text_is_cut_and_its_column_stays(
+    width: int, end: str, shown: Shown, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown(width)
+    long = "the server of one does not answer: " + "東" * 200
+    rows = [["a", "done", "short", "x" * 20], ["b", "failed", long, "x" * 20]]
+    print_table("", ["job", "state", "message", "runs"], rows, spare=["runs", "message"], cut="message")
+    lines = click.unstyle(capsys.readouterr().out).splitlines()
+    (cut,) = [line for line in lines if "…" in line]
+    assert cell_len(cut.rstrip()) in (width - 3, width - 2, width - 1, width)
+    assert end in cut
+    assert any("short" in line for line in lines)
+
+
 def test_an_id_is_never_broken(shown: Shown) -> None:
     text = shown(60)
     assert TRACE in text

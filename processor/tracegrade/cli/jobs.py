@@ -82,7 +82,8 @@ def list_(settings: ReadSettings, output_format: str, tenant: str, shows_all: bo
         ],
         empty="No jobs." if shows_all else "No jobs wait or run; --all shows those that ended.",
         whole=["job", "submitted (UTC)"],
-        spare=["message", "runs", "suite"],
+        spare=["runs", "message", "suite"],
+        cut="message",
     )
 
 

@@ -24,6 +24,7 @@ EXIT_CANNOT_TELL = 3
 
 _GAP = 2  # between the columns of a table
 _READABLE = 14  # columns in which names can be read though they are broken
+_READABLE_TEXT = 30  # columns in which the beginning of a sentence says something
 # Of a pipe; rich would fall back to 80 columns and cut ids that scripts look for.
 _PIPE_WIDTH = 200
 
@@ -106,6 +107,7 @@ def print_table(
     empty: str = "nothing",
     whole: Collection[str] = (),
     spare: Sequence[str] = (),
+    cut: str = "",
 ) -> None:
     """A table for people; on a terminal too narrow for one, its rows as blocks.
 
@@ -116,6 +118,7 @@ def print_table(
         empty: what is said when there are no rows.
         whole: columns never broken into lines: ids that people copy, times.
         spare: columns that a narrow terminal does not show, the first to go first.
+        cut: a column of long texts, of which as much is shown as there is room for; "" for none.
     """
     shown = [[_printable(cell if isinstance(cell, Styled) else styled(_cell(cell))) for cell in row] for row in rows]
     if not shown:
@@ -123,7 +126,14 @@ def print_table(
         return
     width = _console().width if sys.stdout.isatty() else _PIPE_WIDTH
     heading = [styled(column, "bold") for column in columns]
-    chosen = _fitting(heading, shown, [columns.index(name) for name in spare], width)
+    widths = _widths([heading, *shown])
+    long = columns.index(cut) if cut else None
+    if long is not None:
+        widths[long] = min(widths[long], _READABLE_TEXT)
+    chosen = _fitting(widths, [columns.index(name) for name in spare], width)
+    if long in chosen:
+        room = width - sum(widths[other] + _GAP for other in chosen if other != long) - _GAP
+        shown = [[_cut(cell, room) if number == long else cell for number, cell in enumerate(row)] for row in shown]
     lines = [[row[number] for number in chosen] for row in (heading, *shown)]
     if title or (laid_out := _unbroken(lines, width)) is None:
         unbroken = [columns[number] in whole for number in chosen]
@@ -165,17 +175,23 @@ def _fits(line: str, width: int) -> bool:
     return line.isprintable() and cell_len(line) <= width
 
 
-def _fitting(
-    heading: Sequence[Styled], rows: Sequence[Sequence[Styled]], spare: Iterable[int], width: int
-) -> list[int]:
+def _fitting(widths: Sequence[int], spare: Iterable[int], width: int) -> list[int]:
     """The columns to show: all of them, or as few of `spare` left out as makes the rest fit, if it can."""
-    widths = _widths([heading, *rows])
     chosen = list(range(len(widths)))
     for number in spare:
         if sum(widths[other] + _GAP for other in chosen) <= width:
             break
         chosen.remove(number)
     return chosen
+
+
+def _cut(cell: Styled, room: int) -> Styled:
+    """What of a text, on one line, fits into `room` columns; of any, so much that it can be read."""
+    from rich.cells import cell_len, set_cell_size
+
+    text = " ".join(str(cell).split())
+    room = max(room, _READABLE_TEXT)
+    return cell if cell_len(text) <= room else styled(set_cell_size(text, room - 1) + "…")
 
 
 def _widths(lines: Iterable[Sequence[Styled]]) -> list[int]:
