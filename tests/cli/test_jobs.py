@@ -13,6 +13,7 @@ from jobs.place import Place, placed, right
 from models.scripted import Answer
 from store.engines import empty_store, sqlite
 from tracegrade.cli import main
+from tracegrade.store.runs import delete_run
 
 __all__ = ["empty_store", "sqlite"]
 
@@ -84,6 +85,20 @@ def test_jobs_are_cancelled_and_resumed(commands: Any) -> None:
     assert here.done("jobs", "cancel", first) == f"{first}: done, so nothing was to be cancelled\n"
     refused = here.run("jobs", "resume", first)
     assert (refused.exit_code, refused.stderr) == (2, f"Error: job {first} is done: nothing is left to do\n")
+
+
+def test_a_run_that_was_deleted_is_not_advised(commands: Any) -> None:
+    here = commands()
+    id_ = here.submit("--model", "m-1", "--model", "m-2", "--experiment", "two words")
+    with here.place.working():
+        here.place.until(id_, "done")
+    assert "to see a run: tracegrade experiments show 'two words/2'" in here.done("jobs", "show", id_)
+    delete_run(here.place.engine, "default", "two words/2")
+    shown = here.done("jobs", "show", id_)
+    assert "two words/1, two words/2 (deleted)" in shown
+    assert "to see a run: tracegrade experiments show 'two words/1'" in shown
+    delete_run(here.place.engine, "default", "two words/1")
+    assert "experiments show" not in here.done("jobs", "show", id_)
 
 
 def test_a_job_that_failed_says_why(commands: Any) -> None:

@@ -175,6 +175,14 @@ def test_names_that_people_choose_are_taken(engine: Engine, name: str) -> None:
     assert begun(engine, name).name == name
 
 
+def test_what_changed_of_a_suite_run_is_named(engine: Engine) -> None:
+    asked = {"suite": "s", "suite_hash": "1", "temperature": 0.0, "system_prompt": ""}
+    begun(engine, "tuning/1", replace(ASKED, selection=asked))
+    changed = {"suite": "s", "suite_hash": "2", "temperature": 1.0, "system_prompt": "", "repeat": 2}
+    with pytest.raises(RunRefused, match="since these are others: suite, temperature, repeat; "):
+        begun(engine, "tuning/1", replace(ASKED, selection=changed))
+
+
 @pytest.mark.parametrize("name", ["a/../b", "a/.", "a//b", "a/"])
 def test_a_name_that_no_address_can_have_is_refused(engine: Engine, name: str) -> None:
     with pytest.raises(RunRefused, match=r"^--run: expected no part between its '/' that is empty, '\.' or '\.\.'"):

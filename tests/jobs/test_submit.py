@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from jobs.place import Place, Placed, right, weather
+from models.scripted import Answer
 from tracegrade.history.recorded_run import RunRefused
 from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume
 from tracegrade.jobs.suite_request import JobRefused, suite_request
 from tracegrade.models.settings import NoSuchModel
+from tracegrade.store.open import changing_store
+from tracegrade.store.runs import delete_run
+from tracegrade.store.suites import delete_suite
 
 
 def test_a_job_is_submitted_with_its_models_by_their_keys_and_a_worker_is_asked_for(place: Placed) -> None:
@@ -69,6 +73,23 @@ def test_what_cannot_be_done_is_refused_in_one_sentence(
     assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert not (here.folder / "data" / "jobs.wait").exists()
+
+
+def test_what_was_deleted_is_known_when_a_job_is_to_go_on(place: Placed) -> None:
+    here = place(lambda body: Answer({}, 401) if body["model"] == "m-2" else right(body))
+    job = here.submit("m-1", "m-2")
+    with here.working():
+        here.until(job.id, "failed")
+    assert resume(here.config, "default", job.id).state == "queued"
+    cancel(here.config, "default", job.id)
+    with changing_store(here.url) as connection:
+        delete_suite(connection, "default", here.suite.id)
+    with pytest.raises(JobRefused, match=f"job {job.id} cannot go on: its suite {here.suite.id} was deleted; submit"):
+        resume(here.config, "default", job.id)
+    delete_run(here.engine, "default", "weather/1")
+    with pytest.raises(JobRefused, match="what it had stored, run weather/1, was deleted; submit a new one"):
+        resume(here.config, "default", job.id)
+    assert here.job(job.id).state == "cancelled"
 
 
 def test_an_experiment_that_has_the_name_of_a_run_is_refused(place: Placed) -> None:

@@ -271,7 +271,7 @@ def test_a_job_whose_makings_are_gone_when_it_begins_fails_and_says_so(
         (_delete_run, "what it had stored, run weather/1, was deleted"),
         (
             _change_suite,
-            "weather/1 cannot go on, since these changed after it began: its suite or how models are asked",
+            "weather/1 cannot go on, since these changed after it began: suite, system_prompt",
         ),
     ],
 )

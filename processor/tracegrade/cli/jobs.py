@@ -1,8 +1,9 @@
 """``tracegrade jobs``: runs of suites in the background."""
 
+import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -111,7 +112,7 @@ def show(
     if output_format == "json":
         print_json([job_json(job)])
     else:
-        print_job(job)
+        print_job(job, _stored_runs(settings, job))
     if follow and job.state in ("failed", "cancelled"):
         sys.exit(EXIT_FAILED)
 
@@ -183,8 +184,8 @@ def job_json(job: "Job") -> dict[str, Any]:
     }
 
 
-def print_job(job: "Job") -> None:
-    """Print one job for people."""
+def print_job(job: "Job", there: Sequence[str]) -> None:
+    """Print one job for people; of its runs, those that are ``there`` were not deleted."""
     request = job.request
     print_text(styled(f"job {job.id}", "bold") + styled("  ") + _state(job))
     if job.message:
@@ -200,13 +201,13 @@ def print_job(job: "Job") -> None:
         "submitted": f"{time_text(job.created_ns)} UTC",
         "begun": None if job.begun_ns is None else f"{time_text(job.begun_ns)} UTC",
         "ended": None if job.ended_ns is None else f"{time_text(job.ended_ns)} UTC",
-        "runs": ", ".join(job.runs),
+        "runs": ", ".join(name if name in there else f"{name} (deleted)" for name in job.runs),
     }
     for name, text in rows.items():
         if text:
             print_line(f"  {name:<10} {text}")
-    if job.runs:
-        print_line(f"  'tracegrade experiments show {job.runs[-1]}' shows a run")
+    if there:
+        print_line(f"  to see a run: tracegrade experiments show {shlex.quote(there[-1])}")
 
 
 def _state(job: "Job") -> Styled:
@@ -220,6 +221,16 @@ def _stored(settings: ReadSettings, tenant: str, job_id: str) -> "Job":
 
     with reading_store(settings.store_url) as connection:
         return known_job(connection, tenant, job_id)
+
+
+def _stored_runs(settings: ReadSettings, job: "Job") -> list[str]:
+    """Those runs of a job that were not deleted."""
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.runs import stored_run
+
+    with reading_store(settings.store_url) as connection:
+        found = [stored_run(connection, job.tenant, name) for name in job.runs]
+    return [run.name for run in found if run is not None and run.state != "deleting"]
 
 
 def _events(settings: ReadSettings, tenant: str, job_id: str, after: int = 0) -> "Iterator[Event]":

@@ -7,7 +7,7 @@ written again.
 
 import re
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -320,6 +320,15 @@ def broken_off(connection: Connection, asked: Run) -> str | None:
     return next((run.name for run in goes_on), None)
 
 
+def deleted_run(connection: Connection, tenant: str, names: Iterable[str]) -> str | None:
+    """The first of these runs that had stored something which was deleted, or is being; None where all is there."""
+    for name in names:
+        run = stored_run(connection, tenant, name)
+        if run is None or run.state == "deleting" or run.emptied:
+            return name
+    return None
+
+
 @contextmanager
 def _store_errors(failed: str) -> Iterator[None]:
     """Errors of the database in words, after what `failed`."""
@@ -380,4 +389,17 @@ def _check_goes_on(earlier: Run, asked: Run) -> None:
 
 def what_differs(earlier: Run, asked: Run) -> list[str]:
     """What has to be the same of a run that goes on and is not, in words; nothing where `asked` can go on with it."""
-    return [name for field, name in _SAME.items() if getattr(earlier, field) != getattr(asked, field)]
+    found = []
+    for field, name in _SAME.items():
+        if getattr(earlier, field) != getattr(asked, field):
+            found += _changed_in_suite(earlier, asked) if field == "selection" else [name]
+    return found
+
+
+def _changed_in_suite(earlier: Run, asked: Run) -> list[str]:
+    """What differs in the selections of two runs: by name where both are of suites."""
+    if "suite_hash" not in earlier.selection or "suite_hash" not in asked.selection:
+        return [_SAME["selection"]]
+    keys = [*asked.selection, *(key for key in earlier.selection if key not in asked.selection)]
+    changed = (key for key in keys if earlier.selection.get(key) != asked.selection.get(key))
+    return [*dict.fromkeys(key.removesuffix("_hash") for key in changed)]

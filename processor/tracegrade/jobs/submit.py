@@ -5,12 +5,22 @@ import time
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
-from tracegrade.history.recorded_run import check_experiment
+from tracegrade.history.recorded_run import check_experiment, deleted_run
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, WrongRequest, known_models
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.store.jobs import WAITING, Job, add_job, cancel_job, new_job_id, resume_job, stored_job, stored_jobs
+from tracegrade.store.jobs import (
+    UNFINISHED,
+    WAITING,
+    Job,
+    add_job,
+    cancel_job,
+    new_job_id,
+    resume_job,
+    stored_job,
+    stored_jobs,
+)
 from tracegrade.store.open import changing_store
 from tracegrade.store.suites import stored_suite
 
@@ -94,15 +104,28 @@ def resume(config: Config, tenant: str, id_: str) -> Job:
 
     Raises:
         NoSuchJob: there is none.
-        JobRefused: it is done.
+        JobRefused: it is done, or its suite or a run of it was deleted.
     """
     with changing_store(config.store_url) as connection:
-        if known_job(connection, tenant, id_).state == "done":
+        job = known_job(connection, tenant, id_)
+        if job.state == "done":
             raise JobRefused(f"job {id_} is done: nothing is left to do")
+        if job.state not in UNFINISHED:
+            _check_goes_on(connection, job)
         resume_job(connection, tenant, id_, time.time_ns())
         job = known_job(connection, tenant, id_)
     DataFolder(config.data_path).note_jobs_wait()
     return job
+
+
+def _check_goes_on(connection: Connection, job: Job) -> None:
+    """Refuse what would fail as soon as a worker has it."""
+    suite = str(job.request.get("suite"))
+    gone = deleted_run(connection, job.tenant, job.runs)
+    if gone is None and stored_suite(connection, job.tenant, suite) is not None:
+        return
+    what = f"its suite {suite}" if gone is None else f"what it had stored, run {gone},"
+    raise JobRefused(f"job {job.id} cannot go on: {what} was deleted; submit a new one")
 
 
 def known_job(connection: Connection, tenant: str, id_: str) -> Job:

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, Engine
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
 from tracegrade.history.evals import eval_timeline
-from tracegrade.history.experiments import known_experiment
+from tracegrade.history.experiments import known_experiment, known_run
 from tracegrade.history.new_run import new_run
-from tracegrade.history.recorded_run import RecordedRun, broken_off, what_differs
+from tracegrade.history.recorded_run import RecordedRun, broken_off, deleted_run, what_differs
 from tracegrade.history.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
 from tracegrade.history.suite_run import Asking, TargetRun, run_suite
 from tracegrade.jobs.suite_request import known_models, suite_request
@@ -27,7 +27,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.models.settings import Target
 from tracegrade.store.jobs import Job, State, add_events, note
 from tracegrade.store.open import one_at_a_time, reading
-from tracegrade.store.runs import Run, stored_run
+from tracegrade.store.runs import Run
 from tracegrade.store.suites import stored_suite
 from tracegrade.suites.stored import runnable_suite
 from tracegrade.suites.suite import Suite
@@ -197,15 +197,14 @@ class SuiteJob:
         experiment = request.experiment or suite.name
         asked = new_run(tenant, experiment, labels, suite.source, selection, suite.rule_set, self._config)
         with reading(self._engine) as connection:
+            if (gone := deleted_run(connection, tenant, self._runs)) is not None:
+                raise JobFailed(f"what it had stored, run {gone}, was deleted")
             for name in self._runs:
-                begun = stored_run(connection, tenant, name)
-                if begun is None or begun.state == "deleting" or begun.emptied:
-                    raise JobFailed(f"what it had stored, run {name}, was deleted")
+                begun = known_run(connection, tenant, name)
                 if begun.selection.get("model") != target.key:
                     continue
                 if others := what_differs(begun, asked):
-                    changed = ", ".join(others).replace("selection of traces", "its suite or how models are asked")
-                    raise JobFailed(f"run {name} cannot go on, since these changed after it began: {changed}")
+                    raise JobFailed(f"run {name} cannot go on, since these changed after it began: {', '.join(others)}")
                 return _Planned(target, asked, name, begun.state == "complete")
             return _Planned(target, asked, broken_off(connection, asked), is_complete=False)
 
