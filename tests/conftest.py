@@ -1,6 +1,7 @@
 """Options of the whole suite."""
 
 import os
+import signal
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +12,10 @@ from hypothesis import settings
 # Tests start hundreds of processes: what the first compiles, the others read, also where the shell forbids to keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell that starts the suite in the background has it ignore Ctrl-C, and so would all that tests start and end by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no fault of the code: tests that take long are found by pytest's own time-out.
 settings.register_profile("unhurried", deadline=None)

@@ -116,6 +116,7 @@ def test_json_says_how_each_rule_stands(tmp_path: Path, saved: dict[str, Any]) -
         "not_worse_than_by": "rule file",
         "margin": 0.02,
         "margin_by": None,
+        "no_fails": False,
     }
     assert gate["gate"] == "fail"
 

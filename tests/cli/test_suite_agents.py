@@ -82,7 +82,7 @@ def call(tool, arguments):
 with tracer.start_as_current_span("invoke_agent shop") as run:
     run.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"})
     if "hang" in how and city == "Tokyo":
-        time.sleep(600)
+        time.sleep(60)
     if "helper" in how:
         with tracer.start_as_current_span("invoke_agent helper") as helper:
             helper.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper"})
@@ -318,7 +318,7 @@ def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: sign
         _, said = process.communicate(timeout=20)
     assert (process.returncode, said[:12]) == (130, "Interrupted:")
     assert not processes_with(f"{place.agent}")
-    place.agent.write_text(AGENT.replace("time.sleep(600)", "pass"))
+    place.agent.write_text(AGENT.replace("time.sleep(60)", "pass"))
     done = place.run(*options)
     assert "Going on with run own/1 of agent.py" in done.stderr
     assert "2 results stored before, and not asked again." in done.stderr

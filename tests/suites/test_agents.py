@@ -265,7 +265,7 @@ def test_a_prompt_that_no_argument_can_be_is_an_error_of_the_case() -> None:
 def test_what_a_command_started_is_ended_with_it() -> None:
     stop = threading.Event()
     mark = f"grandchild-{time.time_ns()}"
-    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)', '{mark}'])"
+    script = f"import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)', '{mark}'])"
     commands = Commands([sys.executable, "-c", script], 600, stop)
     raised: list[Exception] = []
 

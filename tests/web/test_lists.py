@@ -46,6 +46,15 @@ _seeds = st.integers(0, 2**32)
 _traces = st.sampled_from((0, 3, 200))
 
 
+def _as_stored(parameters: dict[str, object]) -> dict[str, object]:
+    """Those that are given, without the character NUL, which no store keeps and no address may have."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return {
+        name: value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) else value
+        for name, value in given.items()
+    }
+
+
 class Shown:
     """What shows one store: the API, the page and the command line."""
 
@@ -60,7 +69,7 @@ class Shown:
         items: list[Any] = []
         cursor: str | None = ""
         while cursor is not None:
-            given = {name: value for name, value in {**parameters, "cursor": cursor}.items() if value not in (None, "")}
+            given = _as_stored({**parameters, "cursor": cursor or None})
             answer = call(self.app, "GET", f"/api/v1{address}?{urlencode(given)}")
             assert answer.status == 200, answer.body
             page, cursor = answer.json["items"], answer.json["next"]
@@ -72,7 +81,7 @@ class Shown:
 
     def page(self, address: str, **parameters: object) -> list[str]:
         """The ids of all that is listed, followed by what is older."""
-        given = {name: value for name, value in parameters.items() if value is not None}
+        given = _as_stored(parameters)
         following, ids = f"{address}?{urlencode(given)}", []
         while following:
             answer = call(self.app, "GET", following)
