@@ -55,6 +55,25 @@ def test_what_cannot_be_meant_is_named_with_its_place(constraints: list[Any], fo
     assert all(part in text for (_, text), (_, part) in zip(said, found, strict=True)), said
 
 
+@pytest.mark.parametrize("form", [{"never": "pay"}, {"exactly": 0, "of": "p*"}, {"at_most": 0, "of": ["pay", "x"]}])
+@pytest.mark.parametrize("scope", ["agent", "trace"])
+def test_what_nothing_that_is_judged_can_keep_is_named(form: Any, scope: str) -> None:
+    ((_, says),) = warned([form], scope=scope, match={"tools": ["pay"]})
+    assert says.startswith("nothing that is judged can keep it: match.tools asks for a call of p")
+    assert warned([form], scope=scope) == []
+    assert warned([form], scope=scope, match={"tools": ["pay", "look"]}) == []
+
+
+def test_conditions_leave_something_to_judge() -> None:
+    assert warned([{"never": BIG}, {"at_most": 1, "of": "pay"}], match={"tools": ["pay"]}) == []
+
+
+def test_two_sides_that_are_one_look_like_a_slip() -> None:
+    ((_, says),) = warned([{"not_both": ["pay", "pay"]}])
+    assert says == "both sides are pay; name two that differ, or write never or at_most"
+    assert warned([{"not_both": ["pay", BIG]}]) == []
+
+
 def test_a_single_call_has_no_order() -> None:
     ((place, says),) = warned([{"never": "x"}, PAY], scope="tool-call")
     assert (place, says) == (

@@ -124,7 +124,7 @@ def _keys_at(model: type[BaseModel], location: Location) -> list[str]:
     annotation: Any = model
     for part in location:
         annotation = _annotation_at(annotation, part)
-    return [key for found in _models_in(annotation) for key in _keys(found)]
+    return list(dict.fromkeys(key for found in _models_in(annotation) for key in _keys(found)))
 
 
 def _annotation_at(annotation: Any, part: str | int) -> Any:

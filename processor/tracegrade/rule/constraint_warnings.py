@@ -72,10 +72,22 @@ def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
     form = one.form
     if rule.scope == "tool-call" and isinstance(form, Paired | First | Last | NotBoth):
         yield one.where, "scope: tool-call judges one call at a time, and this is about several; write scope: agent"
-    if isinstance(form, Paired) and rule.scope == "tool-call" and (tools := rule.match.tools) is not None:
+    if isinstance(form, NotBoth) and form.sides[0] == form.sides[1]:
+        yield one.where, f"both sides are {words_of(form.sides[0])}; name two that differ, or write never or at_most"
+    never, tools = _forbidden(form), rule.match.tools
+    if never is not None and tools is not None and _covers(never, [*map(str, tools.exact), *tools.globs]):
+        yield one.where, f"nothing that is judged can keep it: match.tools asks for a call of {words_of(never)}"
+    if isinstance(form, Paired) and rule.scope == "tool-call" and tools is not None:
         names = _names(form.sides[0])
         if names is not None and not any(tools.match(name) for name in names):
             yield one.where, f"it is never triggered: match.tools leaves out {words_of(form.sides[0])}"
+
+
+def _forbidden(form: Form) -> Side | None:
+    """The calls that must not be made at all; None where it says no such thing."""
+    if isinstance(form, Counted):
+        return form.of if form.bounds[1] == 0 and getattr(form, "same", None) is None else None
+    return form.never if isinstance(form, Never) else None
 
 
 def _repeated(earlier: _Placed, later: _Placed) -> Iterator[tuple[Location, str]]:

@@ -1,10 +1,12 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.judge_case import judge_case
 from tracegrade.model.json_value import JsonValue
+from tracegrade.rule.rule import Rule
 
 
 def call(name: str, **arguments: JsonValue) -> dict[str, Any]:
@@ -168,6 +170,37 @@ def test_a_mistake_is_said_in_one_sentence(constraint: Any, says: str) -> None:
     found = judged([constraint], [])
     assert found["error"]["type"] == "invalid_criteria"
     assert says in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "says"),
+    [
+        ({"never": {"tool": "a", "were": {}}}, ".never.were: unknown key 'were'; did you mean 'where'?"),
+        (
+            {"never": {"tool": "a", "foo": 1}},
+            ".never.foo: unknown key 'foo'; expected one of tool, where; key 'where' is missing",
+        ),
+        ({"before": "a", "come": "b"}, ".come: unknown key 'come'; did you mean 'comes'?"),
+        (
+            {"at_most": 1, "of": "a", "same": {"amount": None}},
+            '.same: expected an argument\'s name, several, or pairs of paths, found {"amount":null}',
+        ),
+        (
+            {"at_most": 1, "of": "a", "same": ["id", "args"]},
+            ".same: expected an argument's name, args.PATH or output.PATH, found 'args'",
+        ),
+        (
+            {"at_most": 1, "of": "a", "same": []},
+            ".same: expected an argument's name, several, or pairs of paths, found []",
+        ),
+    ],
+)
+def test_one_mistake_is_told_once(constraint: Any, says: str) -> None:
+    item = {"evaluator": "constraints", "constraints": [constraint]}
+    with pytest.raises(ValidationError) as caught:
+        Rule.model_validate({"id": "r", "evaluate": [item]})
+    found = [(".".join(map(str, error["loc"][4:])), error["msg"]) for error in caught.value.errors()]
+    assert [f".{place}: {message.removeprefix('Value error, ')}" for place, message in found] == [says]
 
 
 def test_a_constraint_on_very_many_calls_made_together_ends_at_the_bound_on_work() -> None:

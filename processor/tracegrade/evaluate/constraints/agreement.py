@@ -9,8 +9,9 @@ import re
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field
+from pydantic import BeforeValidator, Field
 
+from tracegrade.display import json_text
 from tracegrade.evaluate.compare.outputs import ActualOutputs
 from tracegrade.evaluate.constraints.sides import is_readable
 from tracegrade.evaluate.criteria.text_matchers import text_of
@@ -29,14 +30,21 @@ Key: TypeAlias = Hashable | Literal["unknown"]
 Steps: TypeAlias = tuple[CallPart, tuple[str | int, ...]]
 
 
-def _checked_path(path: str) -> str:
-    if not _PATH.fullmatch(path) or path in ("args", "output"):
-        raise ValueError(f"expected an argument's name, args.PATH or output.PATH, found {path!r}")
-    return path
+def _checked(value: Any) -> Any:
+    """`value`, checked before pydantic does, which would say of each form in turn why it is none."""
+    paths = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    if not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError(f"expected an argument's name, several, or pairs of paths, found {json_text(value)[:120]}")
+    for path in paths:
+        if not _PATH.fullmatch(path) or path in ("args", "output"):
+            raise ValueError(f"expected an argument's name, args.PATH or output.PATH, found {path!r}")
+    return value
 
 
-Path: TypeAlias = Annotated[str, AfterValidator(_checked_path)]
-Same: TypeAlias = Path | Annotated[list[Path], Field(min_length=1)] | Annotated[dict[Path, Path], Field(min_length=1)]
+Same: TypeAlias = Annotated[
+    str | Annotated[list[str], Field(min_length=1)] | Annotated[dict[str, str], Field(min_length=1)],
+    BeforeValidator(_checked),
+]
 
 
 def pairs_of(same: Same) -> list[tuple[str, str]]:

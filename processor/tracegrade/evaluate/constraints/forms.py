@@ -8,7 +8,7 @@ templates; what their activations are, and when they are vacuous: Maggi et al., 
 declarative process models from event logs (CAiSE 2012).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -257,15 +257,30 @@ def _read(value: Any, info: ValidationInfo) -> Form:
         return form.model_validate(named, context=info.context)
     except ValidationError as error:
         found = [
-            InitErrorDetails(
-                type="value_error",
-                loc=_where(item["loc"]),
-                input=None,
-                ctx={"error": ValueError(message_of(item, form))},
-            )
-            for item in error.errors(include_url=False)
+            InitErrorDetails(type="value_error", loc=_where(location), input=None, ctx={"error": ValueError(message)})
+            for location, message in _messages(error, form)
         ]
         raise ValidationError.from_exception_data("criteria", found) from None
+
+
+def _messages(error: ValidationError, form: type[Form]) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Each mistake with its place; a missing key is told after an unknown one beside it, and not where it is meant."""
+    items = error.errors(include_url=False)
+    missing: dict[tuple[int | str, ...], list[str]] = {}
+    for item in items:
+        if item["type"] == "missing":
+            missing.setdefault(item["loc"][:-1], []).append(str(item["loc"][-1]))
+    unknown = [item for item in items if item["type"] == "extra_forbidden"]
+    for item in unknown:
+        keys = missing.get(item["loc"][:-1], [])
+        keys[:] = [key for key in keys if "did you mean" not in did_you_mean(str(item["loc"][-1]), [key])]
+    for item in items:
+        if item["type"] != "missing":
+            keys = missing.pop(item["loc"][:-1], []) if item in unknown else []
+            yield item["loc"], message_of(item, form) + "".join(f"; key {key!r} is missing" for key in keys)
+    for location, keys in missing.items():
+        for key in keys:
+            yield location, f"key {key!r} is missing"
 
 
 def _where(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
