@@ -1,5 +1,6 @@
 """Jobs from their submission to their end, by a worker in this process, against a scripted server."""
 
+import re
 import sqlite3
 import threading
 import time
@@ -312,6 +313,21 @@ def test_a_model_that_cannot_be_asked_fails_the_job_and_the_others_are_kept(plac
     assert failed.runs == [here.runs()[0].name]
     assert [(run.labels["model"], run.state) for run in here.runs()] == [("one::m-2", "complete")]
     assert failed.result_ref == job.id
+
+
+def test_a_job_whose_model_server_is_not_there_fails_and_goes_on_when_it_is(place: Placed) -> None:
+    here = place(right, attempts=1)
+    there = here.models.read_text()
+    here.models.write_text(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:9", there))
+    job = here.submit()
+    with here.working():
+        failed = here.until(job.id, "failed")
+        assert failed.message.startswith("one::m-1: http://127.0.0.1:9/v1 cannot be reached: NewConnectionError")
+        assert (failed.runs, here.runs()) == ([], [])
+        here.models.write_text(there)
+        resume(here.config, "default", job.id)
+        here.until(job.id, "done")
+    assert [run.state for run in here.runs()] == ["complete"]
 
 
 def test_a_worker_that_lost_its_job_stores_nothing_of_it(place: Placed) -> None:
