@@ -30,12 +30,12 @@ def test_a_violated_constraint_names_its_calls_with_links_and_on_the_timeline(tm
         rule_page = site.get("/rules/checked-first").text
     page = text_of(html)
     assert (
-        "✗ fail before every create_order comes check_inventory with the same sku kept 0 of 1 time 1 create_order"
+        "✗ fail before every create_order comes check_inventory with the same sku kept 0 of 1 times 1 create_order"
         in page
     )
     assert "nearest: 3 check_inventory" in page
     assert "– not evaluable after every reserve comes release never triggered" in page
-    assert "✓ pass delete_* is never called kept 1 of 1 time" in page
+    assert "✓ pass delete_* is never called kept 1 of 1 times" in page
     marked = re.findall(r'<th scope="row".*?</th>', html, re.DOTALL)
     assert [text_of(line) for line in marked if "checked-first" in line and "tool" in line] == [
         "tool: execute_tool create_order ✗ checked-first"

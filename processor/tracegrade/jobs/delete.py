@@ -31,7 +31,7 @@ def delete_with_runs(store_url: str, tenant: str, id_: str) -> int:
     for run in job.runs:
         with suppress(NoSuchRun):  # deleted before
             deleted += delete_stored_run(store_url, tenant, run)
-    # At the end, as it names the runs. What queued it meanwhile finds none of them, and runs it anew.
+    # At the end, as it names the runs. If it was queued meanwhile, it fails: what it had stored is gone.
     with changing_store(store_url) as connection:
         current = stored_job(connection, tenant, id_)
         if current is not None and current.state in UNFINISHED:

@@ -38,7 +38,7 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
             [call("create"), call("validate")],
             "fail",
             0.0,
-            "Kept 0 of 1 time: before every create comes validate, and create had none: validate came after it.",
+            "Kept 0 of 1 times: before every create comes validate, and create had none: validate came after it.",
         ),
         (
             {"precedence": "create", "comes": "validate", "same": "id"},

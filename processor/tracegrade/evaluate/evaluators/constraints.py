@@ -199,7 +199,7 @@ def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
         return f"{text}; {counted(len(unheld), 'constraint')} never triggered." if unheld else f"{text}."
     said = [_why(each, activation, evidence) for each, activation in broken[:_MAX_SAID]]
     more = f"; and {len(broken) - _MAX_SAID} more" if len(broken) > _MAX_SAID else ""
-    return f"Kept {total - len(broken)} of {counted(total, 'time')}: {'; '.join(said)}{more}."
+    return f"Kept {total - len(broken)} of {total} times: {'; '.join(said)}{more}."
 
 
 def _untouched(checked: Sequence[Checked]) -> list[str]:
