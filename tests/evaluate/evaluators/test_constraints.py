@@ -1,9 +1,12 @@
+import gc
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from evaluate.conftest import made_call
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.judge_case import judge_case
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.rule import Rule
@@ -207,6 +210,14 @@ def test_a_constraint_on_very_many_calls_made_together_ends_at_the_bound_on_work
     calls = [{"name": "ab"[number % 2], "args": {"id": number}, "batch": 1} for number in range(6000)]
     found = judged([{"right_after": "a", "comes": "b", "within": "1s"}], calls)
     assert found["error"]["type"] == "work_bound"
+
+
+def test_what_is_remembered_of_names_holds_nothing_of_the_calls() -> None:
+    criteria = EVALUATOR.read_criteria({"constraints": [{"before": "create", "comes": "validate"}]})
+    EVALUATOR.evaluate(Evidence([made_call("create")], "to be forgotten"), criteria, EVALUATOR.read_settings({}))
+    gc.collect()
+    kept = [item for item in gc.get_objects() if isinstance(item, Evidence) and item.prompt == "to be forgotten"]
+    assert kept == []
 
 
 def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:

@@ -63,7 +63,8 @@ def words_of_same(same: Same) -> str:
 class Keys:
     """The values on which calls agree, by position, as what is equal when they do.
 
-    None: the call has no such value, and agrees with none. `UNKNOWN`: it cannot be read.
+    None: the call has no such value, and agrees with none. `UNKNOWN`: it cannot be read. It keeps nothing of the calls,
+    as what was found is remembered for longer than they live.
     """
 
     def __init__(self, same: Same | None, evidence: Evidence, work: Work) -> None:
@@ -72,39 +73,38 @@ class Keys:
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        self._evidence = evidence
-        self._work = work
-        self._identities = Identities()
+        identities = Identities()
         pairs = [] if same is None else pairs_of(same)
-        positions = range(len(evidence.calls))
-        self.of_first: list[Key | None] = self._all([_steps(first) for first, _ in pairs], positions)
-        self.of_other: list[Key | None] = (
-            self.of_first
-            if all(first == other for first, other in pairs)
-            else self._all([_steps(other) for _, other in pairs], positions)
-        )
+        first = [_steps(path) for path, _ in pairs]
+        other = [_steps(path) for _, path in pairs]
+        self.of_first: list[Key | None] = _keys(first, evidence, identities, work)
+        self.of_other: list[Key | None] = self.of_first if first == other else _keys(other, evidence, identities, work)
 
-    def _all(self, paths: Sequence[Steps], positions: Sequence[int]) -> list[Key | None]:
-        return [self._key(paths, position) for position in positions] if paths else [()] * len(positions)
 
-    def _key(self, paths: Sequence[Steps], position: int) -> Key | None:
-        call = self._evidence.calls[position]
-        found: list[Hashable] = []
-        is_known = True
-        for part, steps in paths:
-            self._work.spend(1 + len(steps))
-            if not is_readable(call, part):
-                is_known = False
-                continue
-            whole: Any = call.arguments
-            if part == "output":
-                whole = self._evidence.once(ActualOutputs)[position].decoded(self._work)
-            value = _at(whole, steps)
-            if value is None:
-                return None
-            text = text_of(value)
-            found.append(self._identities.of(value, self._work) if text is None else text)
-        return tuple(found) if is_known else UNKNOWN
+def _keys(paths: Sequence[Steps], evidence: Evidence, identities: Identities, work: Work) -> list[Key | None]:
+    if not paths:
+        return [()] * len(evidence.calls)
+    return [_key(paths, position, evidence, identities, work) for position in range(len(evidence.calls))]
+
+
+def _key(paths: Sequence[Steps], position: int, evidence: Evidence, identities: Identities, work: Work) -> Key | None:
+    call = evidence.calls[position]
+    found: list[Hashable] = []
+    is_known = True
+    for part, steps in paths:
+        work.spend(1 + len(steps))
+        if not is_readable(call, part):
+            is_known = False
+            continue
+        whole: Any = call.arguments
+        if part == "output":
+            whole = evidence.once(ActualOutputs)[position].decoded(work)
+        value = _at(whole, steps)
+        if value is None:
+            return None
+        text = text_of(value)
+        found.append(identities.of(value, work) if text is None else text)
+    return tuple(found) if is_known else UNKNOWN
 
 
 def _steps(path: str) -> Steps:
