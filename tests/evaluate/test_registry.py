@@ -131,6 +131,7 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
         "tool-permission": {},
         "args-schema": {"schemas": {name: {"required": list(args)} for name, args in expected}},
         "budget": {"max_calls": len(expected)},
+        "constraints": {"constraints": [{"at_most": 1, "of": name} for name, _ in expected]},  # these always apply
     }
     criteria = CRITERIA | criteria
     name = data.draw(st.sampled_from(sorted(EVALUATORS)))
