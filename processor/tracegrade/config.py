@@ -186,7 +186,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
     warnings = _with_new_names(document)
     config = validate(document, Config)
     config._warnings.extend(warnings)
-    if problems := [*_shared_addresses(document, config), *_loops(document, config)]:
+    if problems := [*_shared_addresses(document, config), *_loops(document, config), *_store_of_one(document, config)]:
         raise FileError(problems)
     return config
 
@@ -248,6 +248,16 @@ def _loops(document: Document, config: Config) -> list[Problem]:
         for name, exporter in config.exporters.items()
         if any(_may_be_the_same(exporter.address, listening) for listening in own)
     ]
+
+
+def _store_of_one(document: Document, config: Config) -> list[Problem]:
+    """Judges of one consumer group find each other's traces in the store, so it cannot be a file of one machine."""
+    if config.journal.kafka is None or not config.store_url.startswith("sqlite"):
+        return []
+    message = (
+        "journal.kafka needs a store that all judges share; write postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
+    )
+    return [document.problem(("store", "url"), message)]
 
 
 def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:

@@ -3,6 +3,7 @@
 JournalError
 +-- JournalLocked        another process writes here
 +-- JournalNotFound      there is no journal here (yet)
++-- KafkaUnfit           Kafka, its topics or its client's settings cannot be the journal
 +-- SegmentDeleted       the wanted position was deleted by retention
 +-- JournalRefused       nothing was taken; the sender should retry
     +-- JournalFull          a bound was reached: journal.max_size_mib, the disk, memory
@@ -25,6 +26,10 @@ class JournalLocked(JournalError):
 
 class JournalNotFound(JournalError):
     """A reader found no journal in the folder."""
+
+
+class KafkaUnfit(JournalError):
+    """Kafka cannot be the journal as it is set up; the message says what to change."""
 
 
 class FolderGoneError(OSError):

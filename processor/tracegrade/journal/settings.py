@@ -1,10 +1,11 @@
 """The journal's settings."""
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.journal.kafka.settings import KafkaSettings
 
 _MIB = 1024 * 1024
 
@@ -21,6 +22,20 @@ class JournalSettings(FileModel):
     max_size_mib: int = Field(2048, ge=8, description="Largest size on disk. Retention keeps an eighth of it free.")
     max_age: Duration = Field(86400.0, gt=0, description="Older records are deleted when every consumer has read them.")
     segment_size_mib: int = Field(64, ge=1, le=1024, description="Size of one file; at most an eighth of max_size_mib.")
+    kafka: KafkaSettings | None = Field(
+        None,
+        description="Kafka as the journal, in place of files on this machine's disk; needs the extra tracegrade[kafka] "
+        "and a store in PostgreSQL. The other settings of journal are then not given: the topics have their own.",
+    )
+
+    @model_validator(mode="after")
+    def _one_journal(self) -> Self:
+        if self.kafka is not None and (named := sorted(self.model_fields_set - {"kafka"})):
+            raise ValueError(
+                f"{', '.join(named)} {'is' if len(named) == 1 else 'are'} for a journal on this machine's disk, but "
+                "kafka makes Kafka the journal; remove one, and set size and age at the topics"
+            )
+        return self
 
     @property
     def max_bytes(self) -> int:

@@ -1,0 +1,64 @@
+"""Clients of Kafka: the library, and the settings that all of them share."""
+
+import logging
+from types import ModuleType
+from typing import Any
+
+from tracegrade.journal.errors import KafkaUnfit
+from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
+
+logger = logging.getLogger(__name__)
+
+
+def library() -> ModuleType:
+    """The module ``confluent_kafka``, imported at the first call.
+
+    Raises:
+        KafkaUnfit: the extra is not installed.
+    """
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise KafkaUnfit(
+            f"journal.kafka needs an extra ({error}): pip install 'tracegrade[kafka]', or remove journal.kafka"
+        ) from None
+    return confluent_kafka
+
+
+def client_config(settings: KafkaSettings, role: str, **own: ClientValue) -> dict[str, Any]:
+    """The configuration of one client: brokers, what the settings pass through, and what is its `own`.
+
+    Args:
+        settings: whose ``client`` is passed through.
+        role: for the brokers' logs and metrics: ``tracegrade-ROLE``.
+        own: wins over what is passed through; written with ``_`` for each ``.``.
+    """
+    given = {"bootstrap.servers": ",".join(settings.brokers), "client.id": f"tracegrade-{role}"} | settings.client
+    return given | {key.replace("_", "."): value for key, value in own.items()} | {"logger": client_logger()}
+
+
+def check_client(settings: KafkaSettings) -> None:
+    """Check ``client`` as the library reads it, certificates too; connects to nobody.
+
+    Raises:
+        KafkaUnfit: the extra is missing, a key is unknown, or a value is wrong.
+    """
+    kafka = library()
+    try:
+        kafka.Producer({**settings.client, "logger": client_logger()})
+    except (kafka.KafkaException, TypeError, ValueError) as error:
+        raise KafkaUnfit(f"journal.kafka.client: {error_text(error)}") from None
+
+
+def error_text(error: Any) -> str:
+    """What the library says of an error, a ``KafkaError`` or an exception with one, in one line."""
+    inner = error.args[0] if isinstance(error, Exception) and error.args else error
+    text = inner.str() if hasattr(inner, "str") else str(inner)
+    return " ".join(text.split())
+
+
+def client_logger() -> logging.Logger:
+    """Where clients log: as this package, without remarks on settings that are for another kind of client."""
+    if not logger.filters:
+        logger.addFilter(lambda record: "CONFWARN" not in record.getMessage())
+    return logger
