@@ -10,7 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-from tracegrade.assemble.decode import AttributeFilter, Decoder, json_value
+from tracegrade.assemble.decode import Decoder
+from tracegrade.codec.span_reader import AttributeFilter, json_value
 from tracegrade.model.span import SpanEvent
 
 

@@ -1,101 +1,13 @@
-"""Bytes to spans and log records, keeping only the attributes that something reads.
+"""Bytes to spans and log records, keeping only the attributes that something reads."""
 
-Reading an attribute in Python costs more than parsing it (upb parses into C). So keys are filtered in C, and only the
-values of kept keys are read.
-"""
+from collections.abc import Container
+from typing import Any
 
-import base64
-import math
-import sys
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Any, NamedTuple
-
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-
-from tracegrade.assemble.keyed_request import KeyedLogsRequest, KeyedRequest
-from tracegrade.extract.unread import looks_like_a_tool
-from tracegrade.model.json_value import JsonValue
+from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
+from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.semconv import EVENT_NAME, LOG_BODY, MOVED_CONTENT, OWN_SCOPE
-
-# There are few distinct attribute keys; a sender that invents keys without end must not grow the memo for ever.
-_MAX_KNOWN_KEYS = 50_000
-# The same for the memo of sets of keys, which takes at most 5 MB.
-_MAX_LEARNT_SETS = 1024
-_MAX_LEARNT_KEYS = 64
-# Names of attributes are short; longer ones are decided again each time, so that the memos stay small.
-_LONGEST_LEARNT_KEY = 256
-_MAX_NOTED_KEYS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeFilter:
-    """Which attributes of a span decoding keeps: by key, by key prefix, and all attributes of events with these names.
-
-    An event may also be a log record. ``marks`` are the keys by which dialects recognise their spans: all keys of a
-    span that has none of them and looks like a tool call are noted (see `extract.unread`).
-    """
-
-    attributes: frozenset[str]
-    prefixes: tuple[str, ...] = ()
-    events: frozenset[str] = frozenset()
-    marks: frozenset[str] = frozenset()
-
-    @property
-    def hash(self) -> str:
-        """16 hex digits that change when the filter keeps other attributes."""
-        parts = (self.attributes, self.prefixes, self.events, self.marks)
-        return blake2b(repr([sorted(part) for part in parts]).encode(), digest_size=8).hexdigest()
-
-
-class _Gate(dict[str, bool]):
-    """Whether an attribute key is kept; remembered for each key that came."""
-
-    def __init__(self, attribute_filter: AttributeFilter) -> None:
-        self._filter = attribute_filter
-
-    def __missing__(self, key: str) -> bool:
-        kept = key in self._filter.attributes or key.startswith(self._filter.prefixes)
-        if len(self) >= _MAX_KNOWN_KEYS:
-            self.clear()
-        if len(key) <= _LONGEST_LEARNT_KEY:
-            self[key] = kept
-        return kept
-
-
-class _Chosen(NamedTuple):
-    """What follows from a set of attribute keys: those kept; all of them if no dialect knows such a span; its look."""
-
-    kept: tuple[str, ...]
-    unmarked: tuple[str, ...] | None
-    looks_like_a_tool: bool
-
-
-class _Choice(dict[tuple[str, ...], _Chosen]):
-    """Which of a span's attribute keys are kept, sorted; remembered for each set, as senders repeat a few sets of keys.
-
-    They are sorted because the order of a protobuf map differs from process to process. All spans, and all code that
-    looks keys up, share the same key objects.
-    """
-
-    def __init__(self, attribute_filter: AttributeFilter) -> None:
-        self._is_kept = _Gate(attribute_filter).__getitem__
-        self._marks = attribute_filter.marks
-
-    def __missing__(self, keys: tuple[str, ...]) -> _Chosen:
-        kept = tuple(map(sys.intern, sorted(filter(self._is_kept, keys))))
-        if self._marks.isdisjoint(keys):
-            chosen = _Chosen(kept, tuple(sorted(keys)[:_MAX_NOTED_KEYS]), any(map(looks_like_a_tool, keys)))
-        else:
-            chosen = _Chosen(kept, None, False)
-        if len(keys) <= _MAX_LEARNT_KEYS and max(map(len, keys), default=0) <= _LONGEST_LEARNT_KEY:
-            if len(self) >= _MAX_LEARNT_SETS:
-                self.clear()
-            self[keys] = chosen
-        return chosen
 
 
 class Decoder:
@@ -108,7 +20,7 @@ class Decoder:
 
     def use(self, attribute_filter: AttributeFilter) -> None:
         """Apply `attribute_filter` to everything that is decoded from now on."""
-        self._chosen = _Choice(attribute_filter)
+        self._reader = SpanReader(attribute_filter)
         self._kept_events = attribute_filter.events
 
     def spans(self, payload: bytes, trace_ids: Container[bytes] | None = None) -> list[Span]:
@@ -120,9 +32,10 @@ class Decoder:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
         request = KeyedRequest.FromString(payload)
+        read = self._reader.read
         decoded: list[Span] = []
         for resource_spans in request.resource_spans:
-            resource = Resource(_all(resource_spans.resource.attributes))
+            resource = Resource(all_values(resource_spans.resource.attributes))
             for scope_spans in resource_spans.scope_spans:
                 scope = scope_spans.scope.name
                 if scope == OWN_SCOPE:
@@ -132,41 +45,8 @@ class Decoder:
                 if trace_ids is not None:
                     spans = [span for span in spans if span.trace_id in trace_ids]
                 for span in spans:
-                    decoded.append(self._span(span, scope, resource))
+                    decoded.append(read(span, scope, resource))
         return decoded
-
-    def _span(self, span: Any, scope: str, resource: Resource) -> Span:
-        attributes: dict[str, JsonValue] = {}
-        keyed = span.attributes
-        kept, unmarked, looks_like_tool = self._chosen[tuple(keyed)]
-        for key in kept:
-            value = keyed[key]
-            # Most values are non-empty texts; this reads them with one access instead of two.
-            attributes[key] = value.string_value or json_value(value)
-        if unmarked is not None and not (looks_like_tool or looks_like_a_tool(span.name)):
-            unmarked = None
-        status_code, status_message = 0, ""
-        if span.HasField("status"):
-            status = span.status
-            status_code, status_message = status.code, status.message
-        return Span(
-            span.trace_id,
-            span.span_id,
-            span.parent_span_id,
-            span.name,
-            span.kind,
-            span.start_time_unix_nano,
-            span.end_time_unix_nano,
-            span.flags,
-            status_code,
-            status_message,
-            attributes,
-            list(self._events(span.events)) if span.events else [],
-            span.dropped_attributes_count,
-            scope,
-            resource,
-            unmarked,
-        )
 
     def log_records(self, payload: bytes) -> list[LogRecord]:
         """The log records of one ExportLogsServiceRequest that name a span and are events that something reads.
@@ -204,38 +84,3 @@ class Decoder:
             return None
         attributes = {key: json_value(keyed[key]) for key in sorted(keyed)}
         return SpanEvent(name, record.time_unix_nano or record.observed_time_unix_nano, attributes | body)
-
-    def _events(self, events: Iterable[Any]) -> Iterator[SpanEvent]:
-        for event in events:
-            if event.name in self._kept_events:
-                yield SpanEvent(event.name, event.time_unix_nano, _all(event.attributes))
-
-
-def _all(attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
-    return {pair.key: json_value(pair.value) for pair in attributes}
-
-
-def json_value(value: AnyValue) -> JsonValue:
-    """An AnyValue as JSON: bytes become base64 text, NaN and the infinities their names, unset null."""
-    kind = value.WhichOneof("value")
-    if kind == "string_value":
-        return value.string_value
-    if kind == "bool_value":
-        return value.bool_value
-    if kind == "int_value":
-        return value.int_value
-    if kind == "double_value":
-        return _finite(value.double_value)
-    if kind == "kvlist_value":
-        return {pair.key: json_value(pair.value) for pair in value.kvlist_value.values}
-    if kind == "array_value":
-        return [json_value(item) for item in value.array_value.values]
-    if kind == "bytes_value":
-        return base64.b64encode(value.bytes_value).decode("ascii")
-    return None
-
-
-def _finite(number: float) -> float | str:
-    if math.isfinite(number):
-        return number
-    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"

@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from tracegrade.assemble.completion import Deadlines
 from tracegrade.assemble.content import in_order_written
-from tracegrade.assemble.decode import AttributeFilter, Decoder
+from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import encode_spans
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.deletion.request import Deletions
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.reader import JournalReader

@@ -3,8 +3,9 @@
 from collections.abc import Container, Iterable
 
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE
-from tracegrade.assemble.decode import AttributeFilter, Decoder
+from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_traces import Content, Dispositions, LiveTraces
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.journal.record import Record
 from tracegrade.model.signal import Signal
 

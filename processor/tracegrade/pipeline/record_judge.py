@@ -4,10 +4,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
-from tracegrade.assemble.decode import AttributeFilter
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.sessions import KnownSession, LookupSession, none_stored
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.record import Record

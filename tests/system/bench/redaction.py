@@ -11,7 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tracegrade.assemble.decode import AttributeFilter, Decoder
+from tracegrade.assemble.decode import Decoder
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.document.problem import dotted
 from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.file import read_sources

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from tracegrade.assemble.decode import AttributeFilter
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.display import json_text
 from tracegrade.extract.extract import claim
 from tracegrade.extract.registry import in_force

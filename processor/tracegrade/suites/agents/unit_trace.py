@@ -13,7 +13,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade import semconv as s
-from tracegrade.assemble.decode import AttributeFilter, Decoder
+from tracegrade.assemble.decode import Decoder
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.display import count
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import in_force
