@@ -17,8 +17,9 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.delivery import Delivery
-from tracegrade.serve.hand_over import HandOver
+from tracegrade.serve.hand_over import MemoryHandOver
 from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.results_source import ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.open import open_store
 from waiting import eventually
@@ -64,7 +65,18 @@ def test_a_sink_of_the_registry_has_a_position_behind_which_retention_deletes_as
     for _ in range(15):
         end = results.append(Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, payload)).result()
     rules = RuleReload(config.rules, metrics.telemetry)
-    delivery = Delivery(config, folder, store, results, HandOver(end), rules, metrics)
+    hand_over = MemoryHandOver(end)
+    source = ResultsSource("results", folder.results, folder.position_in_results, hand_over.recent, trim=results.trim)
+    delivery = Delivery(
+        config,
+        folder,
+        store,
+        [source],
+        rules,
+        metrics,
+        stored_to_ns=hand_over.stored_to_ns,
+        failed=hand_over.fail,
+    )
     delivery.start()
 
     def position(sink: str) -> float:

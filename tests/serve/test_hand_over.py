@@ -1,10 +1,10 @@
 """Up to which time everything is judged and stored: alerts look no further."""
 
-from tracegrade.serve.hand_over import HandOver
+from tracegrade.serve.hand_over import MemoryHandOver
 
 
 def test_what_is_judged_counts_when_the_store_holds_it() -> None:
-    hand_over = HandOver(0)
+    hand_over = MemoryHandOver(0)
     assert hand_over.stored_to_ns() == 0
     hand_over.judged(100, 10)
     hand_over.judged(200, 20)
@@ -16,7 +16,7 @@ def test_what_is_judged_counts_when_the_store_holds_it() -> None:
 
 
 def test_time_goes_on_where_nothing_is_to_be_judged() -> None:
-    hand_over = HandOver(10)
+    hand_over = MemoryHandOver(10)
     hand_over.store_holds(10)
     for clock_ns in (100, 200, 300):
         hand_over.judged(clock_ns, 10)

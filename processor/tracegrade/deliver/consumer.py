@@ -36,8 +36,19 @@ class SinkConsumer:
         recent: RecentResults,
         *,
         delivered: Callable[[int], None] = lambda position: None,
+        turn: asyncio.Lock | None = None,
     ) -> None:
-        """Prepare; `delivered` is called with each position up to which the sink has taken everything."""
+        """Prepare.
+
+        Args:
+            sink: takes the results.
+            reader: of the results journal.
+            position: where the sink's position in it is kept.
+            telemetry: counts what is delivered, repeated and given up.
+            recent: results that need not be read.
+            delivered: called with each position up to which the sink has taken everything.
+            turn: held while a batch is under way, where the sink has a consumer for each of several journals.
+        """
         self._recent = recent
         self.sink = sink
         self.position = reader.first()
@@ -47,6 +58,7 @@ class SinkConsumer:
         self._committed = position
         self._telemetry = telemetry
         self._delivered = delivered
+        self._turn = turn or asyncio.Lock()
         self._more = asyncio.Event()
         recent.taken(sink.name, self.position)
         delivered(self.position)
@@ -78,8 +90,10 @@ class SinkConsumer:
             return True
         if end == self.position:
             return False
-        if batch and not await self._deliver(batch, stop):
-            return False
+        if batch:
+            async with self._turn:
+                if not await self._deliver(batch, stop):
+                    return False
         self._advance(end)
         return True
 

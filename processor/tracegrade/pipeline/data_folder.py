@@ -16,6 +16,7 @@ _LONGEST_INSTANCE_ID = 128
 
 JOURNAL = "journal"
 JUDGE = "judge"
+RESULTS = "results"
 _IN_RESULTS = "results."  # the prefix of the names of consumers of the results journal
 
 
@@ -31,7 +32,7 @@ class DataFolder:
         self.path = path
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.journal = path / JOURNAL
-        self.results = path / "results"
+        self.results = path / RESULTS
         self.heartbeat = path / "judge.heartbeat"
         self.set_aside = SetAside(path)
         self.jobs_wait = path / "jobs.wait"

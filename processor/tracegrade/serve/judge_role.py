@@ -1,8 +1,8 @@
 """The judge process of ``serve``: journal -> assemble -> extract -> match -> evaluate -> results journal -> sinks.
 
-Two threads, joined by a `HandOver`. The main thread only judges (`judge_loop`). Sinks, alerts and the snapshot are on
-an event loop in the second thread (`delivery`), each sink with its own position in the results journal. This module
-puts both together.
+Two threads, joined by a `MemoryHandOver`. The main thread only judges (`judge_loop`). Sinks, alerts and the snapshot
+are on an event loop in the second thread (`delivery`), each sink with its own position in the results journal. This
+module puts both together.
 """
 
 import sys
@@ -20,15 +20,16 @@ from tracegrade.config import Config
 from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
-from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.data_folder import JUDGE, RESULTS, DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.delivery import Delivery
-from tracegrade.serve.hand_over import HandOver
+from tracegrade.serve.hand_over import MemoryHandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_loop import JudgeLoop
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.judge_position import JudgePosition
+from tracegrade.serve.results_source import ResultsSource
 from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.stored_traces import StoredTraces
@@ -72,7 +73,7 @@ class JudgeRole:
             self._opened = opened.pop_all()
         self._deletions = JudgeDeletions(self._folder)
         self._aside = self._folder.set_aside.load()
-        self._hand_over = HandOver(self._results.end)
+        self._hand_over = MemoryHandOver(self._results.end)
         self._writer = ResultsWriter(
             self._results, self._hand_over, self._heartbeat, config.settings_hash, config.traces.max_live_spans
         )
@@ -89,8 +90,23 @@ class JudgeRole:
             self._folder.set_aside,
             self._aside.suspects,
         )
+        source = ResultsSource(
+            RESULTS,
+            self._folder.results,
+            self._folder.position_in_results,
+            self._hand_over.recent,
+            self._hand_over.store_holds,
+            self._results.trim,
+        )
         self._delivery = Delivery(
-            config, self._folder, self._store, self._results, self._hand_over, self._rules, self._metrics
+            config,
+            self._folder,
+            self._store,
+            [source],
+            self._rules,
+            self._metrics,
+            stored_to_ns=self._hand_over.stored_to_ns,
+            failed=self._hand_over.fail,
         )
 
     def run(self) -> None:
@@ -162,7 +178,7 @@ class JudgeRole:
                 self._folder.results,
                 self._config.journal,
                 telemetry=self._metrics.telemetry,
-                name="results",
+                name=RESULTS,
                 consumed=self._folder.consumed_results(),
                 clocked=False,
             ),

@@ -53,7 +53,7 @@ class ResultsWriter:
                 self._heartbeat.beat(judge.read_position)
                 if self._hand_over.stopping.wait(_RETRY_S):
                     return False
-        self._hand_over.recent.add(batch, end)
+        self._hand_over.add(batch, end)
         spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedTrace))
         self._unstored.append((end, judged[-1].sequence, spans))
         self._unstored_spans += spans
@@ -93,6 +93,6 @@ class ResultsWriter:
 
     def forget(self) -> None:
         """Forget all counts: records of the journal were erased, and a new judge without closed traces takes over."""
-        self._hand_over.recent.forget()
+        self._hand_over.forget()
         self._unstored.clear()
         self._unstored_spans = 0

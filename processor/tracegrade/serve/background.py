@@ -1,0 +1,84 @@
+"""An event loop in a thread of its own, beside a main thread that never waits for it."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from tracegrade.deliver.consumer import wait
+
+Work = Coroutine[Any, Any, object]
+
+
+class BackgroundLoop:
+    """Runs one coroutine in a thread, until it is told to stop."""
+
+    def __init__(
+        self,
+        name: str,
+        main: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            name: of the thread.
+            main: gets the event that `stop` sets.
+            failed: called, in the thread, with what `main` raises.
+        """
+        self.loop = asyncio.new_event_loop()
+        self._main = main
+        self._failed = failed
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def call(self, action: Callable[[], object]) -> None:
+        """Have `action` called in the loop; from any thread. Nothing happens once the loop has ended."""
+        with suppress(RuntimeError):  # it was closed: it has failed, or was stopped
+            self.loop.call_soon_threadsafe(action)
+
+    def stop(self, within_s: float) -> None:
+        """Tell it to stop, and wait for its end, at most `within_s` seconds."""
+        if self._thread.is_alive():
+            self.call(self._stopping.set)
+            self._thread.join(within_s)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self._main(self._stopping))
+        except BaseException as error:
+            self._failed(error)
+            raise
+        finally:
+            self.loop.close()
+
+
+async def run_until(
+    stopping: asyncio.Event, halt: asyncio.Event, works: Sequence[Work], wake: Callable[[], object]
+) -> None:
+    """Run `works` until `stopping` is set or one of them ends; then set `halt`, `wake` them, and wait for all.
+
+    Raises:
+        Exception: what one of them raised.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait({stopped, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+    halt.set()
+    wake()
+    for task in tasks:
+        await task  # a failed task raises here and ends the process with its traceback
+    stopped.cancel()
+
+
+async def every(seconds: float, action: Callable[[], object], stop: asyncio.Event) -> None:
+    """Call `action` again and again, at once and then after so many seconds, until `stop` is set."""
+    while not stop.is_set():
+        action()
+        await wait(stop, seconds)
