@@ -281,3 +281,21 @@ def test_an_alert_on_tokens_is_no_part_of_what_is_judged() -> None:
     watching, plain = rules(ORDER, alert=[TOKENS]), rules(ORDER)
     assert watching.rules[0].hash == plain.rules[0].hash
     assert watching.attributes_read == plain.attributes_read
+
+
+CONDITION = {"evaluator": "condition", "expression": "tokens <= 1500 && cost < 2.0 && attributes['team.name'] == 'a'"}
+
+
+def test_a_condition_reads_what_the_trace_says_beside_the_calls() -> None:
+    judging = rules(CONDITION)
+    found = spending(judging)
+    found.spans[0].attributes["team.name"] = "a"
+    assert "team.name" in judging.attributes_read
+    prices = Prices({"small": Price(input=1000.0, output=1000.0)})
+    (evaluation,) = judge(found, judging, cost_of=prices).evaluations
+    assert (evaluation.outcome, evaluation.details["read"]) == (
+        "pass",
+        {"tokens": 1500, "cost": 1.5, "attributes['team.name']": "a"},
+    )
+    (unpriced,) = judge(found, judging).evaluations
+    assert (unpriced.outcome, unpriced.reason) == ("not_evaluable", "what the model calls cost is not known")

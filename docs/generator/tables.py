@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from generator.api import APIS
 from generator.fields import field_rows, kind
+from tracegrade.cel.types import VARIABLES, CelType
 from tracegrade.cli import main
 from tracegrade.cli.output import markdown_table
 from tracegrade.config import settings_schema
@@ -24,7 +25,6 @@ from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.extract.registry import DIALECTS, OURS
 from tracegrade.otlp.prometheus import prometheus_name
-from tracegrade.rule.cel_types import VARIABLES, CelType
 from tracegrade.rule.evaluation_spec import ItemHead
 from tracegrade.rule.load import DEFAULT_RULES, load_rules
 from tracegrade.rule.schema import rule_schema

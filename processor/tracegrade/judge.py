@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evidence import Evidence, Score, TraceContext
+from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.gate import doubt, gate
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
@@ -103,7 +103,8 @@ def judge_extraction(
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):
         if subject is None or subject.subject is not matched.subject:
-            evidence = evidences.of(matched.subject, SubjectContext(trace_context, matched.subject))
+            context = SubjectContext(trace_context, matched.subject)
+            evidence = evidences.of(matched.subject, context, matched.facts)
             subject = _Judged(matched, evidence, _facts_in(matched, extraction, run), trace_id)
         judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, set_aside, working_on))
     return judgement
@@ -129,7 +130,8 @@ def judge_session(
     for matched in match_session(rule_set, session):
         if subject is None:
             facts = _facts_of_session(matched, session, run)
-            subject = _Judged(matched, Evidences().of(matched.subject, SessionContext(session, cost_of)), facts, "")
+            evidence = Evidences().of(matched.subject, SessionContext(session, cost_of), matched.facts)
+            subject = _Judged(matched, evidence, facts, "")
         decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
     return decisions
 
@@ -206,7 +208,7 @@ def _facts_in(matched: Match, extraction: Extraction, run: str) -> JudgedSubject
         subject.span_id,
         subject.session,
         subject.agent,
-        matched.service,
+        matched.facts.service,
         _latest_end(subject),
     )
 
@@ -228,7 +230,7 @@ def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubje
         subject.span_id,
         subject.session,
         subject.agent,
-        matched.service,
+        matched.facts.service,
         subject.trace.end_ns,
     )
 
@@ -239,14 +241,16 @@ class Evidences:
     def __init__(self) -> None:
         self._runs: dict[int, Evidence] = {}
 
-    def of(self, subject: Subject, trace_context: TraceContext | None = None) -> Evidence:
+    def of(
+        self, subject: Subject, trace_context: TraceContext | None = None, facts: SubjectFacts | None = None
+    ) -> Evidence:
         """The evidence of `subject`, which must be of the same trace as all earlier ones."""
         run = None
         if subject.kind == "tool-call" and subject.run is not None and subject.run.calls:
             calls = subject.run.calls
             if (run := self._runs.get(id(calls))) is None:
                 run = self._runs[id(calls)] = Evidence(calls)
-        return Evidence(subject.calls, subject.prompt, subject.final_answer, trace_context, run)
+        return Evidence(subject.calls, subject.prompt, subject.final_answer, trace_context, run, facts)
 
 
 class _Judged:

@@ -26,4 +26,5 @@ CRITERIA: dict[str, Any] = {
     "args-schema": {"schemas": {"a": {"required": ["x"]}}},
     "budget": {"max_calls": 1},
     "constraints": {"constraints": [{"before": "a", "comes": "b"}]},
+    "condition": {"expression": "size(calls) > 0"},
 }

@@ -8,6 +8,9 @@ from tracegrade.model.errors import TraceGradeError
 
 Location = tuple[str | int, ...]
 
+MEANT_OPERATORS = {"=<": "<=", "=>": ">=", "<>": "!=", "=!": "!=", "≤": "<=", "≥": ">=", "≠": "!="}
+"""What people write who mean another operator."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:

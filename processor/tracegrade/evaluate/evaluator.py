@@ -63,6 +63,7 @@ class Evaluator(Generic[C, S]):
             evaluator that expects no particular calls.
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
         attributes: span attributes that it needs beyond those that extraction reads.
+        attributes_of: those that these criteria need.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Evaluator(Generic[C, S]):
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
     attributes: frozenset[str] = frozenset()
+    attributes_of: Callable[[C], frozenset[str]] = lambda criteria: frozenset()
 
     def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:
         """Judge `evidence`.

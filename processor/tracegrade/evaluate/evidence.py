@@ -41,16 +41,26 @@ class TraceContext(Protocol):
         """The agent ("": unnamed) of another run of the trace that called `tool` before `before`; None without one."""
 
 
+class SubjectFacts(Protocol):
+    """What matching read of the subject: the variables of expressions."""
+
+    def variables(self, *, with_values: bool) -> Mapping[str, Callable[[], JsonValue]]:
+        """Each variable, computed when it is called; `with_values`: what calls were given and returned, too."""
+
+    def longest(self, *, with_values: bool) -> int:
+        """The number of items in the longest list that an expression can read."""
+
+
 class Evidence:
     """What happened: the calls in their total order, and the run's prompt and final answer (None: not readable).
 
     The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
     worked out `once` for all of them, and it is never changed. ``gives_doubt`` says that a value whose source cannot
-    be read counts as seen there.
+    be read counts as seen there. ``facts`` are None where a judgement is made by hand.
     """
 
-    __slots__ = ("_known", "_run", "calls", "final_answer", "gives_doubt", "prompt", "trace_context")
+    __slots__ = ("_known", "_run", "calls", "facts", "final_answer", "gives_doubt", "prompt", "trace_context")
 
     def __init__(
         self,
@@ -59,18 +69,20 @@ class Evidence:
         final_answer: JsonValue = None,
         trace_context: TraceContext | None = None,
         run: "Evidence | None" = None,
+        facts: SubjectFacts | None = None,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
         self.final_answer = final_answer
         self.trace_context = trace_context
         self._run = run
+        self.facts = facts
         self.gives_doubt = False
         self._known: dict[Any, Any] = {}
 
     def given_doubt(self) -> "Evidence":
         """The same, where a value whose source cannot be read counts as seen there."""
-        other = Evidence(self.calls, self.prompt, self.final_answer, self.trace_context, self._run)
+        other = Evidence(self.calls, self.prompt, self.final_answer, self.trace_context, self._run, self.facts)
         other.gives_doubt = True
         other._known = self._known
         return other

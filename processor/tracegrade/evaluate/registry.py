@@ -8,6 +8,7 @@ from tracegrade.evaluate.evaluators import (
     abstention,
     args_schema,
     budget,
+    condition,
     constraints,
     contains,
     exact_match,
@@ -54,6 +55,7 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "args-schema": args_schema.EVALUATOR,
     "budget": budget.EVALUATOR,
     "constraints": constraints.EVALUATOR,
+    "condition": condition.EVALUATOR,
 }
 
 

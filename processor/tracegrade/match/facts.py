@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracegrade.cel.calls import calls_as_seen, longest_in
+from tracegrade.cel.expression import CelContext, CelExpression
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.subject import Subject
-from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
-from tracegrade.rule.cel import CelContext, CelExpression
 from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
 from tracegrade.rule.patterns import Patterns
 
@@ -33,7 +33,7 @@ class Facts:
     attributes: list[dict[str, JsonValue]]
     subject: Subject
     _normalised_prompt: str | None = field(default=None, init=False)
-    _context: CelContext | None = field(default=None, init=False)
+    _contexts: dict[bool, CelContext] = field(default_factory=dict, init=False)
 
     @property
     def normalised_prompt(self) -> str | None:
@@ -61,41 +61,44 @@ class Facts:
 
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why this is unknown."""
-        if self._context is None:
-            self._context = CelContext(self.variables)
-        return expression.holds(self._context, self._longest if expression.loops > 1 else 0)
+        with_values = expression.reads_values
+        if (context := self._contexts.get(with_values)) is None:
+            context = self._contexts[with_values] = CelContext(self.variables(with_values=with_values))
+        return expression.holds(context, self.longest(with_values=with_values) if expression.loops > 1 else 0)
 
-    @property
-    def variables(self) -> dict[str, Callable[[], JsonValue]]:
-        """The variables of expressions, as in `cel_types.VARIABLES`; each is computed when it is called."""
+    def variables(self, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
+        """The variables of expressions, as in `cel.types.VARIABLES`; each is computed when it is called.
+
+        `with_values`: what calls were given and returned can be read, too.
+        """
         return {
             "service": lambda: self.service,
             "environment": lambda: _text(self.environment),
             "release": lambda: _text(self.release),
             "agent": lambda: self.agent,
+            "session": lambda: self.subject.session or "",
             "prompt": lambda: self.prompt,
+            "answer": lambda: self.subject.final_answer,
             "tools": lambda: list(self.tools),
             "attributes": self._all_attributes,
-            "calls": lambda: [_call_facts(call) for call in self.subject.calls],
+            "calls": lambda: calls_as_seen(self.subject.calls, with_values=with_values),
             "trace": lambda: _trace_facts(self.subject),
         }
 
     def _all_attributes(self) -> dict[str, JsonValue]:
         return {name: value for place in reversed(self.attributes) for name, value in place.items()}
 
-    @property
-    def _longest(self) -> int:
+    def longest(self, *, with_values: bool) -> int:
         """The number of items in the longest list that an expression can read."""
-        lists = [value for place in self.attributes for value in place.values() if isinstance(value, list | dict)]
-        return max(len(self.subject.calls), len(self.tools), *map(len, lists), 0)
+        calls = self.subject.calls
+        read: list[JsonValue] = [value for place in self.attributes for value in place.values()]
+        if with_values:
+            read += [value for call in calls for value in (call.arguments, call.output)]
+        return max(len(calls), len(self.tools), longest_in(read))
 
 
 def _text(value: JsonValue) -> JsonValue:
     return "" if value is None else value
-
-
-def _call_facts(call: ToolCall) -> JsonValue:
-    return {"name": call.name, "failed": call.failed, "duration_ms": (call.end_ns - call.start_ns) / 1e6}
 
 
 def _trace_facts(subject: Subject) -> JsonValue:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from tracegrade.cel.expression import CelExpression
 from tracegrade.match.case_choice import choose
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.index import Index, indexes
@@ -13,7 +14,6 @@ from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace, TraceOutline
 from tracegrade.rule.case import Case
-from tracegrade.rule.cel import CelExpression
 from tracegrade.rule.rule import Rule, RuleScope, TraceScope
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.semconv import SUITE_SCOPE
@@ -25,13 +25,13 @@ UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 class Match:
     """A rule that matches a subject; ``not_evaluable`` says why it cannot judge it, None when it can.
 
-    ``service`` is the subject's, as clauses read it. ``case`` is the case that it meets; ``no_case`` says why it is
+    ``facts`` are the subject's, as clauses read them. ``case`` is the case that it meets; ``no_case`` says why it is
     unknown which case of the rule that is.
     """
 
     rule: Rule
     subject: Subject
-    service: str
+    facts: Facts
     not_evaluable: str | None = None
     case: Case | None = None
     no_case: str | None = None
@@ -79,7 +79,7 @@ def _match(index: Index, facts: Facts, found: list[Match]) -> None:
     for rule in index.candidates(facts):
         met = _met(rule, facts)
         if met.clause is None:
-            found.append(Match(rule, facts.subject, facts.service, met.not_evaluable, met.case, met.no_case))
+            found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.no_case))
 
 
 def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:

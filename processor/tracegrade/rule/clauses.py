@@ -5,8 +5,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from tracegrade.cel.expression import Cel
 from tracegrade.document.file_model import FileModel
-from tracegrade.rule.cel import Cel
 from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts
 
 SERVICE = "service.name"

@@ -31,12 +31,14 @@ class RuleSet:
         self.judgement_hash = _hash_of((rule.id, rule.hash) for rule in self.rules)
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
-        evaluators = {spec.evaluator.name: spec.evaluator for rule in self.rules for _, spec in rule.named_specs()}
+        specs = [spec for rule in self.rules for _, spec in rule.named_specs()]
+        evaluators = {spec.evaluator.name: spec.evaluator for spec in specs}
         self.attributes_read = RESOURCE_ATTRIBUTES.union(
             TOKEN_USAGE,  # which every agent run says, whatever the rules
             *(part.attributes_read for part in clauses),
             *(found.attributes_read for found in cases),
             *(evaluator.attributes for evaluator in evaluators.values()),
+            *(spec.evaluator.attributes_of(spec.criteria) for spec in specs),
         )
         self.scopes = frozenset(rule.scope for rule in self.rules)
         self._known: dict[Any, Any] = {}

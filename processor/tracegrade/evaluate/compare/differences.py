@@ -47,9 +47,9 @@ def _as_object(root: str, key: str, difference: Difference) -> JsonValue:
         "problem": difference.problem,
     }
     if difference.problem != "unexpected":
-        shown["expected"] = _bounded(difference.expected)
+        shown["expected"] = bounded(difference.expected)
     if difference.problem != "missing":
-        shown["found"] = _bounded(difference.found)
+        shown["found"] = bounded(difference.found)
     return shown | looked_up(difference.lookups)
 
 
@@ -75,7 +75,7 @@ def _place(at: LookedAt) -> JsonValue:
     if not at.readable:
         shown["unreadable"] = True
     elif at.found:
-        shown["value"] = _bounded(at.found[0] if len(at.found) == 1 else [*at.found])
+        shown["value"] = bounded(at.found[0] if len(at.found) == 1 else [*at.found])
     return shown
 
 
@@ -103,7 +103,7 @@ def origin(lookup: Lookup) -> str:
     return ", and ".join(said)
 
 
-def _bounded(value: JsonValue) -> JsonValue:
+def bounded(value: JsonValue) -> JsonValue:
     """Scalars of everyday size as they are, all else as an excerpt of its JSON text."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT else value[:_MAX_TEXT] + "…"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from tracegrade.document.problem import did_you_mean
+from tracegrade.document.problem import MEANT_OPERATORS, did_you_mean
 
 _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq,
@@ -18,8 +18,6 @@ _OPERATORS: dict[str, Callable[[int, int], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
 }
-MEANT_OPERATORS = {"=<": "<=", "=>": ">=", "<>": "!=", "=!": "!=", "≤": "<=", "≥": ">=", "≠": "!="}
-"""What people write who mean another operator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """What a CEL expression can see, and what may be done with it: one table, and the check of an expression against it.
 
-`VARIABLES` is what an expression can read of a subject: `match.facts` hands over exactly this, and the table of the
-documentation is made of it. Whatever an expression names is looked for here when its rule is loaded, inside
-``exists`` and its like too, and so are types: an expression that could only ever fail, or never be true, is refused.
+`VARIABLES` is what an expression can read of a subject: `match.facts` hands over all but what is ``judged``, which the
+evaluator `condition` adds, and the table of the documentation is made of it. Whatever an expression names is looked for
+here when its rule is loaded, inside ``exists`` and its like too, and so are types: an expression that could only ever
+fail, or never be true, is refused.
 
 Functions and operators are those that the library has: others compile, and fail on every subject.
 """
@@ -11,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from tracegrade.document.problem import did_you_mean
-from tracegrade.rule.cel_syntax import (
+from tracegrade.cel.syntax import (
     Call,
     Choice,
     Constant,
@@ -26,6 +26,7 @@ from tracegrade.rule.cel_syntax import (
     Operation,
     Unary,
 )
+from tracegrade.document.problem import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,14 @@ class CelType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A variable, or a member of an object: its type, and what it says."""
+    """A variable, or a member of an object: its type, and what it says.
+
+    ``judged``: it is known only when a subject is judged, so no clause may name it.
+    """
 
     type: CelType
     summary: str
+    judged: bool = False
 
 
 ANY = CelType("any", "any value")
@@ -74,10 +79,18 @@ CALL = CelType(
     "a call",
     fields={
         "name": Field(TEXT, "the tool's name"),
+        "arguments": Field(MAP, "what it was given, by name: `c.arguments.amount`; not there if it cannot be read"),
+        "output": Field(ANY, "what it returned; not there if it was not recorded, or cannot be read"),
         "failed": Field(BOOL, "whether it ended with an error"),
-        "duration_ms": Field(DOUBLE, "how long it took, in ms"),
+        "error": Field(TEXT, 'the error\'s message, "" without one'),
+        "attempt": Field(INT, "1, and one more for each earlier call of the same tool with the same arguments"),
+        "agent": Field(TEXT, 'the agent that made it, "" if it has no name'),
+        "start_ms": Field(DOUBLE, "when it began, in ms after the first call; not there without times"),
+        "duration_ms": Field(DOUBLE, "how long it took, in ms; not there without times"),
     },
 )
+CALL_VALUES = frozenset({"arguments", "output"})
+"""The members of a call that may be large."""
 TRACE = CelType(
     "map",
     "the trace",
@@ -94,22 +107,25 @@ VARIABLES: dict[str, Field] = {
     "environment": Field(TEXT, 'the deployment environment of the resource, "" without one'),
     "release": Field(TEXT, '`service.version` of the resource, "" without one'),
     "agent": Field(TEXT, 'the agent\'s name, "" without one'),
+    "session": Field(TEXT, 'the conversation\'s id, "" without one'),
     "prompt": Field(TEXT, "the run's prompt; where it cannot be read, the rule is not_evaluable"),
+    "answer": Field(TEXT, "the run's final answer; where it cannot be read, the rule is not_evaluable"),
     "tools": Field(list_of(TEXT), "the names of the tools that were called"),
     "attributes": Field(CelType("map", "the attributes"), 'attributes by name, as in the clause: `attributes["NAME"]`'),
     "calls": Field(list_of(CALL), "the calls, in their order"),
     "trace": Field(TRACE, "the trace"),
+    "tokens": Field(INT, "the tokens of the run's model calls, in and out; only in `condition`", judged=True),
+    "cost": Field(DOUBLE, "what they cost, by the prices in `traces.prices`; only in `condition`", judged=True),
 }
 
 # What people look for where it is not, and where it is.
-_ARGUMENTS = "; what a call was given is judged by evaluators: tool-call-args with {amount: {$gt: 500}}, or args-schema"
-_OUTPUTS = "; what a call returned is judged by evaluators, such as tool-call-output"
 _ELSEWHERE = {
-    **dict.fromkeys(("arguments", "args", "input", "parameters", "params"), _ARGUMENTS),
-    **dict.fromkeys(("output", "result", "response", "outputs"), _OUTPUTS),
-    "error": "; 'failed' says whether a call did",
+    **dict.fromkeys(("args", "input", "parameters", "params"), "; of a call, 'arguments' is what it was given"),
+    **dict.fromkeys(("result", "response", "outputs"), "; of a call, 'output' is what it returned"),
+    **dict.fromkeys(("arguments", "output", "error"), "; each of 'calls' has its own"),
     "status": "; 'failed' says whether a call did",
 }
+_ONLY_JUDGED = "; it is known only when a subject is judged: the evaluator 'condition' reads it"
 
 _NUMBERS = frozenset({"int", "uint", "double"})
 _ORDERED = frozenset({"text", "bool", "bytes", "time", "duration"})
@@ -191,13 +207,15 @@ class CelTypeError(ValueError):
         super().__init__(message)
 
 
-def check(tree: Node) -> None:
+def check(tree: Node, *, judges: bool = False) -> None:
     """Refuse an expression that names what there is not, or that can be true of no subject.
+
+    Unless it `judges`, it may not name what is known only then.
 
     Raises:
         CelTypeError: which says where and why.
     """
-    scope = {name: field.type for name, field in VARIABLES.items()}
+    scope = {name: field.type for name, field in VARIABLES.items() if judges or not field.judged}
     found = _type_of(tree, scope)
     if found.kind not in ("bool", "any"):
         _refuse(tree, f"expected true or false, found {found.called}")
@@ -223,7 +241,8 @@ def _of_name(node: Name, scope: Scope) -> CelType:
         return found
     if node.name in _TYPE_NAMES:
         return TYPE
-    hint = _ELSEWHERE.get(node.name) or did_you_mean(node.name, scope)
+    judged = _ONLY_JUDGED if node.name in VARIABLES else None
+    hint = judged or _ELSEWHERE.get(node.name) or did_you_mean(node.name, scope)
     _refuse(node, f"no variable {node.name!r}{hint}")
 
 
@@ -343,6 +362,8 @@ def _applied(operator: str, left: CelType, right: CelType, operand: Node) -> Cel
     if operator == "in":
         return _applied_in(left, right, operand)
     if operator in ("==", "!="):
+        _refuse_whole(left, operand)
+        _refuse_whole(right, operand)
         if not _comparable(left, right):
             never = "never equal" if operator == "==" else "always unequal"
             _refuse(operand, f"{left.called} and {right.called} are {never}")
@@ -352,6 +373,14 @@ def _applied(operator: str, left: CelType, right: CelType, operand: Node) -> Cel
             _refuse(operand, f"{operator} cannot compare {left.called} with {right.called}")
         return BOOL
     return _calculated(operator, left, right, operand)
+
+
+def _refuse_whole(found: CelType, operand: Node) -> None:
+    """Refuse what has members of its own: of a call, an expression is handed over only what it names."""
+    if found.kind == "list" and found.item is not None:
+        _refuse_whole(found.item, operand)
+    elif found.fields is not None:
+        _refuse(operand, f"{found.called} cannot be compared as a whole; compare its members, such as .name")
 
 
 def _comparable(left: CelType, right: CelType) -> bool:
@@ -370,6 +399,7 @@ def _applied_in(left: CelType, right: CelType, operand: Node) -> CelType:
         _refuse(operand, f"expected a list or an object after 'in', found {right.called}{hint}")
     if right.kind == "map" and left.kind not in _KEYS:
         _refuse(operand, f"{left.called} is not a key of an object")
+    _refuse_whole(left, operand)
     item = TEXT if right.fields is not None else right.item
     if item is not None and not _comparable(left, item):
         _refuse(operand, f"{left.called} is never in {right.called} whose items are {item.called}")

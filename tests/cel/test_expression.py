@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from tracegrade.rule.cel import CelContext, CelExpression
+from tracegrade.cel.expression import CelContext, CelExpression
 
 
 def test_a_variable_is_worked_out_and_handed_over_once_when_it_is_named() -> None:

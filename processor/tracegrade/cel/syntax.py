@@ -45,7 +45,7 @@ class CelSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value as it is written; ``text`` is that of a text without escapes, "" for all else."""
+    """A value as it is written; ``text`` is that of a text without escapes, and of a number; "" for all else."""
 
     at: int
     kind: str
@@ -356,7 +356,7 @@ def _constant(kind: str, text: str, at: int) -> Constant:
         if text[-1] in "uU":
             return Constant(at, "uint")
         is_whole = text.isdigit() or text[:2] in ("0x", "0X")
-        return Constant(at, "int" if is_whole else "double")
+        return Constant(at, "int" if is_whole else "double", text)
     opening = re.match(r"[rRbB]*", text)
     prefix = opening[0].lower() if opening is not None else ""
     quotes = 3 if text[len(prefix) :].startswith(('"""', "'''")) else 1

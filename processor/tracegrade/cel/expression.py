@@ -1,8 +1,8 @@
-"""The ``cel`` clause: an expression of the Common Expression Language that must be true.
+"""An expression of the Common Expression Language: the clause ``cel`` of a rule, and what `condition` judges by.
 
-It sees what `cel_types.VARIABLES` lists, and one that names anything else is refused. An expression that fails on a
-subject, because an attribute or the prompt is not there or an attribute has another type, makes it not_evaluable; so
-does one whose work is not bounded by the subject's size.
+It sees what `types.VARIABLES` lists, and one that names anything else is refused. An expression that fails on a
+subject, because something that it reads is not there or has another type, can neither be called true nor false; nor can
+one whose work is not bounded by the subject's size.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from tracegrade.evaluate.criteria.expected_count import MEANT_OPERATORS
-from tracegrade.rule.cel_syntax import (
+from tracegrade.cel.syntax import (
+    Call,
     CelSyntaxError,
     Constant,
     Item,
@@ -24,13 +24,22 @@ from tracegrade.rule.cel_syntax import (
     every_node,
     parse,
 )
-from tracegrade.rule.cel_types import CelTypeError, check
+from tracegrade.cel.types import CALL_VALUES, CelTypeError, check
+from tracegrade.document.problem import MEANT_OPERATORS
 
 if TYPE_CHECKING:
     from cel import Context, Program
 
 _MAX_SOURCE = 4096
-_MAX_STEPS = 1_000_000  # of loops inside each other
+MAX_STEPS = 1_000_000
+"""Most turns of loops inside each other."""
+_UNDEFINED = re.compile(r"Undefined variable or function: '(\w+)'")
+_NOT_KNOWN = {
+    "prompt": "the prompt cannot be read",
+    "answer": "the final answer cannot be read",
+    "tokens": "no tokens were recorded",
+    "cost": "what the model calls cost is not known",
+}
 _TEXT = re.compile(r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
 # What other languages write, and CEL.
 _WRITTEN = (
@@ -45,26 +54,29 @@ _WRITTEN = (
 class CelExpression:
     """One compiled expression; ``source`` is the text, ``attributes`` the names of those it reads.
 
-    ``loops`` is the number of its ``all``, ``exists``, ``filter`` and ``map``.
+    ``tree`` is its syntax, ``loops`` the number of its ``all``, ``exists``, ``filter`` and ``map``. ``reads_values``
+    says whether it may read what calls were given or what they returned.
 
     Raises:
         ValueError: it does not compile, or names what there is not.
     """
 
-    __slots__ = ("_program", "_variables", "attributes", "loops", "source")
+    __slots__ = ("_program", "_variables", "attributes", "loops", "reads_values", "source", "tree")
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, *, judges: bool = False) -> None:
+        """Read `source`; `judges`: it may also name what is known of a subject only when it is judged."""
         if len(source) > _MAX_SOURCE:
             raise ValueError(f"expected an expression of at most {_MAX_SOURCE} characters, found {len(source)}")
         self.source = source
         self._program = _compiled(source)
         try:
-            tree = parse(source)
-            check(tree)
+            self.tree = tree = parse(source)
+            check(tree, judges=judges)
         except (CelSyntaxError, CelTypeError) as error:
             raise ValueError(f"at character {error.at + 1} of {source!r}: {error}") from None
         nodes = list(every_node(tree))
         self.loops = sum(isinstance(node, Loop) for node in nodes)
+        self.reads_values = any(map(_may_read_values, nodes))
         self.attributes = _attributes_in(nodes, source)
         self._variables = self._program.variables()
 
@@ -75,7 +87,7 @@ class CelExpression:
             context: the subject's variables.
             longest: the number of items in the longest list among them.
         """
-        if self.loops > 1 and max(longest, self.source.count(",") + 1) ** self.loops > _MAX_STEPS:
+        if self.is_too_much(longest):
             return f"cel: {self.loops} loops over {longest} items are too much work"
         try:
             result = self._program.execute(context.having(self._variables))
@@ -85,8 +97,22 @@ class CelExpression:
             return result
         return f"cel: expected true or false, found a value of type {type(result).__name__}"
 
+    def is_too_much(self, longest: int) -> bool:
+        """Whether its work over lists of so many items is beyond `MAX_STEPS`."""
+        return self.loops > 1 and max(longest, self.source.count(",") + 1) ** self.loops > MAX_STEPS
+
     def __repr__(self) -> str:
         return f"CelExpression({self.source!r})"
+
+
+def _may_read_values(node: Node) -> bool:
+    match node:
+        case Member(_, _, name) | Item(_, _, Constant(_, "text", name)):
+            return name in CALL_VALUES
+        case Call(_, "dyn"):
+            return True  # whose result may be compared as a whole
+        case _:
+            return False
 
 
 def _compiled(source: str) -> "Program":
@@ -108,6 +134,8 @@ def _syntax(message: str) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"there is no {error.args[0]}"
+    if (undefined := _UNDEFINED.match(str(error))) is not None:
+        return _NOT_KNOWN.get(undefined[1], f"{undefined[1]} is not known here")
     return str(error).partition(". ")[0].partition("\n")[0]
 
 
@@ -149,12 +177,12 @@ def _attributes_in(nodes: Iterable[Node], source: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _read(value: Any) -> CelExpression:
+def _read(value: Any, *, judges: bool = False) -> CelExpression:
     if isinstance(value, CelExpression):
         return value
     if not isinstance(value, str):
         raise ValueError(f"expected a CEL expression as text, found {value!r}")
-    return CelExpression(value)
+    return CelExpression(value, judges=judges)
 
 
 class CelContext:
@@ -188,3 +216,12 @@ Cel: TypeAlias = Annotated[
     PlainSerializer(lambda expression: expression and expression.source),
     WithJsonSchema({"type": "string", "maxLength": _MAX_SOURCE}),
 ]
+"""The clause: matching reads it."""
+
+Condition: TypeAlias = Annotated[
+    CelExpression,
+    PlainValidator(lambda value: _read(value, judges=True)),
+    PlainSerializer(lambda expression: expression.source),
+    WithJsonSchema({"type": "string", "maxLength": _MAX_SOURCE}),
+]
+"""The criterion: judging reads it."""

@@ -1,0 +1,158 @@
+"""condition: is an expression about the run true?
+
+The score is 1 or 0. The expression is of the Common Expression Language, as in the clause ``match.cel``, and sees what
+the clause sees: the calls with their arguments and outputs, the prompt, the final answer, the session, attributes; and
+the tokens and the cost of the run's model calls. It is checked when the rule is loaded.
+
+Where something that it reads was not recorded, or has another type, nothing is scored. ``has(c.arguments.amount)``
+says whether something is there. One that loops over long lists inside each other is refused when it would take more
+than a million turns.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Annotated
+
+from pydantic import Field
+
+from tracegrade.cel.calls import calls_as_seen, longest_in
+from tracegrade.cel.expression import MAX_STEPS, CelContext, CelExpression, Condition
+from tracegrade.cel.reads import names_read, values_read
+from tracegrade.evaluate.compare.differences import bounded
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.json_values import json_text
+from tracegrade.evaluate.wording import listed
+from tracegrade.model.json_value import JsonValue
+
+_MAX_SHOWN = 100  # values in the details
+
+
+class Criteria(ParameterModel):
+    """What has to be true."""
+
+    expression: Annotated[
+        Condition, Field(description="The expression, such as `calls.all(c, c.arguments.amount <= 500)`.")
+    ]
+
+
+class Settings(ParameterModel):
+    """There is one way to judge it."""
+
+    default_evaluation_criteria: DefaultCriteria[Criteria] = None
+
+
+class _Variables:
+    """The variables of one subject, with what calls were given and returned or without; each is worked out once."""
+
+    def __init__(self, evidence: Evidence, *, with_values: bool) -> None:
+        facts = evidence.facts
+        self._work_out = {
+            **(facts.variables(with_values=with_values) if facts else _by_hand(evidence, with_values=with_values)),
+            **_judged(evidence),
+        }
+        self._known: dict[str, JsonValue] = {}
+        self.context = CelContext({name: self._one(name) for name in self._work_out})
+
+    def _one(self, name: str) -> Callable[[], JsonValue]:
+        def work_out() -> JsonValue:
+            if name not in self._known:
+                self._known[name] = self._work_out[name]()
+            return self._known[name]
+
+        return work_out
+
+    def of(self, expression: CelExpression) -> Mapping[str, JsonValue]:
+        """Those that the expression names, and that are there."""
+        named = names_read(expression.tree)
+        return {name: value for name in named if name in self._work_out and (value := self._one(name)()) is not None}
+
+
+def _by_hand(evidence: Evidence, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
+    """What is known where a judgement is made by hand, of no trace."""
+    answer = evidence.final_answer
+    return {
+        "prompt": lambda: evidence.prompt,
+        "answer": lambda: None if answer is None else json_text(answer),
+        "tools": lambda: list(dict.fromkeys(call.name for call in evidence.calls)),
+        "calls": lambda: calls_as_seen(evidence.calls, with_values=with_values),
+    }
+
+
+def _judged(evidence: Evidence) -> dict[str, Callable[[], JsonValue]]:
+    """What is known only when the subject is judged."""
+    if (trace_context := evidence.trace_context) is None:
+        return {}
+    return {"tokens": trace_context.tokens, "cost": lambda: trace_context.cost().amount}
+
+
+def _with_values(evidence: Evidence) -> _Variables:
+    return _Variables(evidence, with_values=True)
+
+
+def _without_values(evidence: Evidence) -> _Variables:
+    return _Variables(evidence, with_values=False)
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    expression = criteria.expression
+    longest = _longest(evidence, expression) if expression.loops > 1 else 0
+    if expression.is_too_much(longest):
+        raise EvaluatorError(
+            "work_bound",
+            f"{expression.loops} loops over {longest} items inside each other are more than {MAX_STEPS} turns; "
+            "loop over fewer, or judge a smaller subject (scope: agent, or tool-call)",
+        )
+    variables = evidence.once(_with_values if expression.reads_values else _without_values)
+    holds = expression.holds(variables.context, 0)
+    if isinstance(holds, str):
+        return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))
+    return Score(float(holds), justify=lambda: _justify(expression, variables, holds=holds))
+
+
+def _justify(expression: CelExpression, variables: _Variables, *, holds: bool) -> Justification:
+    found = islice(values_read(expression.tree, variables.of(expression)), _MAX_SHOWN)
+    read = {path: _shown(value) for path, value in found}
+    said = f"; it reads {listed(read)}" if read else ""
+    return (
+        {"expression": expression.source, "holds": holds, "read": read},
+        f"The condition {'holds' if holds else 'does not hold'}{said}.",
+    )
+
+
+def _longest(evidence: Evidence, expression: CelExpression) -> int:
+    """The number of items in the longest list that the expression can read."""
+    if evidence.facts is not None:
+        return evidence.facts.longest(with_values=expression.reads_values)
+    values = [value for call in evidence.calls for value in (call.arguments, call.output)]
+    return max(len(evidence.calls), longest_in(values) if expression.reads_values else 0)
+
+
+def _shown(value: JsonValue) -> JsonValue:
+    return f"{len(value)} items" if isinstance(value, list) else bounded(value)
+
+
+def _unknown(evidence: Evidence, expression: CelExpression, why: str) -> str:
+    """Why it is unknown whether the expression is true: what cannot be read of a call, else what went wrong."""
+    if expression.reads_values:
+        for place, call in enumerate(evidence.calls):
+            if (lacks := what_lacks(evidence, place)) is not None:
+                return f"{lacks} ({listed([call.name])}, span {call.span_id})"
+    return why.removeprefix("cel: ")
+
+
+EVALUATOR = Evaluator(
+    name="condition",
+    summary="Is an expression about the run true?",
+    Criteria=Criteria,
+    Settings=Settings,
+    reads=frozenset({"arguments", "output"}),
+    # It says itself what it read and could not.
+    compared=lambda evidence, criteria, settings, part: (),
+    score=_score,
+    attributes_of=lambda criteria: criteria.expression.attributes,
+    sentences=lambda criteria, settings: [f"this is true: {criteria.expression.source}"],
+)
