@@ -1,8 +1,8 @@
 """The least an OTLP/gRPC server can do. Prints its port.
 
-``sink`` answers, ``parse`` also parses. What came is printed at the end: with ``count`` how many generated spans, with
-``times`` when the first request of each first trace came, with ``results`` when the last carrier span and the last
-event of each generated trace did.
+``sink`` answers, ``parse`` also parses. What came is printed at the end: with ``count`` how many generated spans and
+how many of them were different ones, with ``times`` when the first request of each first trace came, with ``results``
+when the last carrier span and the last event of each generated trace did.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import grpc.aio
 import uvloop
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 GENERATED = b"bench-agent"  # the scope of generated spans
 
@@ -25,6 +26,7 @@ class _Any(grpc.GenericRpcHandler):
     def __init__(self, what: str) -> None:
         self._times: dict[str, float] = {}
         self._spans = 0
+        self._distinct: set[bytes] = set()
         self._came: list[tuple[float, bool, bytes]] = []
         if what == "results":
             self._by_service = {"TraceService": self._keeping(logs=False), "LogsService": self._keeping(logs=True)}
@@ -38,10 +40,10 @@ class _Any(grpc.GenericRpcHandler):
         service = handler_call_details.method.split("/")[1].rpartition(".")[2]
         return self._by_service.get(service, self._otherwise)
 
-    def found(self) -> int | dict[str, float] | dict[str, dict[str, float]]:
+    def found(self) -> dict[str, int] | dict[str, float] | dict[str, dict[str, float]]:
         """What is printed at the end."""
         if self._spans:
-            return self._spans
+            return {"spans": self._spans, "distinct": len(self._distinct)}
         if not self._came:
             return self._times
         last: dict[str, dict[str, float]] = {"carriers": {}, "events": {}}
@@ -59,7 +61,9 @@ class _Any(grpc.GenericRpcHandler):
 
     async def _count(self, request: bytes, context: object) -> bytes:
         if GENERATED in request:  # neither results nor another signal
-            self._spans += sum(1 for _ in _trace_ids(request))
+            ids = [span.trace_id + span.span_id for span in _spans(request)]
+            self._spans += len(ids)
+            self._distinct.update(ids)
         return b""
 
     async def _note(self, request: bytes, context: object) -> bytes:
@@ -76,9 +80,13 @@ class _Any(grpc.GenericRpcHandler):
         return grpc.unary_unary_rpc_method_handler(keep)
 
 
-def _trace_ids(request: bytes) -> Iterator[str]:
+def _spans(request: bytes) -> Iterator[Span]:
     parsed = ExportTraceServiceRequest.FromString(request)
-    return (span.trace_id.hex() for r in parsed.resource_spans for scope in r.scope_spans for span in scope.spans)
+    return (span for r in parsed.resource_spans for scope in r.scope_spans for span in scope.spans)
+
+
+def _trace_ids(request: bytes) -> Iterator[str]:
+    return (span.trace_id.hex() for span in _spans(request))
 
 
 def _trace_ids_of_logs(request: bytes) -> Iterator[str]:

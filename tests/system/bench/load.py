@@ -94,6 +94,7 @@ def _requests(options: argparse.Namespace) -> tuple[list[bytes], list[bytes]]:
 @asynccontextmanager
 async def _grpc(options: argparse.Namespace) -> AsyncIterator[Export]:
     limits = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+    limits += [("grpc.max_reconnect_backoff_ms", 1000)]  # a server that is killed and started again
     async with grpc.aio.insecure_channel(options.endpoint, options=limits) as channel:
         call = channel.unary_unary(EXPORT)
         await channel.channel_ready()

@@ -20,6 +20,7 @@ from bench.agent_traces import RESULT, TOOLS
 HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
 CATCH_UP_S = 120.0
+_CPU_OF_PROCESS = 2  # the kernel's CPUCLOCK_SCHED, as clock_getcpuclockid(3) makes the clock of another process
 IDLE_S = 4.0  # a trace whose root never comes closes so much after its last span
 
 
@@ -65,7 +66,13 @@ class Served:
 
 @contextmanager
 def serving(
-    folder: Path, *, rules: int = 50, settings: str = "", flags: Sequence[str] = (), journal_mib: int = 16384
+    folder: Path,
+    *,
+    rules: int = 50,
+    settings: str = "",
+    flags: Sequence[str] = (),
+    journal_mib: int = 16384,
+    port: int = 0,
 ) -> Iterator[Served]:
     """Run `serve`, both roles, until the end of the block.
 
@@ -75,12 +82,14 @@ def serving(
         settings: further lines of the configuration.
         flags: further flags of the command.
         journal_mib: what each journal may hold.
+        port: of gRPC; 0: a free one. With a folder that was used before, it goes on where it was.
     """
-    write_rules(folder / "rules", rules)
+    if not (folder / "rules").exists():
+        write_rules(folder / "rules", rules)
     config = folder / "bench.yaml"
     config.write_text(
         f"data_dir: {folder / 'data'}\n"
-        "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
+        f"receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '127.0.0.1:{port}'}}}}}}}}\n"
         "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
         f"traces: {{idle_timeout: {IDLE_S}s}}\n"
         f"rules: {{paths: ['{folder / 'rules'}']}}\n"
@@ -131,9 +140,8 @@ def send(endpoint: str, seconds: float, *options: object, through: Sequence[str]
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
+    """User and system time of a process and of its threads that ended, in seconds: exact, where /proc counts ticks."""
+    return time.clock_gettime(~pid << 3 | _CPU_OF_PROCESS)
 
 
 def kernel_work(pid: int) -> dict[str, float]:

@@ -215,10 +215,10 @@ def otel_collector(work: Path) -> Forwarder:
 def collector_binary(work: Path) -> Path:
     """The Collector, built with its own builder: some minutes the first time."""
     folder = work / "collector"
-    binary = folder / "dist" / "otelcol"
-    if not binary.exists():
+    binary, builder_config = folder / "dist" / "otelcol", folder / "builder.yaml"
+    if not binary.exists() or builder_config.read_text() != _builder_config():
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "builder.yaml").write_text(_builder_config())
+        builder_config.write_text(_builder_config())
         builder = f"go.opentelemetry.io/collector/cmd/builder@{COLLECTOR}"
         install(["go", "install", builder], folder, GOBIN=str(folder), GOFLAGS="-p=2")
         install([folder / "builder", "--config", "builder.yaml"], folder, GOFLAGS="-p=2")
@@ -235,6 +235,7 @@ extensions: [{{gomod: {contrib}/extension/storage/filestorage {COLLECTOR}}}]
 processors:
   - gomod: {core}/processor/batchprocessor {COLLECTOR}
   - gomod: {contrib}/processor/groupbytraceprocessor {COLLECTOR}
+  - gomod: {contrib}/processor/tailsamplingprocessor {COLLECTOR}
 exporters:
   - gomod: {core}/exporter/otlpexporter {COLLECTOR}
   - gomod: {core}/exporter/otlphttpexporter {COLLECTOR}
