@@ -14,8 +14,9 @@ _READ_ANSWER = {"exact-match", "contains", "json-similarity"}
 _READ_ARGUMENTS = sorted(
     name
     for name, evaluator in EVALUATORS.items()
-    # The first compares from the second call of a name on; the second takes what it cannot read both ways.
-    if "arguments" in evaluator.reads and name not in ("loop-repetition", "constraints")
+    # The first compares from the second call of a name on; the second takes what it cannot read both ways; the third
+    # says itself what it could not read.
+    if "arguments" in evaluator.reads and name not in ("loop-repetition", "constraints", "condition")
 )
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
+from tracegrade.evaluate.gate import doubt
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.tool_call import ToolCall
 
 
 def _judged(name: str, criteria: Any, answer: Any, **settings: Any) -> Score:
@@ -61,6 +63,41 @@ def test_exact_match(expected: Any, answer: Any, settings: Any, same: bool) -> N
 )
 def test_contains(text: str, answer: Any, settings: Any, there: bool) -> None:
     assert _judged("contains", {"search_text": text}, answer, **settings).score == float(there)
+
+
+@pytest.mark.parametrize(
+    ("search_text", "output", "answer", "outcome"),
+    [
+        ({"$from": "find.output.id"}, {"id": "ORD-7"}, "Your order ord-7 is on its way", "pass"),
+        ({"$from": "find.output.id"}, {"id": "ORD-7"}, "Your order ORD-71 is on its way", "fail"),
+        ({"$from": "find.output.id"}, {"id": 1200}, "It costs EUR 1,200.00", "pass"),
+        ({"$from": "find.output.items[*].id"}, {"items": [{"id": "A"}, {"id": "B"}]}, "Only B is left", "pass"),
+        ({"$from": "find.output.id"}, {"name": "x"}, "Your order is on its way", "fail"),
+        ({"$from": "other.output.id"}, {"id": "ORD-7"}, "Your order ORD-7", "fail"),
+        ({"$from": "find.output.id"}, None, "Your order ORD-7", "not_evaluable"),
+        ({"$from": ["prompt", "find.output.id"]}, None, "x", "refused"),
+        ({"$regex": "ORD-[0-9]+"}, None, "Your order ORD-7", "pass"),
+        ({"$regex": "^ORD-[0-9]+"}, None, "Your order ORD-7", "fail"),
+    ],
+)
+def test_contains_what_comes_from_elsewhere(search_text: Any, output: Any, answer: str, outcome: str) -> None:
+    status = "absent" if output is None else "ok"
+    find = ToolCall("find", "find", None, {}, "ok", output, status, None, 1, 2, "00000000000000aa", "", "")
+    evidence = Evidence([find], final_answer=answer)
+    contains = EVALUATORS["contains"]
+    if outcome == "refused":
+        with pytest.raises(EvaluatorError, match="found 'prompt'"):
+            contains.read_criteria({"search_text": search_text})
+        return
+    criteria, settings = contains.read_criteria({"search_text": search_text}), contains.Settings()
+    score = contains.evaluate(evidence, criteria, settings)
+    if doubt(contains, criteria, settings, evidence) is not None:
+        other = contains.evaluate(evidence.given_doubt(), criteria, settings)
+        assert (score.outcome(1.0), other.outcome(1.0), outcome) == ("fail", "pass", "not_evaluable")
+    else:
+        assert score.outcome(1.0) == outcome
+    if outcome == "fail" and "$from" in search_text:
+        assert score.details["looked_up" if search_text["$from"].startswith("find") else "not_called"]
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_matcher_is_refused_where_nothing_reads_it(name: str, kind: str, model
     read = evaluator.read_criteria if kind == "criteria" else evaluator.read_settings
     if reads_matchers(info.annotation, info.metadata):
         # Then it is honoured, holds models whose fields are checked, or has words of its own.
-        inside = (name, field) in HONOURED or _holds_models(info.annotation) or field == "values"
+        inside = (name, field) in HONOURED or _holds_models(info.annotation) or field in ("values", "search_text")
         assert inside or VERBATIM in info.metadata or field in ("schemas", "default_evaluation_criteria")
         return
     for word, example in [*EXAMPLES.items(), *((word, Example(True, 0, 0)) for word in WHATEVER)]:
@@ -213,8 +213,11 @@ def with_x(expected: JsonValue) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "criteria", "why"),
     [
-        ("contains", {"search_text": {"$from": "find.output"}}, "search_text: found {$from: ...} where no matcher"),
-        ("contains", {"search_text": {"$literal": "a"}}, "taken as it is written; write the value alone"),
+        ("contains", {"search_text": {"$from": "find.output"}}, "expected a path to one value, such as TOOL.output.id"),
+        ("contains", {"search_text": {"$gte": 3}}, "expected a text, {$from: TOOL.output.PATH} or {$regex: ...}"),
+        ("contains", {"search_text": {"$glob": "a*"}}, "expected a text, {$from: TOOL.output.PATH} or {$regex: ...}"),
+        ("contains", {"search_text": 3}, "expected a text, {$from: TOOL.output.PATH} or {$regex: ...}, found 3"),
+        ("tool-selection", {"expected_tool": {"$literal": "a"}}, "taken as it is written; write the value alone"),
         (
             "tool-call-order",
             {"tool_calls_order": ["a", {"$glob": "b*"}]},

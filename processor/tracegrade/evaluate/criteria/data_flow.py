@@ -154,6 +154,26 @@ class FromMatcher(Matcher):
             for source in self.sources
         )
 
+    def stands_in(self, text: str, work: Work) -> bool:
+        """Whether a value that one of the sources holds is seen in `text`, as whole words or a whole number."""
+        if (evidence := work.evidence) is None:
+            return False
+        seen = SeenAnywhere([0], [(0, text)])
+        for source in self.sources:
+            for place in self._places(source, evidence, work.position):
+                held = source.holds(_decoded(_part(evidence.run.calls[place], source.part)))
+                if any(seen.first(value, 0, 1, work) == 0 for value in held):
+                    return True
+            if evidence.gives_doubt and self._unreadable(source, evidence, work.position) is not None:
+                return True
+        return False
+
+    def _places(self, source: Source, evidence: "Evidence", position: int | None) -> list[int]:
+        """The calls of a source that can be read and may be meant."""
+        run = evidence.run.once(_Run).of(source)
+        calls = [place for span in self._candidates(source, evidence, position) for place in _within(run.calls, span)]
+        return [place for place in calls if _index(run.unreadable, place) is None]
+
     def lookups(self, work: Work) -> Iterator[Lookup]:
         """What was looked up for the call that is being compared."""
         if work.evidence is not None:

@@ -1,21 +1,52 @@
-"""contains: is a text in the final answer? 1 or 0, with ``negated`` the other way round; an object is its JSON text."""
+"""contains: is a text in the final answer? 1 or 0, with ``negated`` the other way round; an object is its JSON text.
 
-from typing import Annotated
+Instead of the text, ``{$from: lookup_order.output.id}`` says where it comes from: one of the values that stand there
+has to be in the answer, as whole words or a whole number, in any letter case. ``{$regex: ...}`` is a pattern to find.
+"""
 
-from pydantic import Field
+from typing import Annotated, TypeAlias
 
+from pydantic import Field, WithJsonSchema
+
+from tracegrade.evaluate.compare.differences import looked_up, origins_of
 from tracegrade.evaluate.compare.final_answer import Absent, AnswerSettings, absent_score, answered, judge_lines, shown
+from tracegrade.evaluate.criteria.compile import compile_value
+from tracegrade.evaluate.criteria.data_flow import FromMatcher
+from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError
+from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
+from tracegrade.evaluate.criteria.text_matchers import RegexMatcher
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+
+def _text_to_find(value: JsonValue, matchers: bool) -> Expected:
+    expected = compile_value(value, matchers=matchers) if isinstance(value, str | dict) else LiteralValue(value)
+    if isinstance(expected, FromMatcher):
+        for source in expected.sources:
+            if not source.path:
+                raise MatcherError((), f"expected a path to one value, such as TOOL.output.id, found {source.text!r}")
+    elif type(expected) is not RegexMatcher and not isinstance(expected.source, str):
+        raise MatcherError(
+            (), f"expected a text, {{$from: TOOL.output.PATH}} or {{$regex: ...}}, found {expected.text}"
+        )
+    return expected
+
+
+_TextToFind: TypeAlias = Annotated[
+    Expected, compiled_by(_text_to_find), as_written, WithJsonSchema({"type": ["string", "object"]})
+]
 
 
 class Criteria(ParameterModel):
     """What is expected."""
 
-    search_text: Annotated[str, Field(description="The text to find.")]
+    search_text: Annotated[
+        _TextToFind, Field(description="The text to find, `{$from: ...}` for where it comes from, or `{$regex: ...}`.")
+    ]
 
 
 class Settings(AnswerSettings):
@@ -30,21 +61,46 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     actual = answered(evidence, settings)
     if isinstance(actual, Absent):
         return absent_score(settings)
-    text = json_text(actual)
-    Work().spend((len(text) + len(criteria.search_text)) // CHARACTERS_READ_PER_STEP)
+    text, expected = json_text(actual), criteria.search_text
+    if not isinstance(expected.source, str):
+        return _of_matcher(expected, text, evidence, settings)
+    wanted_text = expected.source
+    Work().spend((len(text) + len(wanted_text)) // CHARACTERS_READ_PER_STEP)
 
     def judge(wanted: str, found: str) -> float:
         if not settings.case_sensitive:
             wanted, found = wanted.lower(), found.lower()
         return float((wanted in found) is not settings.negated)
 
-    details = shown(criteria.search_text, actual)
+    details = shown(wanted_text, actual)
     if settings.judges_lines:
-        score, details["lines"] = judge_lines(criteria.search_text, text, settings, judge)
+        score, details["lines"] = judge_lines(wanted_text, text, settings, judge)
     else:
-        score = judge(criteria.search_text, text)
+        score = judge(wanted_text, text)
     there = "is" if (score == 1) is not settings.negated else "is not"
     return Score(score, details, f"The text {there} in the answer.")
+
+
+def _of_matcher(expected: Expected, text: str, evidence: Evidence, settings: Settings) -> Score:
+    work = Work(evidence=evidence)
+    is_there = expected.stands_in(text, work) if isinstance(expected, FromMatcher) else expected.matches(text, work)
+    details = shown(expected, text)
+    there = "is in" if is_there else "is not in"
+    said = [f"What was looked for {there} the answer"]
+    if (score := float(is_there is not settings.negated)) < 1:
+        details |= looked_up(list(expected.lookups(work)))
+        said += origins_of([details])
+    return Score(score, details, "; ".join(said) + ".")
+
+
+def _unread_settings(criteria: Criteria, settings: Settings) -> str | None:
+    if isinstance(criteria.search_text.source, str):
+        return None
+    if settings.judges_lines:
+        return "line_by_line_evaluator is of texts, and a matcher is met by the whole answer or not; leave it out"
+    if settings.case_sensitive:
+        return "case_sensitive says nothing of a matcher; leave it out"
+    return None
 
 
 EVALUATOR = Evaluator(
@@ -53,5 +109,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
 )
