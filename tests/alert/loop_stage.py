@@ -96,6 +96,7 @@ class Stage:
         self.telemetry = Telemetry("judge")
         read = AlertsSettings.model_validate(settings)
         self.judged_to_ns = 2**63
+        self.leads = True
         self.loop = AlertLoop(
             engine,
             lambda: self.rule_set,
@@ -103,6 +104,7 @@ class Stage:
             self.telemetry,
             read,
             lambda: self.judged_to_ns,
+            leads=lambda: self.leads,
         )
         self._writer = StoreWriter(engine)
         self.next_trace = 0

@@ -6,14 +6,13 @@ import pytest
 from sqlalchemy import Engine
 
 from alert.loop_stage import Channel, Stage, rules
-from store.engines import POSTGRESQL, needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_runs import begin
 from tracegrade.alert.notify.message import details, summary
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, recent_alerts, save_silence
 from tracegrade.store.incidents import Incident
-from tracegrade.store.open import alone, open_store, reading
+from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 
 SECOND_NS = 1_000_000_000
@@ -454,16 +453,16 @@ def test_a_fault_in_a_check_ends_nothing(stage: Stage, monkeypatch: pytest.Monke
     assert stage.step(2) == FIRING
 
 
-@needs_postgresql
-def test_of_several_over_one_store_one_tells(postgresql: Engine, plain: None) -> None:
-    stage = Stage(postgresql)
+def test_who_does_not_lead_tells_nothing_and_shows_nothing(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
-    other = open_store(POSTGRESQL)
-    with alone(other) as first, alone(postgresql) as second:
-        assert (first, second) == (True, False)
-        assert stage.step(1) == []
-    assert stage.step(2) == FIRING
-    other.dispose()
+    assert stage.step(1) == FIRING
+    assert set(firing_metric(stage).values()) == {1}
+    stage.leads = False
+    stage.receive(2, *["pass"] * 30)
+    assert stage.step(3) == []
+    assert set(firing_metric(stage).values()) == {0}
+    stage.leads = True
+    assert stage.step(4) == RESOLVED
 
 
 def test_a_judge_that_is_behind_makes_no_agent_silent(detecting: Stage) -> None:

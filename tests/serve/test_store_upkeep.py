@@ -7,6 +7,7 @@ import pytest
 
 from tracegrade.serve import store_upkeep
 from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
+from tracegrade.store.leader import Leader
 from tracegrade.store.open import open_store, reading
 from waiting import eventually_in_loop
 
@@ -28,7 +29,7 @@ def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(
 
     async def run() -> None:
         stop = asyncio.Event()
-        keeping = asyncio.create_task(store_upkeep.delete_old_traces(engine, 3600.0, stop))
+        keeping = asyncio.create_task(store_upkeep.delete_old_traces(engine, 3600.0, Leader(engine), stop))
         await eventually_in_loop(lambda: not numbers(old), "the events to be deleted")
         stop.set()
         await keeping

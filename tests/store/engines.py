@@ -44,6 +44,7 @@ def postgresql() -> Iterator[Engine]:
     with engine.begin() as connection:
         for table in schema.metadata.sorted_tables:
             connection.execute(table.delete())
+        connection.execute(text(f"ALTER SEQUENCE {schema.NUMBERS} RESTART"))
     yield engine
     engine.dispose()
 

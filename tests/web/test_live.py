@@ -12,7 +12,7 @@ from store.judged_traces import judged
 from store.stored_alerts import ALERT, INCIDENT, store_incident
 from tracegrade.store.incidents import accept
 from tracegrade.store.open import open_store
-from tracegrade.store.read import newest_number
+from tracegrade.store.read import changing_mark
 from tracegrade.store.write import StoreWriter
 from waiting import eventually
 from web.site import Site, serving
@@ -74,11 +74,11 @@ def test_an_open_page_asks_the_store_once_a_second_and_a_closed_one_does_not(
     monkeypatch.setattr("tracegrade.web.live.LOOK_EVERY_S", 0.05)
     looked: list[float] = []
 
-    def counted(connection: Connection) -> int:
+    def counted(connection: Connection) -> str:
         looked.append(time.monotonic())
-        return newest_number(connection)
+        return changing_mark(connection)
 
-    monkeypatch.setattr("tracegrade.web.live.newest_number", counted)
+    monkeypatch.setattr("tracegrade.web.live.changing_mark", counted)
     with urlopen(f"{empty.url}/live", timeout=20) as response:
         while not response.readline().startswith(b"data: "):
             pass

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracegrade.alert.check import Before, Checked, Ending, alerting_rules, check, looks_back_s
+from tracegrade.alert.check import Before, Ending, alerting_rules, check, looks_back_s
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.alert.failing_traces import FailingTraces
 from tracegrade.alert.incidents import incidents_now
@@ -21,9 +21,9 @@ from tracegrade.alert.stored_history import SettledHours, StoredHistory
 from tracegrade.alert.waiting import waiting_in
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import recent_alerts, save_alert
+from tracegrade.store.alerts import StoredAlert, recent_alerts, save_alert
 from tracegrade.store.incidents import Incident, open_incidents, save_incident
-from tracegrade.store.open import alone, reading
+from tracegrade.store.open import reading
 from tracegrade.store.present_hashes import earlier_hashes
 from tracegrade.store.waiting import WaitingAlert, save_waiting, stored_waiting
 from tracegrade.telemetry.metrics import METRICS, Labels, Telemetry, series
@@ -40,7 +40,7 @@ _MOST_OF_A_CORE = 0.01
 class AlertLoop:
     """Checks the rules in force against the store, stores what fires, and notifies the channels of it.
 
-    If several processes use one store, only one of them does this at a time.
+    If several processes use one store, only the leader does this.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class AlertLoop:
         settings: AlertsSettings | None = None,
         judged_to_ns: Callable[[], int] = time.time_ns,
         include_values: bool = False,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare.
 
@@ -64,6 +65,7 @@ class AlertLoop:
             judged_to_ns: the time up to which everything that came is judged and stored, ns since 1970 UTC. While the
                 judge is behind, what came later is not known, which is not the same as that nothing came.
             include_values: whether notifications may hold values.
+            leads: whether this process is the one that checks the alerts of the store, now.
         """
         self._engine = engine
         self._rules_in_force = rules_in_force
@@ -71,6 +73,7 @@ class AlertLoop:
         self._settings = settings or AlertsSettings()
         self._include_values = include_values
         self._judged_to_ns = judged_to_ns
+        self._leads = leads
         self._notifier = Notifier(engine, channels, telemetry, self._settings, self._settings.interval)
         self._ending = Ending(self._settings.replaced_after, self._settings.stale_after)
         self._settled = SettledHours()
@@ -100,11 +103,13 @@ class AlertLoop:
 
     def step(self, now_ns: int) -> None:
         """Check the rules once, and send what is due. When the store refuses, the next step tries again."""
+        if not self._leads():
+            self._count_firing(())  # another process shows what fires
+            publish(self._telemetry, ())
+            return
         try:
-            with alone(self._engine) as is_alone:
-                if is_alone:
-                    self._check(now_ns)
-                    self._notifier.notify(now_ns)
+            self._check(now_ns)
+            self._notifier.notify(now_ns)
         except Exception as error:  # an error in alerts must not end the judge
             self._telemetry.add("tracegrade.alerts.failed_checks")
             if not isinstance(error, SQLAlchemyError):
@@ -138,7 +143,7 @@ class AlertLoop:
         changed = [incident for incident in now if incident not in incidents]
         if changed or now_waiting != waiting:
             self._save(changed, incidents, None if now_waiting == waiting else now_waiting)
-        self._count_firing(checked)
+        self._count_firing(checked.open)
         publish(self._telemetry, checked.slos)
 
     def _save(
@@ -154,10 +159,10 @@ class AlertLoop:
             if waiting is not None:
                 save_waiting(connection, waiting)
 
-    def _count_firing(self, checked: Checked) -> None:
+    def _count_firing(self, open_alerts: Iterable[StoredAlert]) -> None:
         """Set the number of firing alerts by rule, service, agent and level; 0 for those that have ended."""
         firing = dict.fromkeys(self._counted_firing, 0)
-        for alert in checked.open:
+        for alert in open_alerts:
             exact = (alert.rule_id, alert.service, alert.agent, alert.level)
             rest, any_rule = ((rule, OTHER, OTHER, alert.level) for rule in (alert.rule_id, OTHER))
             rule, service, agent, level = self._telemetry.fit(_FIRING, METRICS[_FIRING].lines, exact, rest, any_rule)

@@ -28,6 +28,7 @@ from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.results_source import ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
+from tracegrade.store.leader import Leader
 
 SNAPSHOT_EVERY_S = 1.0
 TRIM_EVERY_S = 5.0
@@ -62,7 +63,7 @@ class Delivery:
         Args:
             config: the settings.
             folder: the data folder.
-            store: open for writing; this process is the only one that stores results.
+            store: open for writing. With SQLite, this process is the only one that stores results.
             sources: the results journals.
             rules: those in force, which are also watched here.
             metrics: of this process.
@@ -72,6 +73,7 @@ class Delivery:
         self._config = config
         self._folder = folder
         self._store = store
+        self._leader = Leader(store)
         self._sources = sources
         self._rules = rules
         self._metrics = metrics
@@ -95,13 +97,15 @@ class Delivery:
         for source in self._sources:
             source.recent.listen(lambda: self._background.call(self._wake))
         clients = self._clients_for_alerts()
+        await asyncio.to_thread(self._leader.look)  # before alerts ask for the first time
         halt = asyncio.Event()
         works = [
             *(consumer.run(halt) for consumer in self._all_consumers()),
             self._alerts(clients).run(halt),
             every(SNAPSHOT_EVERY_S, self._metrics.write_snapshot, halt),
             every(TRIM_EVERY_S, self._trim, halt),
-            delete_old_traces(self._store, self._config.store.retention, halt),
+            self._leader.run(halt),
+            delete_old_traces(self._store, self._config.store.retention, self._leader, halt),
             self._rules.run(halt),
             keep_rule_texts(self._store, self._rules, halt),
         ]
@@ -163,6 +167,7 @@ class Delivery:
             settings,
             self._stored_to_ns,
             self._config.judge.include_values,
+            lambda: self._leader.leads,
         )
 
     def _wake(self) -> None:

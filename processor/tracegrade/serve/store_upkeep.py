@@ -11,6 +11,7 @@ from tracegrade.deliver.consumer import wait
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.jobs import delete_old_events
+from tracegrade.store.leader import Leader
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.retention import delete_older
 from tracegrade.store.rule_texts import save_rule_texts
@@ -22,7 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event) -> None:
-    """Until `stop` is set, store the texts of rules, so that those that results name can be read if files change."""
+    """Until `stop` is set, store the texts of rules, so that those that results name can be read if files change.
+
+    Every process stores those of its own rules: for a time after a change, others judge by other texts.
+    """
     kept = ""
     while not await wait(stop, KEEP_RULE_TEXTS_EVERY_S):
         rule_set = rules.in_force
@@ -35,13 +39,15 @@ async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event)
             logger.warning("the rules' texts are not stored, trying again: %s", error)
 
 
-async def delete_old_traces(store: Engine, retention_s: float, stop: asyncio.Event) -> None:
+async def delete_old_traces(store: Engine, retention_s: float, leader: Leader, stop: asyncio.Event) -> None:
     """Until `stop` is set, delete old traces, a thousand at a time, so that the writer never waits long.
 
-    And what happened in jobs that ended long ago.
+    And what happened in jobs that ended long ago. Only while this process leads.
     """
     retention_ns = round(retention_s * 1e9)
     while not await wait(stop, RETENTION_EVERY_S):
+        if not leader.leads:
+            continue
         before_ns = time.time_ns() - retention_ns
         while not stop.is_set() and await asyncio.to_thread(delete_older, store, before_ns) > 0:
             await asyncio.sleep(0.1)
@@ -56,4 +62,5 @@ def _delete_old_events(store: Engine) -> None:
 
 def _save_rule_texts(store: Engine, rule_set: RuleSet) -> None:
     with store.begin() as connection:
+        one_at_a_time(connection)
         save_rule_texts(connection, rule_set, time.time_ns())

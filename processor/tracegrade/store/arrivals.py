@@ -29,7 +29,8 @@ class Arrivals:
             "ELSE arrivals.first_number END, "
             "last_number = CASE WHEN excluded.last_number > arrivals.last_number THEN excluded.last_number "
             "ELSE arrivals.last_number END",
-            [(minute, *bounds) for minute, bounds in self._bounds.items()],
+            # Sorted, so that several writers wait for each other in the same order.
+            sorted((minute, *bounds) for minute, bounds in self._bounds.items()),
         )
 
 

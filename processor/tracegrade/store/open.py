@@ -52,8 +52,9 @@ _UNREADABLE = {
 
 # An arbitrary number that only we use.
 _WRITE_LOCK = 0x7472_6163_6567
-_ALONE_LOCK = _WRITE_LOCK + 1
+LEADER_LOCK = _WRITE_LOCK + 1
 JOBS_LOCK = _WRITE_LOCK + 2
+_SERIES_LOCK = _WRITE_LOCK + 3
 
 
 class StoreError(TraceGradeError):
@@ -160,8 +161,29 @@ def one_at_a_time(connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITE_LOCK})"))
 
 
+def beside_others(connection: Connection) -> None:
+    """Wait only for who must write alone: with SQLite for everybody, with PostgreSQL for `one_at_a_time`."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({_WRITE_LOCK})"))
+
+
 @contextmanager
-def alone(engine: Engine, lock: int = _ALONE_LOCK) -> Iterator[bool]:
+def numbering_series(connection: Connection) -> Iterator[Connection]:
+    """A transaction that alone adds series, whose end does not wait for that of `connection`.
+
+    With PostgreSQL it is one of its own: in that of a batch, two writers that learn the same series in another order
+    would wait for each other for ever.
+    """
+    if connection.dialect.name != "postgresql":
+        yield connection
+        return
+    with connection.engine.begin() as own:
+        own.execute(text(f"SELECT pg_advisory_xact_lock({_SERIES_LOCK})"))
+        yield own
+
+
+@contextmanager
+def alone(engine: Engine, lock: int) -> Iterator[bool]:
     """Whether no other process is in here with the same store and lock; for SQLite, a lock on a file ensures it."""
     if engine.dialect.name != "postgresql":
         yield True

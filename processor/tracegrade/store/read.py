@@ -24,6 +24,21 @@ def newest_number(connection: Connection) -> int:
     return found
 
 
+def changing_mark(connection: Connection) -> str:
+    """A text that changes with every trace that is stored.
+
+    The newest number alone does not tell it where several processes write to one PostgreSQL: a batch with lower numbers
+    may become visible after one with higher ones.
+    """
+    newest = newest_number(connection)
+    if connection.dialect.name != "postgresql":
+        return str(newest)
+    near = select(func.count()).select_from(traces).where(traces.c.number > newest - _NUMBERS_STORED_AT_ONCE)
+    return f"{newest}/{connection.execute(near).scalar_one()}"
+
+
+# Of all batches that are being written at one time, and some more.
+_NUMBERS_STORED_AT_ONCE = 8192
 _MAX_TURNS_SEARCHED = 20_000
 _MAX_TURN_IDS = 500
 

@@ -32,7 +32,7 @@ class RunNumbers:
         Raises:
             RunClosed: a run takes no results.
         """
-        for (tenant, run), (first, last) in self._bounds.items():
+        for (tenant, run), (first, last) in sorted(self._bounds.items()):
             known_first, known_last = runs.c.first_number, runs.c.last_number
             changed = connection.execute(
                 update(runs)

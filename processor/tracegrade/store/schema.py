@@ -40,7 +40,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0013"
+VERSION = "0014"
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
@@ -52,6 +52,10 @@ WHOLE_RULE = ""
 
 # `series.rule_id` of the series that count traces by service, judged or not.
 EVERY_TRACE = ""
+
+# PostgreSQL's sequence of `traces.number`: several processes store traces at once. SQLite has one writer and no
+# sequences.
+NUMBERS = "trace_numbers"
 
 BLOCK_TRACES = 64
 CHUNK_BLOCKS = 32

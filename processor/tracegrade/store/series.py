@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection, func, insert, select
 
 from tracegrade.codec.json_text import storable
+from tracegrade.store.open import numbering_series
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.schema import series
 
@@ -114,11 +115,17 @@ class SeriesNumbers:
 
 
 def _stored_number(connection: Connection, searched: Series) -> int:
-    key = searched.key
-    found: int | None = connection.execute(select(series.c.number).where(series.c.key == key)).scalar()
+    known = select(series.c.number).where(series.c.key == searched.key)
+    found: int | None = connection.execute(known).scalar()
     if found is None:
-        found = connection.execute(select(func.coalesce(func.max(series.c.number), 0) + 1)).scalar_one()
-        # Results of an earlier version may be delivered after an upgrade.
-        known_as = present_hash(connection, searched.rule_hash)
-        connection.execute(insert(series).values(number=found, key=key, present_hash=known_as, **searched._asdict()))
+        with numbering_series(connection) as own:
+            found = own.execute(known).scalar() or _add(own, searched)  # another writer may have just added it
     return found
+
+
+def _add(connection: Connection, new: Series) -> int:
+    number: int = connection.execute(select(func.coalesce(func.max(series.c.number), 0) + 1)).scalar_one()
+    # Results of an earlier version may be delivered after an upgrade.
+    known_as = present_hash(connection, new.rule_hash)
+    connection.execute(insert(series).values(number=number, key=new.key, present_hash=known_as, **new._asdict()))
+    return number

@@ -2,25 +2,34 @@
 
 Only the highest revision of a trace is kept. It replaces the lower one and all its results, because a late root can
 change the subjects. A record of a revision that is already stored changes nothing.
+
+Several processes may write to one PostgreSQL at once. They take numbers from a sequence, and make and insert rows
+beside each other. They wait for each other only for the rows of ``counts``, ``arrivals`` and ``blocks`` that both
+change, which a transaction changes last and in the same order. Of two that store the same trace, the later one is
+refused, and tries again: then it sees what the other one stored.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, delete, func, select
+from sqlalchemy import Connection, Engine, Table, delete, func, select, text
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, counted_minute, traffic_series
-from tracegrade.store.open import one_at_a_time
+from tracegrade.store.open import beside_others, one_at_a_time
 from tracegrade.store.rows import Key, TraceRows, trace_key
 from tracegrade.store.run_numbers import RunNumbers
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import SeriesNumbers
 
 _MAX_IDS_A_QUERY = 500
+# Another process has just stored one of the same traces: each time it happens, that process has got further.
+_MAX_TRIES = 20
 
 
 class StoreWriter:
@@ -39,14 +48,27 @@ class StoreWriter:
             SQLAlchemyError: the database refused; nothing was stored.
             TypeError: a result holds a value that no database takes; nothing was stored.
         """
-        self.write_those(lambda _: batch)
+        newest = _newest(batch)
+        for left in reversed(range(_MAX_TRIES)):
+            try:
+                self._in_transaction(beside_others, lambda _: newest)
+            except (IntegrityError, OperationalError) as error:
+                if not left or not _came_between(error):
+                    raise
+            else:
+                return
 
     def write_those(self, chosen: Callable[[Connection], Sequence[TraceResult]]) -> None:
         """As `write`, of the records that `chosen` gives in their transaction: no other process writes meanwhile."""
+        self._in_transaction(one_at_a_time, lambda connection: _newest(chosen(connection)))
+
+    def _in_transaction(
+        self, wait: Callable[[Connection], None], chosen: Callable[[Connection], dict[Key, TraceResult]]
+    ) -> None:
         try:
             with self._engine.begin() as connection:
-                one_at_a_time(connection)  # so that numbers can be assigned here
-                self._write(connection, _newest(chosen(connection)))
+                wait(connection)
+                self._write(connection, dict(chosen(connection)))
         except Exception:
             self._series.forget()
             raise
@@ -65,8 +87,8 @@ class StoreWriter:
         if not newest:
             return
         arrivals, run_numbers, blocks, rows = Arrivals(), RunNumbers(), Blocks(), []
-        first: int = connection.execute(select(func.coalesce(func.max(schema.traces.c.number), 0) + 1)).scalar_one()
-        for number, (key, judged) in enumerate(newest.items(), first):
+        numbers = _new_numbers(connection, len(newest))
+        for number, (key, judged) in zip(numbers, newest.items(), strict=True):
             found = TraceRows(connection, self._series, judged)
             rows.append(found.trace_row(number, key))
             blocks.add(number, found.evaluations)
@@ -86,11 +108,17 @@ class StoreWriter:
                 found.decisions,
             )
         # Through the driver: SQLAlchemy's insert() takes the same rows as dicts, in twice the time.
-        connection.exec_driver_sql(self._insert, rows)
+        # By trace, so that several writers that store the same ones wait for each other in the same order.
+        connection.exec_driver_sql(self._insert, sorted(rows, key=_key_of_row))
         sums.write(connection)
         arrivals.write(connection)
         run_numbers.write(connection)
         blocks.write(connection)
+
+
+def _came_between(error: IntegrityError | OperationalError) -> bool:
+    """Whether another process stored some of the same traces meanwhile, or each waited for the other to do so."""
+    return getattr(error.orig, "sqlstate", None) in ("23505", "40P01")  # unique_violation, deadlock_detected
 
 
 def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
@@ -101,6 +129,19 @@ def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
         if key not in newest or newest[key].trace.revision < judged.trace.revision:
             newest[key] = judged
     return newest
+
+
+def _key_of_row(row: tuple[Any, ...]) -> Any:
+    return row[1:4]
+
+
+def _new_numbers(connection: Connection, count: int) -> Sequence[int]:
+    """`count` numbers that no trace had, the lowest first; with SQLite, those of deleted traces are used again."""
+    if connection.dialect.name == "postgresql":
+        query = text(f"SELECT nextval('{schema.NUMBERS}') FROM generate_series(1, :count)")
+        return connection.execute(query, {"count": count}).scalars().all()
+    first: int = connection.execute(select(func.coalesce(func.max(schema.traces.c.number), 0) + 1)).scalar_one()
+    return range(first, first + count)
 
 
 def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:

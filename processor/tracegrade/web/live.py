@@ -1,8 +1,8 @@
 """``/live``: says when there are new results or incidents changed, at most once a second, however many they are.
 
-Server-sent events with two numbers: that of the newest trace, and the time at which incidents last changed. The page
-then loads itself again, and shows the changes. So the events do not grow with traffic, and one look at the store each
-second serves all open pages.
+Server-sent events with two marks: one that changes with every stored trace, and the time at which incidents last
+changed. The page then loads itself again, and shows the changes. So the events do not grow with traffic, and one look
+at the store each second serves all open pages.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 
 from tracegrade.store.incidents import changed_ns
 from tracegrade.store.open import StoreError
-from tracegrade.store.read import newest_number
+from tracegrade.store.read import changing_mark
 from tracegrade.web.rights import is_still_let_in
 from tracegrade.web.sources import Sources, sources_of
 
@@ -64,7 +64,7 @@ class Newest:
 
     def _read(self) -> str:
         with self._sources.store() as connection:
-            return f"{newest_number(connection)} {changed_ns(connection)}"
+            return f"{changing_mark(connection)} {changed_ns(connection)}"
 
 
 async def stream(request: Request) -> StreamingResponse:
