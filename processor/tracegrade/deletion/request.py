@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from tracegrade.deletion.files import remove_unfinished, replace_file
 from tracegrade.deletion.tombstones import Tombstones
+from tracegrade.journal.files import remove_unfinished, replace_file
 from tracegrade.model.errors import TraceGradeError
 
 State: TypeAlias = Literal["requested", "resolved", "erased", "done"]

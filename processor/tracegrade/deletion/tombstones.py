@@ -10,7 +10,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from tracegrade.deletion.files import replace_file
+from tracegrade.journal.files import replace_file
 
 _ENTRY = Struct(">16sQ")
 _END = Struct(">4sI")

@@ -5,6 +5,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tracegrade.journal.disk import sync_folder
+
 _UNFINISHED = ".unfinished"
 _LEFT_AFTER_S = 3600.0
 
@@ -26,11 +28,7 @@ def replace_file(path: Path, data: bytes) -> None:
     except BaseException:
         written.unlink(missing_ok=True)
         raise
-    fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_folder(path.parent)
 
 
 def remove_unfinished(folder: Path) -> None:
