@@ -21,6 +21,7 @@ from tracegrade.cli import main
 from tracegrade.cli.output import markdown_table
 from tracegrade.config import settings_schema
 from tracegrade.deliver import sinks
+from tracegrade.deliver.parquet.columns import COLUMNS, Table
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.extract.registry import DIALECTS, OURS
@@ -224,6 +225,21 @@ def limit_table() -> str:
 def sink_table() -> str:
     """Where results go."""
     return table(("sink", "delivers"), _members(sinks))
+
+
+def parquet_columns(name: Table) -> str:
+    """The columns of a Parquet table; those that hold values are marked."""
+    return table(
+        ("column", "type", "meaning"),
+        [
+            (
+                f"`{column.name}`",
+                column.type,
+                column.meaning + ("; with `include_values` alone" if column.is_value else ""),
+            )
+            for column in COLUMNS[name]
+        ],
+    )
 
 
 def _members(package: ModuleType) -> list[tuple[str, str]]:

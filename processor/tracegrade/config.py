@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.document.document import Document
 from tracegrade.document.file_model import Duration, FileModel, write_durations
 from tracegrade.document.problem import FileError, Location, Problem, dotted
@@ -109,6 +110,9 @@ class Config(FileModel):
     rules: RulesSettings = Field(default_factory=RulesSettings, description="What is judged")
     judge: JudgeSettings = Field(default_factory=JudgeSettings, description="The judge process")
     store: StoreSettings = Field(default_factory=StoreSettings, description="The results store")
+    parquet: ParquetSettings | None = Field(
+        None, description="Results and tool calls as Parquet files; needs the extra tracegrade[parquet]"
+    )
     exporters: dict[Annotated[str, AfterValidator(_exporter_name)], ExporterSettings] = Field(
         default_factory=dict,
         description="Where requests and results are sent: otlp, or several as otlp/NAME; a new one gets all that "
@@ -186,7 +190,12 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
     warnings = _with_new_names(document)
     config = validate(document, Config)
     config._warnings.extend(warnings)
-    if problems := [*_shared_addresses(document, config), *_loops(document, config), *_store_of_one(document, config)]:
+    if problems := [
+        *_shared_addresses(document, config),
+        *_loops(document, config),
+        *_store_of_one(document, config),
+        *_parquet_in_data(document, config),
+    ]:
         raise FileError(problems)
     return config
 
@@ -258,6 +267,17 @@ def _store_of_one(document: Document, config: Config) -> list[Problem]:
         "journal.kafka needs a store that all judges share; write postgresql+psycopg://USER:PASSWORD@HOST/DATABASE"
     )
     return [document.problem(("store", "url"), message)]
+
+
+def _parquet_in_data(document: Document, config: Config) -> list[Problem]:
+    """Everything in the data folder is ours to delete, and what reads Parquet files would find it all above it."""
+    if config.parquet is None or config.parquet.is_s3:
+        return []
+    folder, data = Path(config.parquet.url).resolve(), config.data_path.resolve()
+    if not (folder.is_relative_to(data) or data.is_relative_to(folder)):
+        return []
+    message = f"{config.parquet.url!r} and data_dir {config.data_dir!r} must not be in each other; name another folder"
+    return [document.problem(("parquet", "url"), message)]
 
 
 def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:

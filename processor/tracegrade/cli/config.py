@@ -29,6 +29,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     Exit code 2: mistakes, all of them listed as file:line:column.
     """
     from tracegrade.config import load_config
+    from tracegrade.deliver.parquet.storage import check_extra
     from tracegrade.journal.kafka.client import check_client
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access
@@ -48,6 +49,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
         exporter.tls_context()
     if config.journal.kafka is not None:
         check_client(config.journal.kafka)
+    if config.parquet is not None:
+        check_extra()
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     for warning in (*config.warnings, *rule_set.warnings, *costs):

@@ -48,6 +48,7 @@ def command(
     finished; remaining work continues at the next start.
     """
     from tracegrade.config import load_config
+    from tracegrade.deliver.parquet.storage import check_place
     from tracegrade.serve.tuning import keep_freed_memory
 
     keep_freed_memory()
@@ -57,6 +58,8 @@ def command(
         print_line(f"Warning: {warning}", err=True)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
+    if config.parquet is not None and role in ("all", "judge") and not ends_with_stdin:
+        check_place(config.parquet)  # at the start alone: later, rows wait in the results journal
     if role == "judge":
         exit_code = _judge(config, ends_with_stdin)
     elif role == "web":

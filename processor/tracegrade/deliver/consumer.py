@@ -3,11 +3,11 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tracegrade.codec.results import decode_result, is_erased
 from tracegrade.deliver.recent import RecentResults
-from tracegrade.deliver.sink import Sink
+from tracegrade.deliver.sink import Delivery, Sink
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -83,7 +83,7 @@ class SinkConsumer:
     async def deliver_batch(self, stop: asyncio.Event) -> bool:
         """Deliver the result of one read; False when there was nothing to deliver, or `stop` came in between."""
         try:
-            batch, end = self._recent.after(self.position) or self._read()
+            batch, end = self._recent.after(self.position) or self._read(self.position)
         except SegmentDeleted as error:
             self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="journal_full")
             self._advance(error.first)
@@ -97,9 +97,9 @@ class SinkConsumer:
         self._advance(end)
         return True
 
-    def _read(self) -> tuple[Sequence[TraceResult], int]:
-        records = self._reader.read(self.position, MAX_BATCH_BYTES)
-        return self._decoded(records), records[-1].end if records else self.position
+    def _read(self, position: int) -> tuple[Sequence[TraceResult], int]:
+        records = self._reader.read(position, MAX_BATCH_BYTES)
+        return self._decoded(records), records[-1].end if records else position
 
     def _decoded(self, records: list[Record]) -> list[TraceResult]:
         batch = []
@@ -114,16 +114,18 @@ class SinkConsumer:
 
     async def _deliver(self, batch: Sequence[TraceResult], stop: asyncio.Event) -> bool:
         """Repeat until the batch is delivered or given up; False when `stop` came first."""
+        return await self._until_done(lambda: self.sink.deliver(batch), len(batch), stop)
+
+    async def _until_done(self, attempt: Callable[[], Awaitable[Delivery]], records: int, stop: asyncio.Event) -> bool:
+        """Repeat `attempt` until it is done or gives up its `records`; False when `stop` came first."""
         name = self.sink.name
         begun_s = time.monotonic()
         backoff = Backoff(PATIENT, begun_s, random.random)
         while True:
-            delivery = await self.sink.deliver(batch)
+            delivery = await attempt()
             if delivery.kind == "done":
                 self._telemetry.conditions.end(*self.sink.failing)
-                self._telemetry.add(
-                    "tracegrade.sink.delivered_records", len(batch) - delivery.failed_records, sink=name
-                )
+                self._telemetry.add("tracegrade.sink.delivered_records", records - delivery.failed_records, sink=name)
                 if delivery.failed_records:
                     self._telemetry.add(
                         "tracegrade.sink.dropped_records", delivery.failed_records, sink=name, reason=delivery.reason
@@ -132,7 +134,7 @@ class SinkConsumer:
             delay = backoff.next_delay(time.monotonic(), delivery.retry_after_s) if delivery.kind == "retry" else None
             if delay is None:
                 self._telemetry.add(
-                    "tracegrade.sink.dropped_records", len(batch), sink=name, reason=delivery.reason or "failed"
+                    "tracegrade.sink.dropped_records", records, sink=name, reason=delivery.reason or "failed"
                 )
                 return True
             self._telemetry.add("tracegrade.sink.retries", sink=name, reason=delivery.reason)

@@ -7,13 +7,14 @@ metrics, and the condition that reports its failures.
 from collections.abc import Callable, Iterable
 
 from tracegrade.deliver.sink import Sink, SinkContext
-from tracegrade.deliver.sinks import metrics, otlp, sql
+from tracegrade.deliver.sinks import metrics, otlp, parquet, sql
 
 # By file name: opens the sinks of one kind that the settings ask for: none, one or several.
 SINKS: dict[str, Callable[[SinkContext], Iterable[Sink]]] = {
     "sql": sql.open_sinks,
     "metrics": metrics.open_sinks,
     "otlp": otlp.open_sinks,
+    "parquet": parquet.open_sinks,
 }
 
 

@@ -1,10 +1,11 @@
 """The interface of delivery: a sink says whether it took a batch, and if not, whether another attempt makes sense."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.exporter_settings import ExporterSettings
@@ -36,7 +37,8 @@ class SinkContext:
 
     ``store`` is open for writing. ``telemetry`` is the judge's. ``data_folder`` is where a sink may keep files of its
     own. ``instance_id`` names this instance to peers. ``exporters`` are the settings' ``exporters`` by name.
-    ``include_values`` says whether values of traces may be sent, or only their paths.
+    ``include_values`` says whether values of traces may be sent, or only their paths. ``parquet`` is the section of
+    that name. ``deleted`` gives the ids of traces whose deletion was requested, as of now.
     """
 
     store: "Engine"
@@ -45,6 +47,8 @@ class SinkContext:
     instance_id: str
     exporters: Mapping[str, ExporterSettings]
     include_values: bool
+    parquet: ParquetSettings | None = None
+    deleted: Callable[[], Container[bytes]] = frozenset
 
 
 class Sink(Protocol):

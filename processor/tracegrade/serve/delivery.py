@@ -13,9 +13,12 @@ from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.notify.channels.registry import channels
 from tracegrade.alert.notify.events import AlertEvents
 from tracegrade.config import Config
+from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.consumer import SinkConsumer
+from tracegrade.deliver.gather import GatheringConsumer
 from tracegrade.deliver.registry import open_sinks
 from tracegrade.deliver.sink import Sink, SinkContext
+from tracegrade.deliver.sinks.parquet import ParquetSink
 from tracegrade.deliver.sinks.sql import SqlSink
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -125,6 +128,8 @@ class Delivery:
             self._folder.instance_id(),
             self._config.exporters,
             self._config.judge.include_values,
+            self._config.parquet,
+            Deletions(self._folder.path).tombstones,
         )
         return open_sinks(context)
 
@@ -139,6 +144,8 @@ class Delivery:
         telemetry = self._metrics.telemetry
         reader = JournalReader(source.folder, telemetry=telemetry, name=source.name)
         position = Position(source.position(sink.name))
+        if isinstance(sink, ParquetSink):
+            return GatheringConsumer(sink.of_journal(source.name), reader, position, telemetry, source.recent)
         if sink.name == SqlSink.name:
             return SinkConsumer(sink, reader, position, telemetry, source.recent, delivered=source.stored, turn=turn)
         return SinkConsumer(sink, reader, position, telemetry, source.recent, turn=turn)

@@ -83,6 +83,10 @@ KINDS: dict[str, Kind] = {
         "this exporter's endpoint does not take requests, which wait in the journal",
         "check whether its endpoint can be reached",
     ),
+    "parquet_failing": Kind(
+        "Parquet files cannot be written; rows wait in the results journal",
+        "check whether parquet.url can be reached and written to: the log says what it answers",
+    ),
     "web_port_taken": Kind(
         "another process listens on web.endpoint, such as one that an earlier start left",
         "stop it, or choose another endpoint; it is tried again all the time",

@@ -1,0 +1,128 @@
+"""Rows that wait in memory until their files are written, by table, tenant and day."""
+
+from collections.abc import Container, Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import quote
+
+from tracegrade.deliver.parquet.columns import COLUMNS, TABLES, TRACE, Table
+from tracegrade.deliver.parquet.erase import without
+from tracegrade.deliver.parquet.rows import Row, call_rows, result_rows
+from tracegrade.model.trace_result import TraceResult
+
+_DAY_NS = 86_400_000_000_000
+_JUDGED_ID = [column.name for column in TRACE].index("judged_id")
+_CHUNK_ROWS = 1000  # as Arrow's arrays, a row takes half of the memory that it does as Python's objects
+_UNFIT = (TypeError, ValueError, OverflowError)  # what pyarrow raises for a value of another type is one of them
+_LONGEST_NAME = 200  # bytes in the name of a folder; file systems take 255
+
+
+class Gathered:
+    """Rows of the results that were added since `clear`."""
+
+    def __init__(self, include_values: bool) -> None:
+        """Start empty; `include_values` as in the settings."""
+        self._include_values = include_values
+        self._rows: dict[tuple[Table, str], list[Row]] = {}
+        self._chunks: dict[tuple[Table, str], list[Any]] = {}
+        self.rows = 0
+        self.bytes = 0
+        """Of the rows that are held as arrays, which is most of them."""
+        self.unfit: set[str] = set()
+        """The ids of traces of which rows were left out, because no file can hold them."""
+
+    def add(self, judged: TraceResult) -> None:
+        """Add the rows of a judged trace."""
+        trace = judged.trace
+        folder = _folder(trace.tenant, max(trace.first_received_ns, 0) // _DAY_NS)
+        found: tuple[tuple[Table, list[Row]], ...] = (
+            ("results", result_rows(judged, self._include_values)),
+            ("tool_calls", call_rows(judged, self._include_values)),
+        )
+        for table, rows in found:
+            if rows:
+                waiting = self._rows.setdefault((table, folder), [])
+                waiting += rows
+                self.rows += len(rows)
+                if len(waiting) >= _CHUNK_ROWS:
+                    self._pack(table, folder)
+
+    def tables(self, deleted: Container[bytes]) -> Iterator[tuple[str, Any]]:
+        """Each folder, as ``results/tenant=T/date=D``, and its rows as a table of pyarrow; without `deleted` traces."""
+        import pyarrow
+
+        for table, folder in list(self._rows):
+            self._pack(table, folder)
+        for (table, folder), chunks in sorted(self._chunks.items()):
+            yield f"{table}/{folder}", without(pyarrow.Table.from_batches(chunks), deleted)
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows.clear()
+        self._chunks.clear()
+        self.unfit.clear()
+        self.rows = self.bytes = 0
+
+    def _pack(self, table: Table, folder: str) -> None:
+        rows = self._rows.pop((table, folder))
+        try:
+            chunk = _chunk(table, rows)
+        except _UNFIT:
+            fits = [_fits(table, row) for row in rows]
+            self.unfit |= {row[_JUDGED_ID] for row, fit in zip(rows, fits, strict=True) if not fit}
+            chunk = _chunk(table, [row for row, fit in zip(rows, fits, strict=True) if fit])
+        self._chunks.setdefault((table, folder), []).append(chunk)
+        self.bytes += chunk.nbytes
+
+
+def _chunk(table: Table, rows: list[Row]) -> Any:
+    import pyarrow
+
+    shape = schema(table)
+    values = zip(*rows, strict=True) if rows else [()] * len(shape)
+    arrays = [pyarrow.array(column, field.type) for column, field in zip(values, shape, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=shape)
+
+
+def _fits(table: Table, row: Row) -> bool:
+    try:
+        _chunk(table, [row])
+    except _UNFIT:
+        return False
+    return True
+
+
+@lru_cache(maxsize=len(TABLES))
+def schema(table: Table) -> Any:
+    """The schema of a table, for pyarrow."""
+    import pyarrow
+
+    types = {
+        "string": pyarrow.string(),
+        "int64": pyarrow.int64(),
+        "double": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+        "time": pyarrow.timestamp("us", tz="UTC"),
+        "list<string>": pyarrow.list_(pyarrow.string()),
+    }
+    return pyarrow.schema([pyarrow.field(column.name, types[column.type]) for column in COLUMNS[table]])
+
+
+@lru_cache(maxsize=4096)
+def _folder(tenant: str, day: int) -> str:
+    date = datetime.fromtimestamp(day * 86_400, UTC).date()
+    return f"tenant={path_name(tenant)}/date={date.isoformat()}"
+
+
+def path_name(name: str) -> str:
+    """`name` as part of a path: what is no letter, digit, ``-``, ``_``, ``.`` or ``~`` as ``%XX``, as Hive writes it.
+
+    Readers of hive folders turn it back. One that is too long for a file system is cut, and ends in a hash.
+    """
+    safe = quote(name, safe="", errors="surrogatepass")
+    if len(safe) <= _LONGEST_NAME:
+        return safe
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{safe[: _LONGEST_NAME - 17].rpartition('%')[0] or safe[: _LONGEST_NAME - 17]}~{digest}"
