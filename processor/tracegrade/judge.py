@@ -9,6 +9,7 @@ from itertools import chain
 
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
+from tracegrade.evaluate.following import Begin, following
 from tracegrade.evaluate.gate import doubt, gate
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
@@ -159,9 +160,11 @@ def _decide(
     else:
         if working_on is not None:
             working_on(rule)
-        evaluations = [_evaluate(pair, spec, gated) for spec in rule.evaluate]
+        evaluations = [_evaluate(pair, spec, pair.evidence, gated) for spec in rule.evaluate]
+        if matched.begin is not None:
+            evaluations += _evaluate_following(pair, matched.begin, gated)
         if matched.case is not None:
-            evaluations.append(_evaluate(pair, matched.case.spec, gated))
+            evaluations.append(_evaluate(pair, matched.case.spec, pair.evidence, gated))
         elif matched.no_case is not None and rule.cases is not None:
             evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", matched.no_case))
         decision = pair.decide(*_combine(evaluations))
@@ -271,12 +274,12 @@ class _Judged:
 class _JudgedPair:
     """One subject and one rule that judges it: makes the decision and its evaluations."""
 
-    __slots__ = ("_key", "_pair", "_rule", "evidence")
+    __slots__ = ("_key", "_pair", "evidence", "rule")
 
     def __init__(self, judged: _Judged, rule: Rule) -> None:
         facts = judged.facts
         self.evidence = judged.evidence
-        self._rule = rule
+        self.rule = rule
         self._pair = Pair(facts, rule.id, rule.hash, rule.level, rule.sample.share)
         self._key = pair_key(judged.key, rule.id, rule.hash, facts.revision)
 
@@ -306,9 +309,9 @@ class _JudgedPair:
 
     def decide_alike(self, outcome: Outcome, reason: str, case: Case | None) -> Decision:
         """The decision when nothing is evaluated: all evaluations have the same outcome."""
-        specs = [*self._rule.evaluate, *([case.spec] if case is not None else ())]
-        if not specs and self._rule.cases is not None:
-            specs = [self._rule.cases.unchosen]
+        specs = [*self.rule.evaluate, *self.rule.then, *([case.spec] if case is not None else ())]
+        if not specs and self.rule.cases is not None:
+            specs = [self.rule.cases.unchosen]
         return self.decide(outcome, [self.unscored(spec, outcome, reason) for spec in specs], reason)
 
     def decide(self, outcome: Outcome, evaluations: list[Evaluation], reason: str) -> Decision:
@@ -318,8 +321,24 @@ class _JudgedPair:
         return Decision(self._pair, outcome, None, reason, evaluations)
 
 
-def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, gated: bool) -> Evaluation:
-    evaluator, evidence = spec.evaluator, pair.evidence
+def _evaluate_following(pair: _JudgedPair, begin: Begin, gated: bool) -> list[Evaluation]:
+    """The evaluations of ``then``; not evaluable where an earlier call that cannot be read could change one."""
+    assert begin.certain is not None, "only then there is something to judge"
+    after = following(pair.evidence, begin.certain)
+    found = [_evaluate(pair, spec, after, gated) for spec in pair.rule.then]
+    if not gated or begin.possible is None:
+        return found
+    earlier = following(pair.evidence, begin.possible)
+    return [
+        evaluation
+        if _evaluate(pair, spec, earlier, gated).outcome == evaluation.outcome
+        else pair.unscored(spec, "not_evaluable", begin.unknown)
+        for spec, evaluation in zip(pair.rule.then, found, strict=True)
+    ]
+
+
+def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated: bool) -> Evaluation:
+    evaluator = spec.evaluator
     try:
         if gated and evaluator.reads and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)

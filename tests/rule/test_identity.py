@@ -38,6 +38,8 @@ JUDGES: dict[str, Any] = {
     "unless": {"environment": "staging"},
     "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],
     "cases": [{"id": "one", "match": {"prompt": "Refund A-1"}, "expected_tool": "refund"}],
+    "when": {"tool": "look_up", "where": {"output": {"status": "refused"}}},
+    "then": [{"evaluator": "loop-repetition", "name": "after", "failed_only": True}],
 }
 CLAUSES: dict[str, Any] = {
     "service": "shop-*",
@@ -113,7 +115,8 @@ GLOB = {"$glob": "A-*"}
 
 
 def rule(**fields: Any) -> Rule:
-    content = {"id": "one", "evaluate": [{"evaluator": "loop-repetition"}], **fields}
+    then = [{"evaluator": "loop-repetition", "name": "after"}]
+    content = {"id": "one", "evaluate": [{"evaluator": "loop-repetition"}], "when": "look_up", "then": then, **fields}
     return Rule.model_validate(content)
 
 
@@ -166,8 +169,7 @@ def test_every_default_of_an_evaluator_may_be_written_out(evaluator: str) -> Non
             default = default.model_dump(mode="json")
         if default is None and (model.model_fields[name].annotation is not None and not _takes_none(model, name)):
             continue
-        same = Rule.model_validate({"id": "one", "evaluate": [{"evaluator": evaluator, **plain, name: default}]})
-        assert same.hash == item(evaluator, **plain).hash, name
+        assert item(evaluator, **{**plain, name: default}).hash == item(evaluator, **plain).hash, name
     head = {"name": evaluator, "threshold": 1, "matchers": True}
     assert item(evaluator, **plain, **head).hash == item(evaluator, **plain).hash
     assert item(evaluator, **plain, threshold=0.5).hash != item(evaluator, **plain).hash

@@ -58,7 +58,9 @@ BEYOND_A_SCHEMA = {
     "semantic_without_a_model",
     "matcher_mixed_with_plain_keys",
     "prompt_with_a_look_ahead",
+    "same_evaluation_name_in_then",
     "same_evaluation_name_twice",
+    "when_of_one_call",
     "unknown_matcher_in_an_argument",
     "unless_without_clauses",
 }

@@ -134,6 +134,8 @@ def _pair(rule_id: str, kind: str, subject_id: str, decision: str, reason: str) 
 
 def clause_text(rule: Rule, clause: str) -> str:
     """In words, that a clause of the rule, as `match.select.Explanation` names it, does not hold."""
+    if clause == "when":
+        return "no call was made that 'when' means"
     if clause == "unless":
         return "excluded: all clauses of unless hold"
     expected: Any = rule.match.model_dump(mode="json")

@@ -6,6 +6,7 @@ from typing import Any
 
 from tracegrade.cel.calls import calls_as_seen, longest_in
 from tracegrade.cel.expression import CelContext, CelExpression
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
@@ -33,7 +34,15 @@ class Facts:
     attributes: list[dict[str, JsonValue]]
     subject: Subject
     _normalised_prompt: str | None = field(default=None, init=False)
+    _evidence: Evidence | None = field(default=None, init=False)
     _contexts: dict[bool, CelContext] = field(default_factory=dict, init=False)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The subject's calls as evaluators see them, without what the trace says beside them."""
+        if self._evidence is None:
+            self._evidence = Evidence(self.subject.calls, self.prompt, self.subject.final_answer)
+        return self._evidence
 
     @property
     def normalised_prompt(self) -> str | None:

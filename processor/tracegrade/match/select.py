@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tracegrade.cel.expression import CelExpression
+from tracegrade.evaluate.following import Begin, begin
 from tracegrade.match.case_choice import choose
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.index import Index, indexes
@@ -26,7 +27,7 @@ class Match:
     """A rule that matches a subject; ``not_evaluable`` says why it cannot judge it, None when it can.
 
     ``facts`` are the subject's, as clauses read them. ``case`` is the case that it meets; ``no_case`` says why it is
-    unknown which case of the rule that is.
+    unknown which case of the rule that is. ``begin`` is where what ``then`` judges begins, None without ``when``.
     """
 
     rule: Rule
@@ -35,13 +36,15 @@ class Match:
     not_evaluable: str | None = None
     case: Case | None = None
     no_case: str | None = None
+    begin: Begin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """Whether a rule judges a subject: ``clause`` is the first that did not hold, None when all do.
 
-    Clauses are named as in the file: ``service``, ``attributes.tenant.tier``, ``unless``, ``cases`` (none is met).
+    Clauses are named as in the file: ``service``, ``attributes.tenant.tier``, ``unless``, ``when`` (no such call was
+    made), ``cases`` (none is met).
     ``not_evaluable`` as in `Match`.
     """
 
@@ -79,7 +82,7 @@ def _match(index: Index, facts: Facts, found: list[Match]) -> None:
     for rule in index.candidates(facts):
         met = _met(rule, facts)
         if met.clause is None:
-            found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.no_case))
+            found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.no_case, met.begin))
 
 
 def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
@@ -120,19 +123,29 @@ class _Met:
     not_evaluable: str | None = None
     case: Case | None = None
     no_case: str | None = None
+    begin: Begin | None = None
 
 
 def _met(rule: Rule, facts: Facts) -> _Met:
     clause, not_evaluable = unmatched(rule, facts)
-    if clause is not None or rule.cases is None:
+    if clause is not None:
         return _Met(clause, not_evaluable)
+    start = None
+    if rule.begins_after is not None:
+        start = begin(facts.evidence, rule.begins_after)
+        if start.is_met is False:
+            return _Met("when")
+        if start.is_met is not True:
+            not_evaluable = not_evaluable or start.unknown
+    if rule.cases is None:
+        return _Met(None, not_evaluable, begin=start)
     case, unreadable = (None, False) if _is_within_case(facts.subject) else choose(rule.cases, facts)
     no_case = UNREADABLE_PROMPT if unreadable else None
-    if not rule.evaluate and case is None:
+    if not rule.evaluate and not rule.then and case is None:
         if not unreadable:
             return _Met("cases")
         not_evaluable = not_evaluable or no_case
-    return _Met(None, not_evaluable, case, no_case)
+    return _Met(None, not_evaluable, case, no_case, start)
 
 
 def _case_root(trace: Trace | TraceOutline) -> Span | None:

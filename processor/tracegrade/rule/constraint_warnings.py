@@ -50,12 +50,11 @@ class _Placed(NamedTuple):
 
 def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
     """What looks wrong in the constraints of a rule, each where it stands."""
-    for number, spec in enumerate(rule.evaluate):
+    for key, number, spec in rule.items():
         if spec.evaluator.name != constraints.EVALUATOR.name:
             continue
         placed = [
-            _Placed(("evaluate", number, "constraints", place), form)
-            for place, form in enumerate(spec.criteria.constraints)
+            _Placed((key, number, "constraints", place), form) for place, form in enumerate(spec.criteria.constraints)
         ]
         for one in placed:
             yield from _by_itself(one, rule)

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from tracegrade.display import count, json_text
+from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case
 from tracegrade.rule.clauses import Clauses
@@ -85,6 +86,8 @@ def _judged(rule: Rule) -> Iterator[str]:
         clauses = [clause.replace(" was called", " is the tool") for clause in clauses]
     yield f"It judges every {kind}{of}{', where all of these hold:' if clauses else '.'}"
     yield from (f"  - {clause}" for clause in clauses)
+    if rule.when is not None:
+        yield f"It does so only where {rule_of(rule.when)} was called."
     if rule.unless is not None:
         yield "It leaves out those where all of these hold:"
         yield from (f"  - {clause}" for clause in _clauses(rule.unless, rule.unless_clauses))
@@ -114,9 +117,15 @@ def _passes(rule: Rule) -> Iterator[str]:
         for spec in rule.evaluate:
             yield f"  - {_evaluation(spec)}"
             yield from (f"    - {sentence}" for sentence in _sentences(spec))
+    if rule.when is not None:
+        also = "It also passes only" if rule.evaluate else "It passes"
+        yield f"{also} when, of the calls after the first {rule_of(rule.when)}, all of these pass:"
+        for spec in rule.then:
+            yield f"  - {_evaluation(spec)}"
+            yield from (f"    - {sentence}" for sentence in _sentences(spec))
     if rule.cases is not None:
         cases = rule.cases.all
-        also = "also has" if rule.evaluate else "has"
+        also = "also has" if rule.evaluate or rule.then else "has"
         yield f"It {also} {count(len(cases), 'case')}; a subject meets at most one, the first of these that is its own:"
         yield from (f"  - {_case(case)}" for case in cases)
 

@@ -36,6 +36,8 @@ def judgement(
     match: Clauses,
     unless: Clauses | None,
     evaluate: Sequence[EvaluationSpec],
+    when: JsonValue,
+    then: Sequence[EvaluationSpec],
     cases: Sequence[Case],
     packages: Mapping[str, JsonValue],
     files: Mapping[str, JsonValue],
@@ -51,6 +53,8 @@ def judgement(
         "match": _clauses(match),
         "unless": _clauses(unless) if unless is not None else None,
         "evaluate": [_item(spec, spec.written) for spec in evaluate],
+        "when": when,
+        "then": [_item(spec, spec.written) for spec in then],
         "cases": [
             {"id": case.id, "match": _case_match(case.match), "item": _item(case.spec, item_of_case(case.spec.written))}
             for case in cases

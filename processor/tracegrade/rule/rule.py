@@ -19,6 +19,7 @@ from pydantic import (
 
 from tracegrade.document.file_model import FileModel
 from tracegrade.evaluate import registry
+from tracegrade.evaluate.constraints.sides import SideTable, conditions_of
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.model.evaluation import MEASURES, Measure
 from tracegrade.model.json_value import JsonValue
@@ -32,6 +33,7 @@ from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.sampling import Sample, Sampled
 from tracegrade.rule.watched import SHARES
+from tracegrade.rule.when import When
 
 Status: TypeAlias = Literal["experimental", "stable", "deprecated"]
 Level: TypeAlias = Literal["info", "low", "medium", "high", "critical"]
@@ -61,7 +63,12 @@ class Rule(FileModel):
     An evaluation passes when its score reaches its threshold; the rule fails on a subject when any evaluation fails.
     """
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["evaluate"]}, {"required": ["cases"]}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["evaluate"]}, {"required": ["cases"]}, {"required": ["then"]}],
+            "dependentRequired": {"when": ["then"], "then": ["when"]},
+        }
+    )
 
     id: str = Field(
         pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
@@ -86,6 +93,15 @@ class Rule(FileModel):
         min_length=1,
         description="How it is judged: an evaluator, then what it expects; all items must pass.",
     )
+    when: When = Field(
+        default=None,
+        description="A call that has to be made for the rule to judge at all: a tool, or {tool, where}, or a list.",
+    )
+    then: list[EvaluationItem] = Field(
+        default=[],
+        min_length=1,
+        description="As `evaluate`, of the calls after the first one that `when` means.",
+    )
     cases: CaseList = Field(
         default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."
     )
@@ -104,7 +120,7 @@ class Rule(FileModel):
     @model_validator(mode="wrap")
     @classmethod
     def _keep_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
-        nothing = isinstance(value, dict) and value.keys().isdisjoint(("evaluate", "cases"))
+        nothing = isinstance(value, dict) and value.keys().isdisjoint(("evaluate", "cases", "then"))
         try:
             rule = read(value)
         except ValidationError as error:
@@ -120,10 +136,16 @@ class Rule(FileModel):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         mistakes = []
+        if self.then and self.when is None:
+            mistakes.append(mistake("expected 'when' beside it: after which call it is judged", "then"))
+        if self.when is not None and not self.then:
+            mistakes.append(mistake("expected 'then' beside it: what is judged of the calls after that one", "when"))
+        if self.when is not None and self.scope == "tool-call":
+            mistakes.append(mistake("nothing follows where one call is judged; write scope: agent", "when"))
         names: set[str] = {*SHARES, *MEASURES}
-        for position, spec in enumerate(self.evaluate):
+        for key, position, spec in self.items():
             if spec.name in names:
-                mistakes.append(mistake(_name_taken(spec), "evaluate", position, "name"))
+                mistakes.append(mistake(_name_taken(spec), key, position, "name"))
             names.add(spec.name)
         for place, case in enumerate(self.cases.all if self.cases is not None else ()):
             if case.spec.name in names:
@@ -144,16 +166,27 @@ class Rule(FileModel):
 
     def named_specs(self) -> Iterator[tuple[str, EvaluationSpec]]:
         """Everything that may be evaluated, with its name; cases share names."""
-        for spec in self.evaluate:
+        for _, _, spec in self.items():
             yield spec.name, spec
         for case in self.cases.all if self.cases is not None else ():
             yield case.spec.name, case.spec
+
+    def items(self) -> Iterator[tuple[str, int, EvaluationSpec]]:
+        """The items of ``evaluate`` and ``then``, each with the key and the place where it stands."""
+        for key, specs in (("evaluate", self.evaluate), ("then", self.then)):
+            for place, spec in enumerate(specs):
+                yield key, place, spec
+
+    @cached_property
+    def begins_after(self) -> SideTable | None:
+        """What ``when`` means, ready to be looked for."""
+        return SideTable(self.when) if self.when is not None else None
 
     @property
     def is_suite(self) -> bool:
         """Whether it has cases alone, each with an overall score for its tool and parameters."""
         specs = [spec for _, spec in self.named_specs()]
-        return not self.evaluate and all(spec.evaluator.name in _OVERALL for spec in specs)
+        return not self.evaluate and not self.then and all(spec.evaluator.name in _OVERALL for spec in specs)
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
@@ -170,7 +203,8 @@ class Rule(FileModel):
     @property
     def files(self) -> dict[str, JsonValue]:
         """The files outside of its own that it is judged by, with what stands for their content."""
-        used = any(part.reads_meaning for _, spec in self.named_specs() for part in (spec.criteria, spec.settings))
+        parts = [part for _, spec in self.named_specs() for part in (spec.criteria, spec.settings)]
+        used = any(part.reads_meaning for part in (*parts, *(() if self.when is None else conditions_of(self.when))))
         return {"semantic_model": semantic.model().version} if used else {}
 
     @property
@@ -182,6 +216,8 @@ class Rule(FileModel):
             match=self.match,
             unless=self.unless,
             evaluate=self.evaluate,
+            when=self._written.get("when"),
+            then=self.then,
             cases=self.cases.all if self.cases is not None else (),
             packages=self.packages,
             files=self.files,

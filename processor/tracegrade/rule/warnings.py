@@ -141,8 +141,8 @@ def _tool_clauses(rule: Rule) -> Iterator[tuple[Location, Patterns]]:
 
 def _items(rule: Rule) -> Iterator[tuple[Location, dict[str, JsonValue]]]:
     """The evaluations as they are written, with where they stand."""
-    for place, spec in enumerate(rule.evaluate):
-        yield ("evaluate", place), dict(spec.written)
+    for key, place, spec in rule.items():
+        yield (key, place), dict(spec.written)
     for place, case in enumerate(rule.cases.all if rule.cases is not None else ()):
         yield ("cases", place), dict(case.spec.written)
 

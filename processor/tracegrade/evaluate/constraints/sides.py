@@ -104,6 +104,12 @@ Side: TypeAlias = Annotated[
 ]
 
 
+def conditions_of(side: Side) -> list[Where]:
+    """What calls must also be, of each of a side's tools that says so."""
+    items = side if isinstance(side, list) else [side]
+    return [item.where for item in items if isinstance(item, ToolWhere)]
+
+
 def words_of(side: Side) -> str:
     """A side as a person would say it, without values."""
     return _said(side, lambda where: f"{', '.join(where.paths)} as given" if where.paths else "")

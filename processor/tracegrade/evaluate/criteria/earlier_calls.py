@@ -48,6 +48,10 @@ class Places:
             possible = self._same_start.tied_with(current, last, self._made_together(current))
         return Before(_without(_without([(0, last)], self._made_together(current)), possible), possible)
 
+    def of(self, call: "ToolCall") -> int:
+        """The place of a call of the run."""
+        return self._of[id(call)]
+
     def tied_with(self, place: int) -> list[Span]:
         """`place`, and the places of the calls that are tied with the call there."""
         call = self._calls[place]

@@ -51,8 +51,9 @@ class _Variables:
     def __init__(self, evidence: Evidence, *, with_values: bool) -> None:
         facts = evidence.facts
         self._work_out = {
-            **(facts.variables(with_values=with_values) if facts else _by_hand(evidence, with_values=with_values)),
-            **_judged(evidence),
+            **(facts.variables(with_values=with_values) if facts else {}),
+            **_of_evidence(evidence, with_values=with_values),
+            **_of_model_calls(evidence),
         }
         self._known: dict[str, JsonValue] = {}
         self.context = CelContext({name: self._one(name) for name in self._work_out})
@@ -71,8 +72,8 @@ class _Variables:
         return {name: value for name in named if name in self._work_out and (value := self._one(name)()) is not None}
 
 
-def _by_hand(evidence: Evidence, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
-    """What is known where a judgement is made by hand, of no trace."""
+def _of_evidence(evidence: Evidence, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
+    """What is known also where a judgement is made by hand, of no trace."""
     answer = evidence.final_answer
     return {
         "prompt": lambda: evidence.prompt,
@@ -82,7 +83,7 @@ def _by_hand(evidence: Evidence, *, with_values: bool) -> dict[str, Callable[[],
     }
 
 
-def _judged(evidence: Evidence) -> dict[str, Callable[[], JsonValue]]:
+def _of_model_calls(evidence: Evidence) -> dict[str, Callable[[], JsonValue]]:
     """What is known only when the subject is judged."""
     if (trace_context := evidence.trace_context) is None:
         return {}

@@ -223,7 +223,7 @@ def _shown_decision(
 def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
     """The item of the rule that made `evaluation`."""
     cases = rule.cases.all if rule.cases is not None else ()
-    specs = [*rule.evaluate, *(case.spec for case in cases)]
+    specs = [*rule.evaluate, *rule.then, *(case.spec for case in cases)]
     return next((spec for spec in specs if (spec.name, spec.case) == (evaluation.evaluation, evaluation.case)), None)
 
 

@@ -1,0 +1,101 @@
+"""``when`` and ``then``: what is judged of the calls after one, and what becomes of what cannot be read."""
+
+from typing import Any
+
+import pytest
+
+from match.test_select import ROOT, call_of, extraction_of
+from tracegrade.judge import judge_extraction
+from tracegrade.match.select import explain
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+
+REFUSED = {"tool": "lookup_policy", "where": {"output": {"status": "refused"}}}
+NO_REFUND = [{"evaluator": "constraints", "constraints": [{"never": "refund"}]}]
+
+
+def policy(status: str | None, **fields: Any) -> ToolCall:
+    call = made("lookup_policy", **fields)
+    call.output, call.output_status = ({"status": status}, "ok") if status else (None, "absent")
+    return call
+
+
+def made(name: str, start_ns: int = 1, batch: int | None = None, **arguments: Any) -> ToolCall:
+    call = call_of(name, f"{start_ns:016x}", batch=batch)
+    call.start_ns, call.end_ns, call.arguments = start_ns, start_ns + 1, arguments
+    return call
+
+
+def trace_of(*calls: ToolCall) -> Extraction:
+    run = AgentRun(ROOT, "support", prompt="Refund me", final_answer="done")
+    run.calls = list(calls)
+    return extraction_of([run])
+
+
+def outcome(rule: Rule, extraction: Extraction) -> str:
+    decisions = judge_extraction(extraction, RuleSet([rule])).decisions
+    explained = [found.clause for found in explain(rule, extraction)]
+    if not decisions:
+        assert explained == ["when"]
+        return "not_matched"
+    assert explained == [None]
+    (decision,) = decisions
+    return decision.outcome or decision.kind
+
+
+def rule_of(**fields: Any) -> Rule:
+    return Rule.model_validate({"id": "one", "when": REFUSED, "then": NO_REFUND, **fields})
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([], "not_matched"),
+        ([made("refund", 1)], "not_matched"),
+        ([policy("granted", start_ns=1), made("refund", 2)], "not_matched"),
+        ([policy("refused", start_ns=1)], "pass"),
+        ([made("refund", 1), policy("refused", start_ns=2)], "pass"),
+        ([policy("refused", start_ns=1), made("refund", 2)], "fail"),
+        ([policy("refused", start_ns=1), policy("granted", start_ns=2), made("refund", 3)], "fail"),
+        # Asked for by one message: the refund did not follow the refusal.
+        ([policy("refused", start_ns=1, batch=1), made("refund", 2, batch=1)], "pass"),
+        # Whether the policy said no cannot be read.
+        ([policy(None, start_ns=1), made("refund", 2)], "not_evaluable"),
+        ([policy(None, start_ns=1), made("refund", 2), policy("refused", start_ns=3)], "not_evaluable"),
+        ([policy(None, start_ns=1), policy("refused", start_ns=2), made("refund", 3)], "fail"),
+        ([policy("refused", start_ns=1), policy(None, start_ns=2), made("refund", 3)], "fail"),
+    ],
+)
+def test_what_follows_is_judged_by_itself(calls: list[ToolCall], expected: str) -> None:
+    assert outcome(rule_of(), trace_of(*calls)) == expected
+
+
+def test_a_value_may_still_come_from_a_call_before() -> None:
+    """Only the refund follows; the order that it names was looked up before."""
+    expected = {"name": "refund", "args": {"id": {"$from": "find.output.id"}}}
+    same = [{"evaluator": "tool-call-args", "tool_calls": [expected]}]
+    found = made("find", 1)
+    found.output, found.output_status = {"id": 7}, "ok"
+    rule = rule_of(then=same)
+    assert outcome(rule, trace_of(found, policy("refused", start_ns=2), made("refund", 3, id=7))) == "pass"
+    assert outcome(rule, trace_of(found, policy("refused", start_ns=2), made("refund", 3, id=8))) == "fail"
+
+
+def test_evaluate_is_judged_of_all_calls_beside_then() -> None:
+    rule = rule_of(
+        evaluate=[{"evaluator": "condition", "name": "all", "expression": "size(calls) == 2"}],
+        then=[{"evaluator": "condition", "name": "after", "expression": "size(calls) == 1 && tools == ['refund']"}],
+    )
+    extraction = trace_of(policy("refused", start_ns=1), made("refund", 2))
+    (decision,) = judge_extraction(extraction, RuleSet([rule])).decisions
+    assert [(item.evaluation, item.outcome) for item in decision.evaluations] == [("all", "pass"), ("after", "pass")]
+
+
+def test_what_cannot_be_read_is_named() -> None:
+    extraction = trace_of(policy(None, start_ns=1), made("refund", 2))
+    (decision,) = judge_extraction(extraction, RuleSet([rule_of()])).decisions
+    assert decision.reason == "the output of a call was not recorded (lookup_policy, span 0000000000000001)"
+    assert [item.evaluation for item in decision.evaluations] == ["constraints"]
