@@ -4,6 +4,7 @@ JournalError
 +-- JournalLocked        another process writes here
 +-- JournalNotFound      there is no journal here (yet)
 +-- KafkaUnfit           Kafka, its topics or its client's settings cannot be the journal
++-- JournalCannotTake    not taken, and sending it again will not help
 +-- SegmentDeleted       the wanted position was deleted by retention
 +-- JournalRefused       nothing was taken; the sender should retry
     +-- JournalFull          a bound was reached: journal.max_size_mib, the disk, memory
@@ -30,6 +31,14 @@ class JournalNotFound(JournalError):
 
 class KafkaUnfit(JournalError):
     """Kafka cannot be the journal as it is set up; the message says what to change."""
+
+
+class JournalCannotTake(JournalError):
+    """Something was not taken, and sending it again will not help; ``reason`` is a label for counting."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
 
 
 class FolderGoneError(OSError):

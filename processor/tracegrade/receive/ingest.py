@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from tracegrade.journal.errors import JournalRefused
+from tracegrade.journal.errors import JournalCannotTake, JournalRefused
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from tracegrade.receive.validate import (
@@ -57,7 +57,7 @@ class JournalWriter(Protocol):
     """What ingest needs of a journal."""
 
     def append(self, entry: Entry) -> Future[int]:
-        """Take an entry; the future resolves once it is durable, or fails with `JournalRefused`."""
+        """Take an entry; the future resolves once it is durable, or fails: `JournalRefused`, `JournalCannotTake`."""
 
 
 class InFlight:
@@ -158,6 +158,8 @@ class Ingest:
             refused = self.in_flight.refusal()
         except JournalRefused as error:
             refused = Refused(error.reason, str(error), RETRY_AFTER_S)
+        except JournalCannotTake as error:
+            refused = Refused(error.reason, str(error))
         except Exception:
             logger.exception("a request could not be handled; the sender got a final error")
             refused = Refused("internal", "internal error; see this receiver's log")

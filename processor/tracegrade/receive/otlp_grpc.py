@@ -42,6 +42,8 @@ _FINAL_CODES = {
     "too_large": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too_dense": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "too_compressed": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "too_many_traces": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "no_metrics_topic": grpc.StatusCode.UNIMPLEMENTED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
 }
 

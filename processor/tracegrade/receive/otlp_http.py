@@ -47,6 +47,8 @@ _STATUS = {
     "too_large": (413, RESOURCE_EXHAUSTED),
     "too_dense": (413, RESOURCE_EXHAUSTED),
     "too_compressed": (413, RESOURCE_EXHAUSTED),
+    "too_many_traces": (413, RESOURCE_EXHAUSTED),
+    "no_metrics_topic": (404, UNIMPLEMENTED),
     "unsupported_media_type": (415, INVALID_ARGUMENT),
     "unsupported_encoding": (415, INVALID_ARGUMENT),
     "overloaded": (429, RESOURCE_EXHAUSTED),

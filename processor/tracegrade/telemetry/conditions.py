@@ -45,6 +45,15 @@ KINDS: dict[str, Kind] = {
         "move it back, and receiving goes on; or restart, and a new one is made",
         refuses=True,
     ),
+    "kafka_unavailable": Kind(
+        "the Kafka brokers do not confirm messages",
+        "check whether they run and can be reached, and what they say of the topic named",
+        refuses=True,
+    ),
+    "kafka_unfit": Kind(
+        "a Kafka topic is not set as a journal needs it, or its settings cannot be read",
+        "change the topic as the message says; it is looked at again every minute",
+    ),
     # Judging; receiving and forwarding go on.
     "judge_down": Kind(
         "the judge ended, and since then has not got further than before",

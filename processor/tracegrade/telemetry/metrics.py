@@ -77,6 +77,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.journal.corrupt_bytes": Metric(
         "counter", "By", "Bytes that were cut off or set aside when the journal was recovered", ("journal", "reason")
     ),
+    "tracegrade.kafka.produced_messages": Metric(
+        "counter", "{message}", "Messages given to the Kafka client: one a trace of each request", ("topic",)
+    ),
+    "tracegrade.kafka.failed_messages": Metric(
+        "counter", "{message}", "Messages that the brokers did not take; their senders retry", ("topic", "reason")
+    ),
     # Forwarding, in requests: accepted = sent + queued + failed by reason + loop.
     "tracegrade.exporter.sent_requests": Metric(
         "counter", "{request}", "Requests that an exporter delivered", ("exporter", "signal")

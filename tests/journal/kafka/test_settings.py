@@ -106,8 +106,10 @@ def test_members_are_named_after_the_instance_and_the_worker() -> None:
 
 
 def test_what_a_client_must_do_wins_over_what_is_passed_through() -> None:
-    config = client_config(_settings(client={"linger.ms": 1, "client.id": "mine"}), "receive", linger_ms=20)
-    assert (config["bootstrap.servers"], config["linger.ms"], config["client.id"]) == ("127.0.0.1:9092", 20, "mine")
+    settings = _settings(client={"linger.ms": 1, "client.id": "mine"})
+    config = client_config(settings, "receive", {"linger.ms": 5, "compression.type": "lz4"}, {"acks": "all"})
+    assert (config["linger.ms"], config["compression.type"], config["client.id"]) == (1, "lz4", "mine")
+    assert (config["bootstrap.servers"], config["acks"]) == ("127.0.0.1:9092", "all")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Clients of Kafka: the library, and the settings that all of them share."""
 
 import logging
-from types import ModuleType
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from tracegrade.journal.errors import KafkaUnfit
@@ -25,16 +26,22 @@ def library() -> ModuleType:
     return confluent_kafka
 
 
-def client_config(settings: KafkaSettings, role: str, **own: ClientValue) -> dict[str, Any]:
-    """The configuration of one client: brokers, what the settings pass through, and what is its `own`.
+def client_config(
+    settings: KafkaSettings,
+    role: str,
+    usual: Mapping[str, ClientValue] = MappingProxyType({}),
+    own: Mapping[str, ClientValue] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The configuration of one client.
 
     Args:
-        settings: whose ``client`` is passed through.
+        settings: which brokers; ``client`` is passed through.
         role: for the brokers' logs and metrics: ``tracegrade-ROLE``.
-        own: wins over what is passed through; written with ``_`` for each ``.``.
+        usual: what holds unless ``client`` says otherwise.
+        own: what holds whatever ``client`` says.
     """
-    given = {"bootstrap.servers": ",".join(settings.brokers), "client.id": f"tracegrade-{role}"} | settings.client
-    return given | {key.replace("_", "."): value for key, value in own.items()} | {"logger": client_logger()}
+    brokers = {"bootstrap.servers": ",".join(settings.brokers)}
+    return {"client.id": f"tracegrade-{role}", **usual, **settings.client, **own, **brokers, "logger": client_logger()}
 
 
 def check_client(settings: KafkaSettings) -> None:
