@@ -104,3 +104,23 @@ def test_the_time_is_the_carriers_for_all_evaluations_of_one_rule(judged):
     [carrier] = carriers(record, False)
     assert [log.time_unix_nano for log, _ in read(record)] == [9, 9]
     assert Span.FromString(carrier).end_time_unix_nano == 9
+
+
+@pytest.mark.parametrize("include_values", [False, True])
+def test_every_result_tells_its_own_subject_and_explanation_whatever_stands_before_it(judged, include_values):
+    subjects = ["00000000000000aa", "00000000000000bb", "00000000000000aa"]
+    told = ["as always", "x" * 201, "another one"]
+    changes = [
+        {"rule_id": f"rule-{n}", "subject": {"kind": "agent", "id": subject}, "span_id": subject, "explanation": text}
+        for n, (subject, text) in enumerate(zip(subjects, told, strict=True))
+    ]
+    changes[2] |= {"outcome": "fail"}
+    record = judged(*changes)
+    logs = read(record, include_values)
+    assert [log.span_id.hex() for log, _ in logs] == subjects
+    assert [attributes["tracegrade.subject.id"] for _, attributes in logs] == subjects
+    assert [attributes["gen_ai.evaluation.explanation"] for _, attributes in logs] == told
+    spans = [Span.FromString(encoded) for encoded in carriers(record, include_values)]
+    assert [span.parent_span_id.hex() for span in spans] == subjects
+    said = [item for span in spans for item in span.attributes if item.key.endswith(".evaluation.explanation")]
+    assert [item.value.string_value for item in said] == told

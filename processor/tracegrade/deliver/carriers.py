@@ -17,89 +17,96 @@ from tracegrade import semconv
 from tracegrade.deliver.results import (
     ANY_ID,
     details_json,
+    explained,
     full_name,
     json_text,
     shared_attributes,
+    subject_attributes,
+    subject_facts,
 )
-from tracegrade.display import error_type, explanation
-from tracegrade.model.evaluation import Decision
+from tracegrade.display import error_type
+from tracegrade.model.evaluation import Decision, JudgedSubject
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.otlp.encode import SPAN_ATTRIBUTES, attribute, fixed64, repeated, unkept_attribute
+from tracegrade.otlp.encode import (
+    SPAN_ATTRIBUTES,
+    attribute,
+    bytes_field,
+    fixed32,
+    fixed64,
+    head,
+    repeated,
+    unkept_attribute,
+)
 
 _SAMPLED = 1
-_TRACE_ID, _SPAN_ID, _START_TIME, _END_TIME = 1, 2, 7, 8  # field numbers
-_FLAGS = Span(flags=_SAMPLED).SerializeToString()
+_TRACE_ID, _SPAN_ID, _PARENT_SPAN_ID, _START_TIME, _END_TIME = 1, 2, 4, 7, 8  # field numbers
+_LINKS, _LINK_TRACE_ID, _LINK_SPAN_ID, _LINK_FLAGS = 13, 1, 2, 6
+_BEFORE_SPAN_ID = head(_SPAN_ID, 8)
 _ERROR = Span(status=Status(code=Status.STATUS_CODE_ERROR)).SerializeToString()
 
 
 def carriers(judged: TraceResult, include_values: bool) -> list[bytes]:
     """A judged trace's carrier spans, encoded; the same record gives the same bytes."""
+    found = []
     supersedes = judged.trace.supersedes
-    return [
-        b"".join([*_span(decision), *_attributes(decision, supersedes, include_values)])
-        for decision in judged.decisions
-        if decision.evaluations
-    ]
+    around: _Subject | None = None
+    for decision in judged.decisions:
+        if decision.evaluations:
+            subject = decision.pair.subject
+            if around is None or around.subject is not subject:  # the decisions on one come one after the other
+                around = _Subject(subject)
+            found.append(_carrier(decision, around, supersedes, include_values))
+    return found
 
 
-def _span(decision: Decision) -> list[bytes]:
-    pair = decision.pair
-    subject = pair.subject
-    trace_id, parent, link = _target(subject.trace_id, subject.span_id)
-    is_session = subject.kind == "session"
-    return [
-        repeated(_TRACE_ID, session_trace_id(subject.tenant, subject.id)) if is_session else trace_id,
-        repeated(_SPAN_ID, _derived_span_id([evaluation.id for evaluation in decision.evaluations])),
-        b"" if is_session or "root" in subject.missing else parent,
-        _named(pair.rule_id),
-        fixed64(_START_TIME, subject.time),
-        fixed64(_END_TIME, subject.time),
-        link,
-        _ERROR if decision.kind == "error" else b"",
-        _FLAGS,
-    ]
+class _Subject:
+    """The fields shared by all carriers of a subject."""
+
+    __slots__ = ("attributes", "facts", "is_session", "parent", "place", "scope", "subject", "trace_id")
+
+    def __init__(self, subject: JudgedSubject) -> None:
+        trace, span = bytes.fromhex(subject.trace_id), bytes.fromhex(subject.span_id)
+        self.subject = subject
+        self.is_session = subject.kind == "session"
+        own = session_trace_id(subject.tenant, subject.id) if self.is_session else trace
+        self.trace_id = bytes_field(_TRACE_ID, own)
+        self.parent = b"" if self.is_session or "root" in subject.missing else bytes_field(_PARENT_SPAN_ID, span)
+        link = bytes_field(_LINK_TRACE_ID, trace) + bytes_field(_LINK_SPAN_ID, span) + fixed32(_LINK_FLAGS, _SAMPLED)
+        times = fixed64(_START_TIME, subject.time) + fixed64(_END_TIME, subject.time)
+        self.place = times + repeated(_LINKS, link)
+        self.facts = subject_facts(subject)
+        self.attributes = subject_attributes(SPAN_ATTRIBUTES, subject)
+        self.scope = semconv.EVALUATIONS_PREFIX.get(subject.kind, semconv.EVALUATIONS_SPAN_PREFIX)
 
 
-@lru_cache(maxsize=256)
-def _target(trace_id: str, span_id: str) -> tuple[bytes, bytes, bytes]:
-    """The fields shared by all carriers of a subject: its span's trace id, the span as parent, and the link to it."""
-    trace, span = bytes.fromhex(trace_id), bytes.fromhex(span_id)
-    link = Span.Link(trace_id=trace, span_id=span, flags=_SAMPLED)
-    parts = (Span(trace_id=trace), Span(parent_span_id=span), Span(links=[link]))
-    trace_field, parent_field, link_field = [part.SerializeToString(deterministic=True) for part in parts]
-    return trace_field, parent_field, link_field
-
-
-@lru_cache(maxsize=8192)
-def _named(rule_id: str) -> bytes:
-    span = Span(name=f"{semconv.OPERATION_EVALUATION} {rule_id}", kind=Span.SPAN_KIND_INTERNAL)
-    return span.SerializeToString(deterministic=True)
-
-
-def _derived_span_id(evaluation_ids: list[str]) -> bytes:
-    digest = blake2b("\0".join(evaluation_ids).encode(), digest_size=8).digest()
-    return digest if any(digest) else digest[:-1] + b"\x01"  # an id of only zeros is not valid
-
-
-def _attributes(decision: Decision, supersedes: int | None, include_values: bool) -> list[bytes]:
-    subject = decision.pair.subject
-    kind = subject.kind
+def _carrier(decision: Decision, around: _Subject, supersedes: int | None, include_values: bool) -> bytes:
+    pair, evaluations = decision.pair, decision.evaluations
+    rule_id, rule_hash, revision, scope = pair.rule_id, pair.rule_hash, around.subject.revision, around.scope
+    ids = [evaluation.id.encode() for evaluation in evaluations]
     parts = [
-        _KIND,
-        shared_attributes(SPAN_ATTRIBUTES, decision, supersedes),
-        attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, decision.outcome or decision.kind),
-        *_ids([evaluation.id for evaluation in decision.evaluations]),
+        around.trace_id,
+        _BEFORE_SPAN_ID,
+        _derived_span_id(ids),
+        around.parent,
+        _named(rule_id),
+        around.place,
+        _ERROR if decision.kind == "error" else b"",
+        _FLAGS_AND_KIND,
+        shared_attributes(SPAN_ATTRIBUTES, pair, supersedes, around.facts),
+        around.attributes,
+        _before_ids(decision.outcome or decision.kind, len(ids)),
     ]
-    if kind == "session":
-        parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, subject.id))
+    for evaluation_id in ids:
+        parts += (_BEFORE_ID, evaluation_id)
+    if around.is_session:
+        parts.append(unkept_attribute(SPAN_ATTRIBUTES, semconv.SESSION_ID, around.subject.id))
     if decision.kind == "error":
-        failed = next(evaluation for evaluation in decision.evaluations if evaluation.outcome == "error")
+        failed = next(evaluation for evaluation in evaluations if evaluation.outcome == "error")
         parts.append(attribute(SPAN_ATTRIBUTES, semconv.ERROR_TYPE, error_type(failed)))
-    scope = semconv.EVALUATIONS_PREFIX.get(kind, semconv.EVALUATIONS_SPAN_PREFIX)
-    rule_id, rule_hash, revision = decision.pair.rule_id, decision.pair.rule_hash, subject.revision
-    for index, evaluation in enumerate(decision.evaluations):
+    for index, evaluation in enumerate(evaluations):
+        repeats, text = explained(evaluation, include_values)
         values = (
             rule_id,
             evaluation.evaluation,
@@ -111,38 +118,48 @@ def _attributes(decision: Decision, supersedes: int | None, include_values: bool
             rule_hash,
             revision,
         )
-        known, before_id, after_id = _known(scope, index, values)
+        known, before_id, after_id = _known(scope, index, repeats, values)
         parts.append(known)
-        if text := explanation(evaluation, include_values):
+        if text:
             parts.append(attribute(SPAN_ATTRIBUTES, _key(scope, index, "explanation"), text))
         if include_values:
             metadata = _metadata(values) | {"id": evaluation.id, "details": details_json(evaluation)}
             parts.append(unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), json_text(metadata)))
         else:
-            parts += (before_id, evaluation.id.encode(), after_id)
-    return parts
+            parts += (before_id, ids[index], after_id)
+    return b"".join(parts)
 
 
-_KIND = attribute(SPAN_ATTRIBUTES, semconv.OPERATION_NAME, semconv.OPERATION_EVALUATION) + attribute(
-    SPAN_ATTRIBUTES, semconv.OPENINFERENCE_KIND, semconv.SPAN_KIND_EVALUATOR
+@lru_cache(maxsize=8192)
+def _named(rule_id: str) -> bytes:
+    span = Span(name=f"{semconv.OPERATION_EVALUATION} {rule_id}", kind=Span.SPAN_KIND_INTERNAL)
+    return span.SerializeToString(deterministic=True)
+
+
+def _derived_span_id(evaluation_ids: list[bytes]) -> bytes:
+    digest = blake2b(b"\0".join(evaluation_ids), digest_size=8).digest()
+    return digest if any(digest) else digest[:-1] + b"\x01"  # an id of only zeros is not valid
+
+
+_FLAGS_AND_KIND = (
+    Span(flags=_SAMPLED).SerializeToString()
+    + attribute(SPAN_ATTRIBUTES, semconv.OPERATION_NAME, semconv.OPERATION_EVALUATION)
+    + attribute(SPAN_ATTRIBUTES, semconv.OPENINFERENCE_KIND, semconv.SPAN_KIND_EVALUATOR)
 )
 # An element of the array of ids, up to the id.
 _BEFORE_ID = repeated(1, repeated(1, ANY_ID.encode())).removesuffix(ANY_ID.encode())
 
 
-def _ids(ids: list[str]) -> tuple[bytes, bytes]:
-    """The attribute that lists the evaluations' ids: its head, which depends only on their number, and the ids."""
-    return _before_ids(len(ids)), b"".join([_BEFORE_ID + evaluation_id.encode() for evaluation_id in ids])
-
-
 @lru_cache(maxsize=1024)
-def _before_ids(count: int) -> bytes:
-    whole = unkept_attribute(SPAN_ATTRIBUTES, semconv.EVALUATION_IDS, [ANY_ID] * count)
-    return whole[: len(whole) - count * (len(_BEFORE_ID) + len(ANY_ID))]
+def _before_ids(outcome: str, count: int) -> bytes:
+    """The outcome, and the head of the attribute that lists the evaluations' ids, which depends on their number."""
+    ids = unkept_attribute(SPAN_ATTRIBUTES, semconv.EVALUATION_IDS, [ANY_ID] * count)
+    head = ids[: len(ids) - count * (len(_BEFORE_ID) + len(ANY_ID))]
+    return attribute(SPAN_ATTRIBUTES, semconv.OUTCOME, outcome) + head
 
 
 @lru_cache(maxsize=8192)
-def _known(scope: str, index: int, values: tuple[Any, ...]) -> tuple[bytes, bytes, bytes]:
+def _known(scope: str, index: int, text: str, values: tuple[Any, ...]) -> tuple[bytes, bytes, bytes]:
     """The parts that repeat from trace to trace: the first fields, and the metadata before and after the id."""
     rule_id, evaluation, case, score, label, *_ = values
     name = full_name(rule_id, evaluation)
@@ -155,6 +172,8 @@ def _known(scope: str, index: int, values: tuple[Any, ...]) -> tuple[bytes, byte
     ]
     if score is not None:
         pairs.append(("score", score + 0.0))
+    if text:
+        pairs.append(("explanation", text))
     known = b"".join([attribute(SPAN_ATTRIBUTES, _key(scope, index, key), value) for key, value in pairs])
     text = json_text(_metadata(values) | {"id": ANY_ID})
     metadata = unkept_attribute(SPAN_ATTRIBUTES, _key(scope, index, "metadata"), text)

@@ -4,7 +4,6 @@ Each is put together from cached encoded blocks, field by field, in the order in
 """
 
 from functools import lru_cache
-from typing import Any
 
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, SeverityNumber
 
@@ -12,14 +11,17 @@ from tracegrade import semconv
 from tracegrade.deliver.results import (
     ANY_ID,
     details_json,
+    explained,
     full_name,
     shared_attributes,
+    subject_attributes,
+    subject_facts,
 )
-from tracegrade.display import error_type, explanation
-from tracegrade.model.evaluation import Decision
+from tracegrade.display import error_type
+from tracegrade.model.evaluation import JudgedSubject
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, fixed64, recent_attribute, unkept_attribute
+from tracegrade.otlp.encode import LOG_RECORD_ATTRIBUTES, attribute, bytes_field, fixed32, fixed64, unkept_attribute
 
 _SEVERITY = {
     "fail": (SeverityNumber.SEVERITY_NUMBER_WARN, "WARN"),
@@ -28,7 +30,7 @@ _SEVERITY = {
 _INFO = (SeverityNumber.SEVERITY_NUMBER_INFO, "INFO")
 
 _SAMPLED = 1
-_TIME, _OBSERVED_TIME = 1, 11  # field numbers
+_TIME, _FLAGS, _TRACE_ID, _SPAN_ID, _OBSERVED_TIME = 1, 8, 9, 10, 11  # field numbers
 _EVENT_NAME = LogRecord(event_name=semconv.EVALUATION_EVENT).SerializeToString()
 _BEFORE_ID = unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_ID, ANY_ID).removesuffix(ANY_ID.encode())
 
@@ -37,26 +39,30 @@ def events(judged: TraceResult, include_values: bool) -> list[bytes]:
     """A judged trace's events, encoded; the same record gives the same bytes."""
     found = []
     supersedes = judged.trace.supersedes
+    at: JudgedSubject | None = None
     for decision in judged.decisions:
-        shared = _shared(decision, supersedes) if decision.evaluations else b""
-        rule_id = decision.pair.rule_id
+        if not decision.evaluations:
+            continue
+        pair = decision.pair
+        if at is not pair.subject:  # the decisions on one subject come one after the other
+            at = pair.subject
+            facts, before, after = subject_facts(at), _before(at), _after(at)
+        shared = b"".join((before, shared_attributes(LOG_RECORD_ATTRIBUTES, pair, supersedes, facts), after))
         for evaluation in decision.evaluations:
-            text = explanation(evaluation, include_values)
-            values = (
-                rule_id,
+            repeats, text = explained(evaluation, include_values)
+            known, after_id = _known(
+                pair.rule_id,
                 evaluation.evaluation,
                 evaluation.case,
                 evaluation.score,
                 evaluation.outcome,
                 evaluation.evaluator,
                 evaluation.threshold,
+                repeats,
             )
-            parts = [
-                shared,
-                _known(values),
-                evaluation.id.encode(),
-                attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text) if text else b"",
-            ]
+            parts = [shared, known, evaluation.id.encode(), after_id]
+            if text:
+                parts.append(attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text))
             if evaluation.outcome == "error":
                 parts.append(attribute(LOG_RECORD_ATTRIBUTES, semconv.ERROR_TYPE, error_type(evaluation)))
             if include_values:
@@ -66,31 +72,38 @@ def events(judged: TraceResult, include_values: bool) -> list[bytes]:
     return found
 
 
-def _shared(decision: Decision, supersedes: int | None) -> bytes:
-    """The fields shared by all events of one (subject, rule, revision). Resends must be identical: no clock is read."""
-    subject = decision.pair.subject
+# The fields shared by all events on one subject. Resends must be identical: no clock is read.
+def _before(subject: JudgedSubject) -> bytes:
     parts = (
         fixed64(_TIME, subject.time),
-        _place(subject.trace_id, subject.span_id),
+        fixed32(_FLAGS, _SAMPLED),
+        bytes_field(_TRACE_ID, bytes.fromhex(subject.trace_id)),
+        bytes_field(_SPAN_ID, bytes.fromhex(subject.span_id)),
         fixed64(_OBSERVED_TIME, subject.time),
         _EVENT_NAME,
-        shared_attributes(LOG_RECORD_ATTRIBUTES, decision, supersedes),
-        recent_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, subject.session) if subject.session else b"",
     )
     return b"".join(parts)
 
 
-# All rules that judge a subject refer to the same span, one after the other.
-@lru_cache(maxsize=256)
-def _place(trace_id: str, span_id: str) -> bytes:
-    ids = LogRecord(trace_id=bytes.fromhex(trace_id), span_id=bytes.fromhex(span_id), flags=_SAMPLED)
-    return ids.SerializeToString(deterministic=True)
+def _after(subject: JudgedSubject) -> bytes:
+    found = subject_attributes(LOG_RECORD_ATTRIBUTES, subject)
+    if subject.session:
+        found += unkept_attribute(LOG_RECORD_ATTRIBUTES, semconv.CONVERSATION_ID, subject.session)
+    return found
 
 
 @lru_cache(maxsize=8192)
-def _known(values: tuple[Any, ...]) -> bytes:
-    """The part before the evaluation's id, which repeats from trace to trace, cached as one block."""
-    rule_id, evaluation, case, score, outcome, evaluator, threshold = values
+def _known(
+    rule_id: str,
+    evaluation: str,
+    case: str | None,
+    score: float | None,
+    outcome: str,
+    evaluator: str,
+    threshold: float,
+    text: str,
+) -> tuple[bytes, bytes]:
+    """The parts that repeat from trace to trace: the one before the evaluation's id, and the explanation behind it."""
     pairs: list[tuple[str, JsonValue]] = [
         (semconv.EVENT_NAME, semconv.EVALUATION_EVENT),
         (semconv.EVALUATION_NAME, full_name(rule_id, evaluation)),
@@ -103,7 +116,8 @@ def _known(values: tuple[Any, ...]) -> bytes:
         pairs.append((semconv.EVALUATION_SCORE_VALUE, score + 0.0))
     if case is not None:
         pairs.append((semconv.CASE, case))
-    number, text = _SEVERITY.get(outcome, _INFO)
-    severity = LogRecord(severity_number=number, severity_text=text).SerializeToString(deterministic=True)
+    number, severity_text = _SEVERITY.get(outcome, _INFO)
+    severity = LogRecord(severity_number=number, severity_text=severity_text).SerializeToString(deterministic=True)
     attributes = [attribute(LOG_RECORD_ATTRIBUTES, key, value) for key, value in pairs]
-    return b"".join([severity, *attributes, _BEFORE_ID])
+    explanation = attribute(LOG_RECORD_ATTRIBUTES, semconv.EVALUATION_EXPLANATION, text) if text else b""
+    return b"".join([severity, *attributes, _BEFORE_ID]), explanation

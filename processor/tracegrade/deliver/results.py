@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 
 from tracegrade import semconv
-from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.display import explanation
+from tracegrade.model.evaluation import Evaluation, JudgedSubject, Pair
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, recent_attribute, unkept_attribute
+from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, unkept_attribute
 
 _MAX_DETAILS_BYTES = 64 * 1024
 _LONGEST_RESOURCE_KEPT = 16 * 1024
@@ -55,32 +56,31 @@ def _json(value: Any, sort_keys: bool = False) -> bytes:
         return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode()
 
 
-def shared_attributes(number: int, decision: Decision, supersedes: int | None) -> bytes:
-    """Our attributes of the (subject, rule, revision), as elements of the field `number`."""
-    pair = decision.pair
-    subject = pair.subject
-    shared = (
-        pair.rule_id,
-        pair.rule_hash,
-        pair.level,
-        subject.kind,
-        subject.run,
-        subject.revision,
-        subject.complete,
-        subject.close_reason,
-        subject.agent,
-    )
-    block = _shared_block if len(subject.agent) <= LONGEST_KEPT else _shared_block.__wrapped__
-    known = block(number, supersedes, shared) + recent_attribute(number, semconv.SUBJECT_ID, subject.id)
+def subject_facts(subject: JudgedSubject) -> tuple[Any, ...]:
+    """What attributes say of a subject that many others share."""
+    return subject.kind, subject.run, subject.revision, subject.complete, subject.close_reason, subject.agent
+
+
+def shared_attributes(number: int, pair: Pair, supersedes: int | None, facts: tuple[Any, ...]) -> bytes:
+    """Our attributes of the (subject, rule, revision), as elements of the field `number`; `facts` of the subject."""
+    block = _shared_block if len(pair.subject.agent) <= LONGEST_KEPT else _shared_block.__wrapped__
+    return block(number, supersedes, pair.rule_id, pair.rule_hash, pair.level, facts)
+
+
+def subject_attributes(number: int, subject: JudgedSubject) -> bytes:
+    """Our attributes of this subject alone, as elements of the field `number`: they come after the shared ones."""
+    known = unkept_attribute(number, semconv.SUBJECT_ID, subject.id)
     if missing := subject.missing:
         return known + unkept_attribute(number, semconv.MISSING, _few(missing))
     return known
 
 
 @lru_cache(maxsize=8192)
-def _shared_block(number: int, supersedes: int | None, shared: tuple[Any, ...]) -> bytes:
+def _shared_block(
+    number: int, supersedes: int | None, rule_id: str, rule_hash: str, level: str, facts: tuple[Any, ...]
+) -> bytes:
     """The part that repeats from trace to trace, cached as one block: one lookup instead of ten."""
-    rule_id, rule_hash, level, subject_kind, run, revision, complete, close_reason, agent = shared
+    subject_kind, run, revision, complete, close_reason, agent = facts
     pairs: list[tuple[str, JsonValue]] = [
         (semconv.RULE_ID, rule_id),
         (semconv.RULE_HASH, rule_hash),
@@ -96,6 +96,16 @@ def _shared_block(number: int, supersedes: int | None, shared: tuple[Any, ...]) 
     if agent:
         pairs.append((semconv.AGENT_NAME, agent))
     return b"".join([attribute(number, key, value) for key, value in pairs])
+
+
+def explained(evaluation: Evaluation, include_values: bool) -> tuple[str, str]:
+    """The explanation to send: as the first where it repeats from trace to trace, else as the second.
+
+    That of a pass repeats, unless it is long. What is wrong is told with what was found.
+    """
+    if evaluation.outcome == "pass" and len(evaluation.explanation) <= LONGEST_KEPT:
+        return evaluation.explanation, ""
+    return "", explanation(evaluation, include_values)
 
 
 def _few(missing: list[str]) -> list[JsonValue]:

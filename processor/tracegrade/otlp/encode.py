@@ -28,6 +28,7 @@ MAX_REQUEST_BYTES = 1024 * 1024
 LONGEST_KEPT = 200  # characters: longer texts rarely repeat, and a sender could fill the memory with them
 _INT64 = range(-(2**63), 2**63)
 _RESOURCE = attrgetter("resource")
+_FIXED32 = Struct("<BI").pack
 _FIXED64 = Struct("<BQ").pack
 
 
@@ -48,6 +49,16 @@ def head(number: int, size: int) -> bytes:
         size >>= 7
     found.append(size)
     return bytes(found)
+
+
+def bytes_field(number: int, content: bytes) -> bytes:
+    """The bytes field `number` (below 16), encoded; nothing where it is empty."""
+    return head(number, len(content)) + content if content else b""
+
+
+def fixed32(number: int, value: int) -> bytes:
+    """The field `number` (below 16), a fixed32 such as flags, encoded."""
+    return _FIXED32(number << 3 | 5, value)
 
 
 def fixed64(number: int, value: int) -> bytes:
@@ -73,16 +84,6 @@ def unkept_attribute(number: int, key: str, value: JsonValue) -> bytes:
         if whole < 0x80:  # by far the most common: all lengths take one byte
             return bytes((number << 3 | 2, whole)) + name + bytes((0x12, size + 2, 0x0A, size)) + text
     return repeated(number, name + repeated(2, _encoded(value)))
-
-
-def recent_attribute(number: int, key: str, text: str) -> bytes:
-    """As `attribute`, for ids: those of one subject come several times in a row, and then never again."""
-    return _recent(number, key, text) if len(text) <= LONGEST_KEPT else unkept_attribute(number, key, text)
-
-
-@lru_cache(maxsize=256)
-def _recent(number: int, key: str, text: str) -> bytes:
-    return unkept_attribute(number, key, text)
 
 
 def _encoded(value: JsonValue) -> bytes:
