@@ -360,3 +360,39 @@ def test_the_root_of_a_suite_s_case_is_judged_with_all_calls_and_its_agents_meet
     assert (found.subject.id, found.subject.calls) == (ROOT, extraction.calls)
     assert [item.clause for item in explain(rule, extraction)] == [None, "cases"]
     assert len(match(RuleSet([rule_of()]), extraction)) == 2  # rules without cases judge the agents, too
+
+
+def test_an_agent_is_judged_with_its_sub_agents_down_to_a_depth() -> None:
+    leaf = "dd" * 8
+    runs = [
+        AgentRun(ROOT, "lead", calls=[call_of("plan", "01" * 8, ROOT)]),
+        AgentRun(SUB, "buyer", parent_span_id=ROOT, calls=[call_of("buy", "02" * 8, SUB)]),
+        AgentRun(leaf, "payer", parent_span_id=SUB, calls=[call_of("pay", "03" * 8, leaf)]),
+    ]
+    extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT), span_of(leaf, SUB)])
+    deep = [rule_of(f"deep-{depth}", depth=depth) for depth in range(4)]
+    rules = RuleSet([*deep, rule_of("pays", match={"tools": "pay"}, depth=2)])
+    found = {
+        (matched.rule.id, matched.subject.agent): [call.name for call in matched.subject.calls]
+        for matched in match(rules, extraction)
+    }
+    assert found == {
+        ("deep-0", "lead"): ["plan"],
+        ("deep-1", "lead"): ["plan", "buy"],
+        ("deep-2", "lead"): ["plan", "buy", "pay"],
+        ("deep-3", "lead"): ["plan", "buy", "pay"],
+        ("deep-0", "buyer"): ["buy"],
+        ("deep-1", "buyer"): ["buy", "pay"],
+        ("deep-2", "buyer"): ["buy", "pay"],
+        ("deep-3", "buyer"): ["buy", "pay"],
+        **{(f"deep-{depth}", "payer"): ["pay"] for depth in range(4)},
+        **{("pays", agent): found["deep-2", agent] for agent in ("lead", "buyer", "payer")},
+    }
+    for rule in rules.rules:
+        assert [why.clause for why in explain(rule, extraction)] == [None] * 3
+
+
+def test_runs_that_name_each_other_as_parents_are_judged_all_the_same() -> None:
+    runs = [AgentRun(ROOT, "a", parent_span_id=SUB), AgentRun(SUB, "b", parent_span_id=ROOT)]
+    extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT)])
+    assert len(match(RuleSet([rule_of(depth=9)]), extraction)) == 2

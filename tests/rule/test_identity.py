@@ -34,6 +34,7 @@ TEXTS: dict[str, Any] = {
 JUDGES: dict[str, Any] = {
     "id": "another",
     "scope": "trace",
+    "depth": 2,
     "match": {"agent": "support"},
     "unless": {"environment": "staging"},
     "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a", "b"]}],

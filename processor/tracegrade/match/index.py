@@ -21,10 +21,11 @@ _GLOB_WEIGHT = 16
 
 
 class Index:
-    """The rules of one scope, by the values that they ask for."""
+    """The rules of one scope, by the values that they ask for; ``depths`` are those that they have, ascending."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
+        self.depths = sorted({rule.depth for rule in rules})
         self._always: list[int] = []
         self._clauses: dict[str, _Places] = {}
         self._attributes: dict[str, _Places] = {}

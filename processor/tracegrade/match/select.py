@@ -63,10 +63,11 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
     reader = FactReader(extraction.trace)
     found: list[Match] = []
     by_scope = rule_set.once(indexes)
-    for scope, subjects in SUBJECTS.items():
+    for scope in SUBJECTS:
         if (index := by_scope.get(scope)) is not None:
-            for subject in subjects(extraction):
-                _match(index, reader.read(subject), found)
+            for depth in index.depths:
+                for subject in subjects_of(extraction, scope, depth):
+                    _match(index, reader.read(subject), found, depth)
     return found
 
 
@@ -78,8 +79,10 @@ def match_session(rule_set: RuleSet, session: Session) -> list[Match]:
     return found
 
 
-def _match(index: Index, facts: Facts, found: list[Match]) -> None:
+def _match(index: Index, facts: Facts, found: list[Match], depth: int = 0) -> None:
     for rule in index.candidates(facts):
+        if rule.depth != depth:
+            continue
         met = _met(rule, facts)
         if met.clause is None:
             found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.no_case, met.begin))
@@ -96,10 +99,13 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
 def explain_each(rules: Iterable[Rule], extraction: Extraction) -> Iterator[tuple[Rule, list[Explanation]]]:
     """Each rule with its `explain`; the facts of subjects are read once for all rules."""
     reader = FactReader(extraction.trace)
-    known: dict[RuleScope, list[Facts]] = {"session": []}
+    known: dict[tuple[RuleScope, int], list[Facts]] = {("session", 0): []}
     for rule in rules:
-        if (subjects := known.get(rule.scope)) is None and rule.scope != "session":
-            subjects = known[rule.scope] = [reader.read(subject) for subject in SUBJECTS[rule.scope](extraction)]
+        key = rule.scope, rule.depth
+        if (subjects := known.get(key)) is None and rule.scope != "session":
+            subjects = known[key] = [
+                reader.read(subject) for subject in subjects_of(extraction, rule.scope, rule.depth)
+            ]
         yield rule, [_explanation(rule, facts) for facts in subjects or ()]
 
 
@@ -195,6 +201,29 @@ def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str
     if cel is not None and (held := facts.holds(cel)) is not True:
         return held and (unknown if unknown is not True else held)
     return unknown
+
+
+def subjects_of(extraction: Extraction, scope: TraceScope, depth: int = 0) -> list[Subject]:
+    """The subjects of a scope; of an agent, with the calls of its sub-agents down to `depth`."""
+    subjects = SUBJECTS[scope](extraction)
+    return _with_calls_of_sub_agents(extraction, subjects, depth) if depth else subjects
+
+
+def _with_calls_of_sub_agents(extraction: Extraction, subjects: list[Subject], depth: int) -> list[Subject]:
+    """`subjects`, agent runs, each with the calls of the runs that it started, and of theirs, down to `depth`."""
+    parents = {run.span_id: run.parent_span_id for run in extraction.runs}
+    within: dict[str, set[str]] = {run: {run} for run in parents}
+    for run in parents:
+        above: str | None = run
+        for _ in range(depth):
+            if (above := parents.get(above or "")) is None or run in within.setdefault(above, {above}):
+                break
+            within[above].add(run)
+    for subject in subjects:
+        runs = within.get(subject.id, set())
+        if len(runs) > 1:
+            subject.calls = [call for call in extraction.calls if call.agent_span_id in runs]
+    return subjects
 
 
 def _agent_subjects(extraction: Extraction) -> list[Subject]:

@@ -84,6 +84,9 @@ def _judged(rule: Rule) -> Iterator[str]:
     clauses = list(_clauses(rule.match, rule.match_clauses))
     if rule.scope == "tool-call":
         clauses = [clause.replace(" was called", " is the tool") for clause in clauses]
+    if rule.depth:
+        kind += ", with the calls of the agents that it started"
+        kind += f" and of theirs, {rule.depth} levels down" if rule.depth > 1 else ""
     yield f"It judges every {kind}{of}{', where all of these hold:' if clauses else '.'}"
     yield from (f"  - {clause}" for clause in clauses)
     if rule.when is not None:

@@ -33,6 +33,7 @@ def judgement(
     *,
     id: str,
     scope: str,
+    depth: int,
     match: Clauses,
     unless: Clauses | None,
     evaluate: Sequence[EvaluationSpec],
@@ -50,6 +51,7 @@ def judgement(
     parts = {
         "id": id,
         "scope": scope,
+        "depth": depth,
         "match": _clauses(match),
         "unless": _clauses(unless) if unless is not None else None,
         "evaluate": [_item(spec, spec.written) for spec in evaluate],

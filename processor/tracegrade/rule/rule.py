@@ -83,6 +83,12 @@ class Rule(FileModel):
         default="agent",
         description="What is judged as one: the calls of an agent run, of a trace, of a session, or one call.",
     )
+    depth: int = Field(
+        default=0,
+        ge=0,
+        le=100,
+        description="How many levels of sub-agents are judged with an agent: with 1, the calls of those it started.",
+    )
     match: Clauses = Field(default_factory=Clauses, description="What is judged; everything in scope when omitted.")
     unless: UnlessClauses = Field(default=None, description="Excludes a subject when all these clauses hold.")
     sample: Sampled = Field(
@@ -140,6 +146,10 @@ class Rule(FileModel):
             mistakes.append(mistake("expected 'when' beside it: after which call it is judged", "then"))
         if self.when is not None and not self.then:
             mistakes.append(mistake("expected 'then' beside it: what is judged of the calls after that one", "when"))
+        if self.depth and self.scope != "agent":
+            mistakes.append(
+                mistake(f"only scope: agent has sub-agents to add; leave it out with scope: {self.scope}", "depth")
+            )
         if self.when is not None and self.scope == "tool-call":
             mistakes.append(mistake("nothing follows where one call is judged; write scope: agent", "when"))
         names: set[str] = {*SHARES, *MEASURES}
@@ -213,6 +223,7 @@ class Rule(FileModel):
         return judgement(
             id=self.id,
             scope=self.scope,
+            depth=self.depth,
             match=self.match,
             unless=self.unless,
             evaluate=self.evaluate,

@@ -12,13 +12,14 @@ from starlette.responses import RedirectResponse, Response
 
 from tracegrade.codec.kept_spans import trace_of
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.following import begin, following
 from tracegrade.extract.joining import join
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import Turns
 from tracegrade.history.experiments import check_stored
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
-from tracegrade.match.select import SUBJECTS
+from tracegrade.match.select import SUBJECTS, subjects_of
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import session_trace_id
@@ -174,18 +175,24 @@ def _values(
     hashes = {decision.pair.rule_hash for decision in all_decisions}
     present = present_hashes(connection, hashes)
     by_hash = rules_of(connection, hashes) | {name: in_force[now] for name, now in present.items() if now in in_force}
-    subjects: dict[tuple[str, str], Subject] = {
-        (subject.kind, subject.id): subject for find in SUBJECTS.values() for subject in find(extraction)
+    depths = {0, *(rule.depth for rule in by_hash.values())}
+    subjects: dict[tuple[str, str, int], Subject] = {
+        (subject.kind, subject.id, depth): subject
+        for scope in SUBJECTS
+        for depth in (depths if scope == "agent" else {0})
+        for subject in subjects_of(extraction, scope, depth)
     }  # not for sessions, whose calls are also in other traces
     shown_decisions, alike = _chosen(all_decisions)
     evidences, trace_context = Evidences(), ExtractionContext(extraction)
 
     def shown_decision(decision: Decision) -> ShownDecision:
-        subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id))
+        rule = by_hash.get(decision.pair.rule_hash)
+        depth = rule.depth if rule is not None else 0
+        subject = subjects.get((decision.pair.subject.kind, decision.pair.subject.id, depth))
         evidence = None
         if subject is not None:
             evidence = evidences.of(subject, SubjectContext(trace_context, subject))
-        return _shown_decision(decision, by_hash.get(decision.pair.rule_hash), in_force.values(), evidence, read.turns)
+        return _shown_decision(decision, rule, in_force.values(), evidence, read.turns)
 
     decisions = [shown_decision(decision) for decision in shown_decisions]
     lines = waterfall(extraction.trace.spans, extraction)
@@ -214,10 +221,18 @@ def _shown_decision(
     for evaluation in decision.evaluations:
         spec = _spec(rule, evaluation) if rule is not None else None
         alignment = None
-        if spec is not None and evidence is not None and evaluation.score is not None:
-            alignment = aligned(spec, evidence)
+        if rule is not None and spec is not None and evidence is not None and evaluation.score is not None:
+            alignment = aligned(spec, _judged_by(spec, rule, evidence))
         shown.append(ShownEvaluation(evaluation, spec, alignment, turns.that_called(evaluation), sentences(evaluation)))
     return ShownDecision(decision, rule, _outcome(decision), shown, rule in in_force)
+
+
+def _judged_by(spec: EvaluationSpec, rule: Rule, evidence: Evidence) -> Evidence:
+    """What an item of the rule judged: of ``then``, the calls that follow."""
+    if rule.begins_after is None or spec not in rule.then:
+        return evidence
+    place = begin(evidence, rule.begins_after).certain
+    return evidence if place is None else following(evidence, place)
 
 
 def _spec(rule: Rule, evaluation: Evaluation) -> EvaluationSpec | None:
