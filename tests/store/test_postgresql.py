@@ -1,12 +1,16 @@
 """What is PostgreSQL's own; whatever holds for every store is tested over both, see engines.py."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from sqlalchemy import Engine, func, select, text
+import pytest
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from store.engines import POSTGRESQL, needs_postgresql, without_tables
 from store.judged_traces import START_NS, judged, trace_id
 from tracegrade.store import schema
+from tracegrade.store import write as write_module
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.read import stored_traces
 from tracegrade.store.write import StoreWriter
@@ -51,3 +55,34 @@ def test_the_views_over_lists_have_their_types(postgresql: Engine) -> None:
         assert decisions.all() == [(1, 0, 0, 1), (2, 0, 4, 3)]
         calls = connection.execute(text("SELECT place, name, start_ns, error_type FROM tool_calls WHERE trace = 1"))
         assert calls.all() == [(0, "create_order", START_NS + 1000, None)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "raised"), [({"first_position": 2**70}, TypeError), ({"close_reason": "\0"}, DBAPIError)]
+)
+def test_what_copy_refuses_is_an_error_as_of_a_statement_and_stores_nothing(
+    postgresql: Engine, changed: dict[str, Any], raised: type[Exception]
+) -> None:
+    with pytest.raises(raised):
+        StoreWriter(postgresql).write([judged(1), judged(2, **changed)])
+    with reading(postgresql) as connection:
+        assert connection.execute(select(func.count()).select_from(schema.traces)).scalar_one() == 0
+    StoreWriter(postgresql).write([judged(1)])
+
+
+def test_a_server_that_goes_while_rows_are_copied_is_worth_another_attempt(
+    postgresql: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, insert = StoreWriter(postgresql), write_module.insert_rows
+
+    def interrupted(connection: Connection, *given: Any) -> None:
+        with postgresql.connect() as other:
+            pid = connection.connection.driver_connection.info.backend_pid
+            other.execute(text(f"SELECT pg_terminate_backend({pid})"))
+        insert(connection, *given)
+
+    monkeypatch.setattr(write_module, "insert_rows", interrupted)
+    with pytest.raises(OperationalError):
+        writer.write([judged(1)])
+    monkeypatch.undo()
+    writer.write([judged(1)])

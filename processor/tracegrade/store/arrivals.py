@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection, func, select
 
+from tracegrade.store.many_rows import insert_or_change
 from tracegrade.store.schema import MINUTE_NS, arrivals, traces
 
 
@@ -18,19 +19,16 @@ class Arrivals:
 
     def write(self, connection: Connection) -> None:
         """Write the noted numbers: they widen the stored ranges."""
-        if not self._bounds:
-            return
-        mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
-        connection.exec_driver_sql(
-            f"INSERT INTO arrivals (minute, first_number, last_number) VALUES ({mark}, {mark}, {mark}) "
-            "ON CONFLICT (minute) DO UPDATE SET "
+        insert_or_change(
+            connection,
+            arrivals,
+            # Sorted, so that several writers wait for each other in the same order.
+            sorted((minute, *bounds) for minute, bounds in self._bounds.items()),
             # Numbers of deleted traces are used again: a later trace may have a lower one.
             "first_number = CASE WHEN excluded.first_number < arrivals.first_number THEN excluded.first_number "
             "ELSE arrivals.first_number END, "
             "last_number = CASE WHEN excluded.last_number > arrivals.last_number THEN excluded.last_number "
             "ELSE arrivals.last_number END",
-            # Sorted, so that several writers wait for each other in the same order.
-            sorted((minute, *bounds) for minute, bounds in self._bounds.items()),
         )
 
 

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select
-from sqlalchemy.engine import Dialect
 
+from tracegrade.store.many_rows import insert_or_change
 from tracegrade.store.rows import EvaluationRow
 from tracegrade.store.schema import BLOCK_TRACES, CHUNK_BLOCKS, EVERY_SERIES, blocks
 
@@ -36,9 +36,8 @@ class Blocks:
             chunk, place = divmod(block, CHUNK_BLOCKS)
             for series, outcome in held | {(EVERY_SERIES, outcome) for _, outcome in held}:
                 bits[chunk, series, outcome] |= 1 << place
-        if bits:
-            rows = [(*key, value) for key, value in sorted(bits.items())]
-            connection.exec_driver_sql(_upsert(connection.dialect), rows)
+        rows = [(*key, value) for key, value in sorted(bits.items())]
+        insert_or_change(connection, blocks, rows, "held = blocks.held | excluded.held")
 
 
 def block_ranges(
@@ -69,11 +68,3 @@ def block_ranges(
                 if found[chunk] >> place & 1 and begin <= high and end >= low:
                     yield max(low, begin), min(high, end)
         last, width = first - 1, min(width * _WIDER, _MOST_CHUNKS)
-
-
-def _upsert(dialect: Dialect) -> str:
-    mark = "?" if dialect.paramstyle == "qmark" else "%s"
-    return (
-        f"INSERT INTO blocks (chunk, series, outcome, held) VALUES ({mark}, {mark}, {mark}, {mark}) "
-        "ON CONFLICT (chunk, series, outcome) DO UPDATE SET held = blocks.held | excluded.held"
-    )

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 from sqlalchemy import Connection, select
-from sqlalchemy.engine import Dialect
 
 from tracegrade.store import schema
+from tracegrade.store.many_rows import insert_or_change
 from tracegrade.store.rows import DecisionRow, EvaluationRow
 from tracegrade.store.schema import (
     COUNTED_MINUTES,
@@ -27,6 +27,11 @@ from tracegrade.store.series import Rule, SeriesNumbers
 _Place = tuple[int, int, bool]  # minute, series, complete
 _PASS = OUTCOMES.index("pass")
 _NOT_EVALUABLE = OUTCOMES.index("not_evaluable")
+_ADDED = ", ".join(
+    f"{column.name} = counts.{column.name} + excluded.{column.name}"
+    for column in schema.counts.columns
+    if not column.primary_key
+)
 _TRACES: Rule = (EVERY_TRACE, "", "", "", 1.0)
 
 
@@ -97,8 +102,7 @@ class Sums:
         for minutes in COUNTED_MINUTES:
             sums = _by(minutes, sums)
             rows += [(minutes, *place, *added) for place, added in sums.items()]
-        if rows:
-            connection.exec_driver_sql(_upsert(connection.dialect), sorted(rows))
+        insert_or_change(connection, schema.counts, sorted(rows), _ADDED)
 
 
 def counted_minute(run: str, last_received_ns: int) -> int | None:
@@ -125,14 +129,3 @@ def _by(minutes: int, shorter: Mapping[_Place, list[float]]) -> dict[_Place, lis
 
 def _no_sums() -> list[float]:
     return [0] * len(OUTCOMES) + [0.0, 0.0]
-
-
-def _upsert(dialect: Dialect) -> str:
-    names = [column.name for column in schema.counts.columns]
-    added = [column.name for column in schema.counts.columns if not column.primary_key]
-    mark = "?" if dialect.paramstyle == "qmark" else "%s"
-    return (
-        f"INSERT INTO counts ({', '.join(names)}) VALUES ({', '.join([mark] * len(names))}) "
-        "ON CONFLICT (minutes, minute, series, complete) DO UPDATE SET "
-        + ", ".join(f"{name} = counts.{name} + excluded.{name}" for name in added)
-    )

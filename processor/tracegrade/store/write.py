@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, delete, func, select, text
+from sqlalchemy import Connection, Engine, delete, func, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from tracegrade.model.trace_result import TraceResult
@@ -21,6 +21,7 @@ from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, counted_minute, traffic_series
+from tracegrade.store.many_rows import insert_rows
 from tracegrade.store.open import beside_others, one_at_a_time
 from tracegrade.store.rows import Key, TraceRows, trace_key
 from tracegrade.store.run_numbers import RunNumbers
@@ -38,7 +39,6 @@ class StoreWriter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._series = SeriesNumbers()
-        self._insert = _insert(schema.traces, engine.dialect.paramstyle)
 
     def write(self, batch: Sequence[TraceResult]) -> None:
         """Store every record of `batch`, or none.
@@ -109,7 +109,7 @@ class StoreWriter:
             )
         # Through the driver: SQLAlchemy's insert() takes the same rows as dicts, in twice the time.
         # By trace, so that several writers that store the same ones wait for each other in the same order.
-        connection.exec_driver_sql(self._insert, sorted(rows, key=_key_of_row))
+        insert_rows(connection, schema.traces, sorted(rows, key=_key_of_row))
         sums.write(connection)
         arrivals.write(connection)
         run_numbers.write(connection)
@@ -171,9 +171,3 @@ def _chunks(keys: Collection[Key]) -> Iterator[list[Key]]:
     rest = iter(keys)
     while some := list(islice(rest, _MAX_IDS_A_QUERY)):
         yield some
-
-
-def _insert(table: Table, paramstyle: str) -> str:
-    names = [column.name for column in table.columns]
-    mark = "?" if paramstyle == "qmark" else "%s"
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join([mark] * len(names))})"
