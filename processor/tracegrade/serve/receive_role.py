@@ -11,20 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.deliver.consumer import wait
-from tracegrade.forward.forwarder import Forwarder
-from tracegrade.journal.local import LocalJournal
-from tracegrade.journal.position import Position
-from tracegrade.journal.reader import JournalReader
-from tracegrade.journal.retention import Consumer
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import Instance
-from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.receive.access import check_access, guarded
 from tracegrade.receive.certificate import server_context
@@ -36,17 +30,18 @@ from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.serve.jobs_process import JobsProcess
 from tracegrade.serve.judge_process import JudgeProcess
-from tracegrade.serve.judge_progress import JudgeProgress
 from tracegrade.serve.metrics_export import MetricsExport
+from tracegrade.serve.received import Forwards, Received
+from tracegrade.serve.received_on_disk import ReceivedOnDisk
+from tracegrade.serve.repeated import repeat
 from tracegrade.serve.status import status_app
 from tracegrade.serve.supervisor import supervise
 from tracegrade.serve.tuning import allow_connections
 from tracegrade.serve.web_process import WebProcess
 from tracegrade.telemetry.metrics import Telemetry
 
-TRIM_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
 PUBLISH_EVERY_S = 1.0
-RECENT_BYTES = 16 * 1024 * 1024  # twice the size of the requests that exporters without a backlog have under way
 STOP_WITHIN_S = 5.0
 RETRY_DELETIONS_AFTER_S = 30.0
 
@@ -71,21 +66,16 @@ class ReceiveRole:
         self._config = config
         self._folder = DataFolder(config.data_path)
         self._telemetry = Telemetry("receive")
-        self._journal = LocalJournal.open(
-            self._folder.journal, config.journal, telemetry=self._telemetry, consumed=self._folder.consumed()
-        )
-        self._recent = self._journal.keep_recent(RECENT_BYTES if config.exporters else 0)
+        self._received: Received = ReceivedOnDisk(config, self._folder, self._telemetry)
         self._deletions = Deletions(self._folder.path)
-        self._progress = JudgeProgress(self._folder, self._journal, self._telemetry)
-        self._unread = self._progress.unread
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
         self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
         otlp = config.receivers.otlp
         self._ingest = Ingest(
-            self._unread, self._telemetry, self._instance.id, otlp.max_in_flight_bytes, otlp.max_request_messages
+            self._received, self._telemetry, self._instance.id, otlp.max_in_flight_bytes, otlp.max_request_messages
         )
         self._clients: dict[str, OtlpClient] = {}
-        self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._progress.snapshots)
+        self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
         judge_command = _role_command("judge", config, config_path)
         self._judge = JudgeProcess(judge_command, self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
@@ -105,7 +95,7 @@ class ReceiveRole:
             The exit code: 0, or 2 when the judge cannot start with these settings.
         """
         async with AsyncExitStack() as stack:
-            stack.callback(self._journal.close)
+            stack.callback(self._received.close)
             stack.push_async_callback(self._close_clients)
             endpoints = await self._start_servers(stack)
             tasks = self._start_tasks(stack, stop)
@@ -114,7 +104,7 @@ class ReceiveRole:
             await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
             stop.set()
             self._ingest.stop()
-            self._unread.halt()
+            self._received.halt()
             for task in tasks:
                 await task
             # What was counted since the last time would be lost.
@@ -159,7 +149,7 @@ class ReceiveRole:
         settings = self._config.telemetry
         endpoint = settings.endpoint
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
-        app = guarded(status_app(self._progress.snapshots, self._instance), "telemetry", settings)
+        app = guarded(status_app(self._received.snapshots, self._instance), "telemetry", settings)
         listening = bound_socket("telemetry.endpoint", endpoint)
         listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
         server = HttpServer(app, Bounds(max_connections=100), tls)
@@ -175,67 +165,38 @@ class ReceiveRole:
 
     def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         tasks = [
-            asyncio.create_task(self._look_after_the_journal(stop)),
-            asyncio.create_task(_every(TRIM_EVERY_S, partial(self._delete, stop), stop)),
-            asyncio.create_task(_every(TRIM_EVERY_S, self._retry_set_aside, stop)),
-            asyncio.create_task(_every(self._config.telemetry.export_interval, self._metrics_export.send, stop)),
+            asyncio.create_task(self._received.look_after(stop)),
+            asyncio.create_task(repeat(LOOK_EVERY_S, partial(self._delete, stop), stop)),
+            asyncio.create_task(repeat(LOOK_EVERY_S, self._retry_set_aside, stop)),
+            asyncio.create_task(repeat(self._config.telemetry.export_interval, self._metrics_export.send, stop)),
         ]
         for name, settings in self._config.exporters.items():
-            self._clients[name] = OtlpClient(settings, self._instance.id)
-            forwarder = Forwarder(
-                name,
-                settings,
-                self._clients[name],
-                JournalReader(self._folder.journal, telemetry=self._telemetry),
-                Position(self._folder.position(name)),
-                self._telemetry,
-                recent=self._recent.after,
-            )
-            self._recent.listen(partial(_wake, asyncio.get_running_loop(), forwarder))
+            client = self._clients[name] = OtlpClient(settings, self._instance.id)
+            forwarder = self._received.forwarder(name, settings, client)
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._with_judge:
             tasks.append(asyncio.create_task(supervise(self._judge, stop)))
             tasks.append(asyncio.create_task(supervise(self._jobs, stop)))
-        tasks.append(asyncio.create_task(_every(PUBLISH_EVERY_S, self._publish, stop)))
+        tasks.append(asyncio.create_task(repeat(PUBLISH_EVERY_S, self._publish, stop)))
         if self._web is not None:
             tasks.append(asyncio.create_task(supervise(self._web, stop)))
         return tasks
 
     async def _publish(self) -> None:
-        self._progress.say_conditions(is_kept=self._with_judge)
+        self._received.say_conditions(is_kept=self._with_judge)
         self._folder.set_aside.report(self._telemetry.conditions)
-        self._folder.write_published(self._progress.snapshots())
+        self._folder.write_published(self._received.snapshots())
 
     async def _retry_set_aside(self) -> None:
         """Append records whose reading again was requested to the journal; they were forwarded when they came."""
-        done = await asyncio.to_thread(self._folder.set_aside.retry, lambda entry: self._unread.append(entry).result())
+        done = await asyncio.to_thread(
+            self._folder.set_aside.retry, lambda entry: self._received.append(entry).result()
+        )
         for record in done:
             self._telemetry.add(
                 "tracegrade.receiver.accepted_items", record.items, signal=record.signal, transport="set_aside"
             )
             logger.info("the record that was set aside at %d is read again: %s", record.position, record.what)
-
-    async def _look_after_the_journal(self, stop: asyncio.Event) -> None:
-        """Retention. Before it, while senders are already answered, count what the judge has not read."""
-        while not self._unread.is_counted and not stop.is_set():
-            try:
-                await asyncio.to_thread(self._unread.count)
-            except OSError as error:  # no file descriptor left, or a failing disk: receiving must go on
-                logger.warning("%s; trying again in %.0f s", error, TRIM_EVERY_S)
-                await wait(stop, TRIM_EVERY_S)
-        await _every(TRIM_EVERY_S, self._trim, stop)
-
-    async def _trim(self) -> None:
-        """Retention: delete only what all consumers have read."""
-        consumers = {JUDGE: Consumer(self._progress.committed(), self._config.judge.when_full)}
-        for name, settings in self._config.exporters.items():
-            position = Position(self._folder.position(name)).load()
-            consumers[name] = Consumer(position or 0, settings.when_full)
-        lost = await asyncio.to_thread(self._journal.trim, consumers)
-        if JUDGE in lost:
-            self._progress.lost_some()
-        self._folder.set_aside.forget(self._journal.first)
-        self._progress.log()
 
     async def _delete(self, stop: asyncio.Event) -> None:
         """Carry out requested deletions in the journal; the judge does the rest."""
@@ -253,17 +214,7 @@ class ReceiveRole:
             logger.info("deletion %s: %d spans erased from the journal", deletion.id, deletion.deleted.spans)
 
     def _erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:
-        # Imported here, because it loads SQL: that would make every start of this role a third slower.
-        from tracegrade.deletion.carry_out import erase_from_journal
-
-        erased = erase_from_journal(
-            waiting,
-            self._deletions,
-            self._journal,
-            self._folder.journal,
-            store_url=self._config.store_url,
-            remembered_s=self._config.remembers_deleted_for,
-        )
+        erased = self._received.erase(waiting)
         self._folder.set_aside.erase({trace_id for deletion in erased for trace_id in deletion.trace_ids})
         return erased
 
@@ -278,12 +229,7 @@ def _role_command(role: str, config: Config, config_path: Path | None) -> list[s
     return command if config_path is None else [*command, "-c", str(config_path)]
 
 
-def _wake(loop: asyncio.AbstractEventLoop, forwarder: Forwarder) -> None:
-    with suppress(RuntimeError):  # the loop was closed, so forwarding has ended
-        loop.call_soon_threadsafe(forwarder.wake)
-
-
-async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
+async def _stopped_with(forwarder: Forwards, stop: asyncio.Event) -> None:
     async def stop_it() -> None:
         await stop.wait()
         forwarder.stop(STOP_WITHIN_S)
@@ -293,18 +239,6 @@ async def _stopped_with(forwarder: Forwarder, stop: asyncio.Event) -> None:
         await forwarder.run()
     finally:
         stopper.cancel()
-
-
-async def _every(seconds: float, action: Callable[[], Any], stop: asyncio.Event) -> None:
-    said = ""
-    while not stop.is_set():
-        if not await wait(stop, seconds):
-            try:
-                await action()
-                said = ""
-            except (OSError, TraceGradeError) as error:  # no file descriptor left, or a failing disk: receiving goes on
-                if said != (said := str(error)):
-                    logger.warning("%s; trying again every %.0f s", error, seconds)
 
 
 def _with_port(endpoint: str, port: int) -> str:
