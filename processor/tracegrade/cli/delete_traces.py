@@ -56,7 +56,7 @@ def delete(
     yes: bool,
     wait_s: float,
 ) -> None:
-    """Delete traces from the journals, the store and alerts, and from the traces that are still open.
+    """Delete traces from the journals, the store, alerts and Parquet files, and from the traces that are still open.
 
     A running 'serve' does it within seconds; when none runs, this command does it. Spans of a deleted trace that
     arrive later are not judged. What was already forwarded is not called back. Exit code 1: nothing of that name is
@@ -79,7 +79,7 @@ def delete(
     if output_format == "json":
         print_json([deletion.to_json()])
     elif deletion.state == "done" and not deletion.found_nothing:
-        print_lines(_summary(deletion))
+        print_lines(_summary(deletion, with_files=config.parquet is not None))
     if deletion.state != "done":
         print_line(
             f"Asked for, and {deletion.state} so far; a running serve, or the next start, does the rest.", err=True
@@ -113,7 +113,7 @@ def _described(choice: "Choice") -> str:
     return f"from before {time_text(choice.before_ns or 0)} UTC"
 
 
-def _summary(deletion: "Deletion") -> str:
+def _summary(deletion: "Deletion", *, with_files: bool) -> str:
     deleted = deletion.deleted
     stored = [
         count(deleted.traces, "trace"),
@@ -127,5 +127,6 @@ def _summary(deletion: "Deletion") -> str:
             f"  results  {count(deleted.results, 'record')}",
             f"  store    {', '.join(stored)}",
             f"  alerts   {deleted.alerts} named one of them",
+            *([f"  parquet  {count(deleted.parquet_rows, 'row')}"] if with_files or deleted.parquet_rows else ()),
         ]
     )

@@ -9,13 +9,14 @@ Order: the requester writes a small file, which the writers of the two journals 
     requested   the request is written
     resolved    receive has looked up which traces are meant, in its journal and in the store
     erased      receive has left tombstones and erased them from its journal
-    done        the judge has erased them from the results journal and the store, and reads what is open again
+    unstored    the judge has erased them from the results journal and the store, and reads what is open again
+    done        delivery has rewritten the Parquet files that held them; where there are none, the judge is the last
 
 Spans of a deleted trace that arrive later are dropped by its tombstone and erased from the journal from time to time.
 Every step can be done twice, so that a kill at any moment leaves one that the next start does again. When no role
 runs, the requester does both parts, under the same locks.
-Cost: a pass over the journal and one over the results journal; for a session, a user or a time, which have to be looked
-up, one more over the journal and one over the store.
+Cost: a pass over the journal, one over the results journal and one over the names in Parquet files; for a session, a
+user or a time, which have to be looked up, one more over the journal and one over the store.
 
 A record may hold many traces. Its length and position stay, spans of others stay byte for byte: what was a deleted
 span is a field without meaning, filled with zeros, which every reader of protobuf passes over. What was not forwarded

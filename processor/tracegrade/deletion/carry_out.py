@@ -1,4 +1,4 @@
-"""The two parts of a deletion: in the journal, by its writer, and in results, by the judge."""
+"""The parts of a deletion: in the journal, by its writer; in results, by the judge; in Parquet files, by delivery."""
 
 import time
 from collections import Counter
@@ -12,6 +12,9 @@ from sqlalchemy import Engine
 from tracegrade.codec.results import decode_result, erased, is_erased
 from tracegrade.deletion.otlp_request import trace_ids, trace_ids_with, without
 from tracegrade.deletion.request import Choice, Deletion, Deletions
+from tracegrade.deliver.parquet.erase import erase
+from tracegrade.deliver.parquet.settings import ParquetSettings
+from tracegrade.deliver.sinks.parquet import NAME as PARQUET
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
@@ -165,8 +168,12 @@ def erase_from_results(
     results: LocalJournal,
     engine: Engine,
     alive: Alive = lambda: None,
+    *,
+    with_files: bool = False,
 ) -> list[Deletion]:
-    """The judge's part of deletions that are ``erased`` from the journal, in one pass; they are ``done`` on return.
+    """The judge's part of deletions that are ``erased`` from the journal, in one pass.
+
+    They are ``done`` on return, or ``unstored`` with files.
 
     Call it when the store holds every record of the results journal, and read the journal again afterwards.
 
@@ -176,6 +183,7 @@ def erase_from_results(
         results: the results journal, by its writer.
         engine: a writer's, on the store.
         alive: called in between.
+        with_files: there are Parquet files, of which `erase_from_files` is to erase them.
 
     Raises:
         OSError, JournalError, SQLAlchemyError: a disk or database refused; the next try goes on.
@@ -204,6 +212,39 @@ def erase_from_results(
         overwrite_deleted(engine, alive)
     done = []
     for place, deletion in enumerate(waiting):
-        done.append(deletion.done(deletion.deleted.plus(results=records[place], **rows[place]._asdict())))
+        counted = deletion.deleted.plus(results=records[place], **rows[place]._asdict())
+        done.append(replace(deletion, deleted=counted, state="unstored") if with_files else deletion.done(counted))
+        deletions.save(done[-1])
+    return done
+
+
+def erase_from_files(
+    waiting: Sequence[Deletion],
+    deletions: Deletions,
+    settings: ParquetSettings | None,
+    folder: Path,
+    alive: Alive = lambda: None,
+) -> list[Deletion]:
+    """Delivery's part of deletions that are ``unstored``, in one pass over the Parquet files; they are ``done`` then.
+
+    Args:
+        waiting: what is asked for.
+        deletions: where it is kept.
+        settings: where the files are; None: there are none any more.
+        folder: the data folder.
+        alive: called in between.
+
+    Raises:
+        OSError, ParquetError, JournalLocked: a disk or bucket refused, the extra is not installed, or files are being
+            written; the next try goes on.
+    """
+    wanted = {id_.hex(): place for place, item in reversed([*enumerate(waiting)]) for id_ in item.trace_ids}
+    rows: Counter[int] = Counter()
+    if wanted and settings is not None:
+        for trace_id, count in erase(settings, folder / PARQUET, set(map(bytes.fromhex, wanted)), alive).items():
+            rows[wanted[trace_id]] += count
+    done = []
+    for place, deletion in enumerate(waiting):
+        done.append(deletion.done(deletion.deleted.plus(parquet_rows=rows[place])))
         deletions.save(done[-1])
     return done

@@ -12,7 +12,7 @@ from tracegrade.deletion.tombstones import Tombstones
 from tracegrade.journal.files import remove_unfinished, replace_file
 from tracegrade.model.errors import TraceGradeError
 
-State: TypeAlias = Literal["requested", "resolved", "erased", "done"]
+State: TypeAlias = Literal["requested", "resolved", "erased", "unstored", "done"]
 
 _KEPT_DONE_NS = 24 * 3600 * 1_000_000_000
 _SUFFIX = ".deletion.json"
@@ -44,7 +44,8 @@ class Deleted:
     """What was deleted, in numbers.
 
     ``spans`` and ``log_records`` from the journal; ``results`` (one for each judged trace or session and revision) from
-    the results journal; ``traces``, ``sessions`` and ``evaluations`` from the store; ``alerts`` that named one.
+    the results journal; ``traces``, ``sessions`` and ``evaluations`` from the store; ``alerts`` that named one;
+    ``parquet_rows`` from Parquet files.
     """
 
     spans: int = 0
@@ -54,6 +55,7 @@ class Deleted:
     sessions: int = 0
     evaluations: int = 0
     alerts: int = 0
+    parquet_rows: int = 0
 
     def plus(self, **more: int) -> "Deleted":
         """With so much more: what is done again after a kill finds nothing, and adds nothing."""

@@ -28,6 +28,7 @@ from tracegrade.otlp.client import OtlpClient
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.background import BackgroundLoop, every, run_until
 from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.results_source import ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
@@ -109,6 +110,7 @@ class Delivery:
             every(TRIM_EVERY_S, self._trim, halt),
             self._leader.run(halt),
             delete_old_traces(self._store, self._config.store.retention, self._leader, halt),
+            keep_parquet_files(self._config.parquet, self._folder, halt),
             self._rules.run(halt),
             keep_rule_texts(self._store, self._rules, halt),
         ]

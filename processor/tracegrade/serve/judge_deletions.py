@@ -26,7 +26,9 @@ class JudgeDeletions:
     ``tombstones`` and ``late_spans`` are for the assembler: the deleted traces, and those of which spans came later.
     """
 
-    def __init__(self, folder: DataFolder) -> None:
+    def __init__(self, folder: DataFolder, *, with_files: bool = False) -> None:
+        """With Parquet files, delivery has a part after this one."""
+        self._with_files = with_files
         self._deletions = Deletions(folder.path)
         self.tombstones = self._deletions.tombstones
         self.late_spans = LateSpans(self._deletions)
@@ -48,8 +50,10 @@ class JudgeDeletions:
         """Erase what waits from `results` and `store`. Returns what waited. `alive` is called now and then."""
         waiting = self._deletions.waiting("erased")
         try:
-            for done in erase_from_results(waiting, self._deletions, results, store, alive):
-                logger.info("deletion %s is done: %s", done.id, done.deleted)
+            for done in erase_from_results(
+                waiting, self._deletions, results, store, alive, with_files=self._with_files
+            ):
+                logger.info("deletion %s is %s: %s", done.id, done.state, done.deleted)
         except (OSError, JournalRefused, OperationalError) as error:
             logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_AFTER_S)
             self._due_s = time.monotonic() + RETRY_AFTER_S

@@ -71,7 +71,7 @@ class JudgeRole:
             self._position = JudgePosition(self._folder.position(JUDGE), self._heartbeat)
             opened.callback(self._position.close)
             self._opened = opened.pop_all()
-        self._deletions = JudgeDeletions(self._folder)
+        self._deletions = JudgeDeletions(self._folder, with_files=config.parquet is not None)
         self._aside = self._folder.set_aside.load()
         self._hand_over = MemoryHandOver(self._results.end)
         self._writer = ResultsWriter(

@@ -4,7 +4,7 @@ A role that runs holds the lock of its journal and does its part itself; the fun
 """
 
 from tracegrade.config import Config
-from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
+from tracegrade.deletion.carry_out import erase_from_files, erase_from_journal, erase_from_results
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.journal.errors import JournalLocked
 from tracegrade.journal.local import LocalJournal
@@ -36,22 +36,33 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
                 folder.set_aside.erase(set(deletion.trace_ids))
             finally:
                 journal.close()
-        if deletion.state == "erased":
+        if deletion.state in ("erased", "unstored"):
             results = LocalJournal.open(
                 folder.results, config.journal, name="results", consumed=folder.consumed_results()
             )
-            engine = open_store(config.store_url)
             try:
-                # Records are erased first, so that results that the store does not hold yet are not stored later.
-                trace_ids = deletion.trace_ids
-                (deletion,) = erase_from_results([deletion], deletions, results, engine)
-                folder.forget_traces(trace_ids)
+                if deletion.state == "erased":
+                    deletion = _erase_results(config, folder, deletion, results)
+                if deletion.state == "unstored":
+                    (deletion,) = erase_from_files([deletion], deletions, config.parquet, folder.path)
             finally:
-                engine.dispose()
                 results.close()
     except JournalLocked:
         pass
     return deletion
+
+
+def _erase_results(config: Config, folder: DataFolder, deletion: Deletion, results: LocalJournal) -> Deletion:
+    """The judge's part of `deletion`."""
+    engine = open_store(config.store_url)
+    try:
+        # Records are erased first, so that results that the store does not hold yet are not stored later.
+        with_files = config.parquet is not None
+        (erased,) = erase_from_results([deletion], Deletions(folder.path), results, engine, with_files=with_files)
+        folder.forget_traces(deletion.trace_ids)
+    finally:
+        engine.dispose()
+    return erased
 
 
 def retry_set_aside_offline(config: Config) -> None:

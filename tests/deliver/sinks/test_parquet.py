@@ -13,11 +13,11 @@ from parquet_files import TRACE_ID, names, rows
 from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.columns import COLUMNS
+from tracegrade.deliver.parquet.erase import writing_lock
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.deliver.sink import DONE, Delivery
-from tracegrade.deliver.sinks.parquet import LOCK_NAME, ParquetSink
-from tracegrade.journal.lock import FolderLock
+from tracegrade.deliver.sinks.parquet import ParquetSink
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import TraceResult
 
@@ -245,8 +245,7 @@ def test_a_disk_that_refuses_is_tried_again_and_nothing_is_forgotten(written: Wr
 
 
 def test_writing_waits_while_files_are_rewritten(written: Written, judged) -> None:
-    written.data.mkdir(parents=True)
-    lock = FolderLock(written.data / LOCK_NAME, "test")
+    lock = writing_lock(written.data)
     assert written.write(judged({})) == Delivery("retry", "deletion_under_way")
     lock.release()
     assert written.write(judged({})) == DONE

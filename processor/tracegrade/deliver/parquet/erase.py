@@ -1,33 +1,42 @@
 """Deleted traces leave Parquet files: each file that has rows of them is written again without."""
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from tracegrade.deliver.parquet.columns import TABLES
+from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
+from tracegrade.journal.lock import FolderLock
 
 _AT_ONCE = 8  # files looked at: a bucket answers each in tens of milliseconds
 _NAMING = ("judged_id", "trace_id", "members")  # the columns that name traces
 
 
-def without(table: Any, deleted: Container[bytes]) -> Any:
-    """A table of pyarrow without rows of `deleted` traces and of sessions that they were part of."""
+def without(table: Any, deleted: Container[bytes]) -> tuple[Any, Counter[str]]:
+    """A table of pyarrow without rows of `deleted` traces and of sessions that they were part of.
+
+    Returns:
+        The other rows, and how many are gone, by the deleted trace's id in hex.
+    """
+    gone: Counter[str] = Counter()
     named = _named(table, deleted)
     if not named:
-        return table
+        return table, gone
     import pyarrow
-    import pyarrow.compute as compute
 
-    wanted = pyarrow.array(sorted(named), pyarrow.string())
-    is_theirs = compute.or_(
-        compute.is_in(table["judged_id"], wanted), compute.is_in(table["trace_id"], wanted)
-    ).to_pylist()
-    for place, members in enumerate(table["members"].to_pylist() if "members" in table.column_names else ()):
-        if members and not named.isdisjoint(members):
-            is_theirs[place] = True
-    return table.filter(pyarrow.array([not found for found in is_theirs], pyarrow.bool_()))
+    columns = [table[name].to_pylist() for name in ("judged_id", "trace_id")]
+    members = table["members"].to_pylist() if "members" in table.column_names else [None] * table.num_rows
+    is_left = []
+    for *ids, others in zip(*columns, members, strict=True):
+        theirs = next((trace_id for trace_id in (*ids, *(others or ())) if trace_id in named), None)
+        is_left.append(theirs is None)
+        if theirs is not None:
+            gone[theirs] += 1
+    return table.filter(pyarrow.array(is_left, pyarrow.bool_())), gone
 
 
 def _named(table: Any, deleted: Container[bytes]) -> set[str]:
@@ -53,31 +62,51 @@ def encoded(table: Any) -> Any:
     return stream.getvalue()
 
 
-def erase(storage: Storage, deleted: Container[bytes], alive: Callable[[], None] = lambda: None) -> int:
+def erase(
+    settings: ParquetSettings, folder: Path, deleted: Container[bytes], alive: Callable[[], None] = lambda: None
+) -> Counter[str]:
     """Remove the rows of `deleted` traces from all files. Doing it again removes what is left.
 
     Args:
-        storage: the folder or bucket; nobody else writes files of this instance meanwhile.
+        settings: where the files are.
+        folder: the sink's own: its lock keeps it from writing meanwhile.
         deleted: trace ids.
         alive: called for each file.
 
     Returns:
-        The number of rows removed.
+        The number of rows removed, by trace id in hex.
 
     Raises:
-        OSError: the disk or the bucket refused; the next try goes on.
+        JournalLocked: files are being written; try again.
+        OSError, ParquetError: the disk or the bucket refused, or the extra is not installed; the next try goes on.
     """
-    paths = [path for table in TABLES for path in storage.files(table)]
-    removed = 0
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tracegrade-parquet") as threads:
-        for count in threads.map(lambda path: _erase_from(storage, path, deleted), paths):
-            removed += count
-            alive()
-    storage.remove_unfinished({path.rpartition("/")[0] for path in paths})
-    return removed
+    storage = Storage(settings)
+    lock = writing_lock(folder)
+    try:
+        paths = [path for table in TABLES for path in storage.files(table)]
+        removed: Counter[str] = Counter()
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tracegrade-parquet") as threads:
+            for gone in threads.map(lambda path: _erase_from(storage, path, deleted), paths):
+                removed += gone
+                alive()
+        storage.remove_unfinished({path.rpartition("/")[0] for path in paths})
+        return removed
+    finally:
+        lock.release()
 
 
-def _erase_from(storage: Storage, path: str, deleted: Container[bytes]) -> int:
+def writing_lock(folder: Path) -> FolderLock:
+    """The lock of who writes files of this data folder; `folder` is the sink's own, made if missing.
+
+    Raises:
+        JournalLocked: another one writes.
+        OSError: it cannot be taken.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return FolderLock(folder / "writing.lock", "the folder of Parquet files")
+
+
+def _erase_from(storage: Storage, path: str, deleted: Container[bytes]) -> Counter[str]:
     import pyarrow.parquet
 
     try:
@@ -85,16 +114,15 @@ def _erase_from(storage: Storage, path: str, deleted: Container[bytes]) -> int:
             reader = pyarrow.parquet.ParquetFile(file)
             naming = [name for name in _NAMING if name in reader.schema_arrow.names]
             if not _named(reader.read(columns=naming), deleted):
-                return 0
-            table = reader.read()
+                return Counter()
+            left, gone = without(reader.read(), deleted)
     except FileNotFoundError:  # retention was quicker
-        return 0
-    left = without(table, deleted)
+        return Counter()
     if left.num_rows:
         storage.write(path, encoded(left))
     else:
         storage.delete(path)
-    return int(table.num_rows - left.num_rows)
+    return gone
 
 
 def delete_days_before(storage: Storage, first_kept: date) -> int:

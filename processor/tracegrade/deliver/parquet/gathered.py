@@ -56,7 +56,7 @@ class Gathered:
         for table, folder in list(self._rows):
             self._pack(table, folder)
         for (table, folder), chunks in sorted(self._chunks.items()):
-            yield f"{table}/{folder}", without(pyarrow.Table.from_batches(chunks), deleted)
+            yield f"{table}/{folder}", without(pyarrow.Table.from_batches(chunks), deleted)[0]
 
     def clear(self) -> None:
         """Forget all rows."""

@@ -7,18 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tracegrade.deliver.cut import Cut, LastCut
-from tracegrade.deliver.parquet.erase import encoded
+from tracegrade.deliver.parquet.erase import encoded, writing_lock
 from tracegrade.deliver.parquet.gathered import Gathered, path_name
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import SUFFIX, Storage
 from tracegrade.deliver.sink import DONE, Delivery, SinkContext
 from tracegrade.journal.errors import JournalLocked
-from tracegrade.journal.lock import FolderLock
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 
 NAME = "parquet"
-LOCK_NAME = "writing.lock"
 MAX_BYTES = 64 * 1024 * 1024  # of rows in memory; reached before max_rows where values are included and long
 
 logger = logging.getLogger(__name__)
@@ -104,8 +102,7 @@ class ParquetSink:
 
     def _write(self, cut: Cut) -> Delivery:
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = FolderLock(self._folder / LOCK_NAME, "the folder of Parquet files")
+            lock = writing_lock(self._folder)
         except JournalLocked:
             return Delivery("retry", "deletion_under_way")
         except OSError as error:

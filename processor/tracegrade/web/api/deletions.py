@@ -22,7 +22,9 @@ class BeforeQuery(Parameters):
 
 
 class DeletionDocument(Document):
-    """A deletion, and how far it is: requested, resolved, erased (from the journal), done. Kept for a day when done."""
+    """A deletion, and how far it is: requested, resolved, erased (from the journal), unstored (from all but Parquet
+    files), done. Kept for a day when done.
+    """
 
     id: str
     state: str

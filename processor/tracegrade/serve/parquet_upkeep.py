@@ -1,0 +1,60 @@
+"""What delivery does to Parquet files besides writing them: it erases deleted traces, and deletes old days."""
+
+import asyncio
+import logging
+import time
+from datetime import UTC, datetime
+
+from tracegrade.deletion.carry_out import erase_from_files
+from tracegrade.deletion.request import Deletions
+from tracegrade.deliver.consumer import wait
+from tracegrade.deliver.parquet.erase import delete_days_before
+from tracegrade.deliver.parquet.settings import ParquetSettings
+from tracegrade.deliver.parquet.storage import ParquetError, Storage
+from tracegrade.journal.errors import JournalLocked
+from tracegrade.pipeline.data_folder import DataFolder
+
+LOOK_EVERY_S = 0.5
+RETRY_AFTER_S = 30.0
+RETENTION_EVERY_S = 3600.0
+
+logger = logging.getLogger(__name__)
+
+
+async def keep_parquet_files(settings: ParquetSettings | None, folder: DataFolder, stop: asyncio.Event) -> None:
+    """Until `stop` is set, carry out requested deletions in Parquet files, and delete days that are older than kept.
+
+    Without `settings` only what an earlier start has left is finished: there are no files any more that are ours.
+    """
+    deletions = Deletions(folder.path)
+    days_due_s = deletion_due_s = 0.0
+    while not await wait(stop, LOOK_EVERY_S):
+        now_s = time.monotonic()
+        if now_s >= deletion_due_s and not await asyncio.to_thread(_erase, deletions, settings, folder):
+            deletion_due_s = now_s + RETRY_AFTER_S
+        if settings is not None and settings.retention is not None and now_s >= days_due_s:
+            days_due_s = now_s + RETENTION_EVERY_S
+            await asyncio.to_thread(_delete_days, settings, settings.retention)
+
+
+def _erase(deletions: Deletions, settings: ParquetSettings | None, folder: DataFolder) -> bool:
+    """Carry out what waits; False when the disk or the bucket refused."""
+    waiting = deletions.waiting("unstored")
+    try:
+        for done in erase_from_files(waiting, deletions, settings, folder.path) if waiting else ():
+            logger.info("deletion %s is done: %s", done.id, done.deleted)
+    except JournalLocked:
+        return True  # files are being written just now
+    except (OSError, ParquetError) as error:
+        logger.warning("deletion in Parquet files: %s; trying again in %.0f s", error, RETRY_AFTER_S)
+        return False
+    return True
+
+
+def _delete_days(settings: ParquetSettings, retention_s: float) -> None:
+    first_kept = datetime.fromtimestamp(time.time() - retention_s, UTC).date()
+    try:
+        if deleted := delete_days_before(Storage(settings), first_kept):
+            logger.info("Parquet files of days before %s are deleted: %d folders", first_kept, deleted)
+    except (OSError, ParquetError) as error:
+        logger.warning("old Parquet files are not deleted, trying again in an hour: %s", error)
