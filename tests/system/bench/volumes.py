@@ -1,0 +1,156 @@
+"""Bytes of a span and of a trace at each place on the path, and what a store takes to write one.
+
+    python tests/system/bench/volumes.py [--requests 100] [--corpus DIR] [--url postgresql+psycopg://USER@HOST/DATABASE]
+
+The load of `throughput.py`: generated traces of 19 spans, ten evaluations each. Everything runs in this process, by the
+path's own objects. Generated text compresses better than real text does, so --corpus says how large the spans of real
+frameworks' captures are, each trace by itself. With --url the generated traces are also written, batches of 250, into
+that database, which should be empty: CPU of this process and of PostgreSQL's own one, the time on the wall, and bytes.
+What it finds is what `unit_costs.yaml` says.
+"""
+
+import argparse
+import sqlite3
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from sqlalchemy import text
+
+sys.path.extend(map(str, Path(__file__).parents[1:3]))
+
+from bench import captures  # importable by the line above
+from bench.serving import cpu_s
+from bench.stages import SPANS, TRACES, Stages
+
+from tracegrade.deliver.carriers import carriers
+from tracegrade.deliver.events import events
+from tracegrade.deliver.results import resource
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.otlp.by_trace import by_trace
+from tracegrade.otlp.encode import MAX_REQUEST_BYTES, Item, requests
+from tracegrade.store.open import open_store
+from tracegrade.store.write import StoreWriter
+
+TRACES_A_BATCH = 250
+
+
+def main() -> None:
+    """Run some requests through every stage, print what lies where."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=100, help="of 26 traces each")
+    parser.add_argument("--rules", type=int, default=50, help="rules loaded; five of them match")
+    parser.add_argument("--url", help="of an empty PostgreSQL database")
+    parser.add_argument("--corpus", type=Path, help="a folder of folders of captures, to weigh as well")
+    options = parser.parse_args()
+    found, judged = measure(options.requests, options.rules)
+    if options.corpus:
+        found |= weigh(options.corpus)
+    if options.url:
+        found |= write(options.url, judged)
+    for name, value in found.items():
+        print(f"{name:48} {value:>10,.{2 if value < 1 else 0}f}")
+
+
+def measure(count: int, rules: int) -> tuple[dict[str, float], list[TraceResult]]:
+    """What lies where by its name, in bytes, and the judged traces."""
+    sizes: Counter[str] = Counter()
+    judged: list[TraceResult] = []
+
+    def run(stage: str, work: Callable[[], Any]) -> Any:
+        result = work()
+        if stage == "journal: read":
+            sizes["request"] += sum(len(record.payload) for record in result)
+        elif stage == "pack the results":
+            batch, entries = result
+            judged.extend(batch)
+            sizes["results"] += sum(len(entry.payload) for entry in entries)
+            sent = list(_sent(batch))
+            sizes["sent"] += sum(map(len, sent))
+            sizes["gzipped"] += sum(len(zlib.compress(request)) for request in sent)
+        return result
+
+    with tempfile.TemporaryDirectory(prefix="tracegrade-bench-") as name, Stages(Path(name), rules) as stages:
+        for _ in range(count):
+            stages.take_request(run)
+        stages.end(run)
+        with closing(sqlite3.connect(Path(name) / "store.db")) as store:
+            store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (kept,) = store.execute("SELECT sum(length(spans)) FROM traces").fetchone()
+        stored = (Path(name) / "store.db").stat().st_size
+    traces, spans = count * TRACES, count * SPANS
+    assert len(judged) == traces
+    return {
+        "request: bytes a span": sizes["request"] / spans,
+        "results journal: bytes a trace": sizes["results"] / traces,
+        "sent as spans and events: bytes a trace": sizes["sent"] / traces,
+        "the same, gzipped: bytes a trace": sizes["gzipped"] / traces,
+        "SQLite: bytes a trace": stored / traces,
+        "SQLite: bytes a trace, without its spans": (stored - kept) / traces,
+    }, judged
+
+
+def weigh(corpus: Path) -> dict[str, float]:
+    """How large spans of captures are, what compressing leaves of them, and what it and splitting by trace take."""
+    whole = captures.read(sorted(folder for folder in corpus.iterdir() if folder.is_dir()))
+    spans = sum(map(captures.span_count, whole))
+    joined = captures.joined(whole, 500)
+    traces = [part.payload for request in whole for part in by_trace(Signal.TRACES, request, MAX_REQUEST_BYTES)]
+    size = sum(map(len, traces))
+    begun = time.process_time()
+    gzipped = sum(len(zlib.compress(request)) for request in joined)
+    gzip_s, begun = time.process_time() - begun, time.process_time()
+    for request in joined:
+        by_trace(Signal.TRACES, request, MAX_REQUEST_BYTES)
+    split_s = time.process_time() - begun
+    return {
+        "captures: bytes a span": size / spans,
+        "captures: left by zstd, trace by trace": sum(len(zstandard.compress(trace, 3)) for trace in traces) / size,
+        "captures: left by gzip, of requests": gzipped / sum(map(len, joined)),
+        "captures: gzip, µs of CPU a span": gzip_s / spans * 1e6,
+        "captures: splitting by trace, µs of CPU a span": split_s / spans * 1e6,
+    }
+
+
+def _sent(batch: Sequence[TraceResult]) -> Iterator[bytes]:
+    resources = [resource(item) for item in batch]
+    for encoder in (carriers, events):
+        for request in requests(Item(i, resources[i], encoder(item, False)) for i, item in enumerate(batch)):
+            yield request.payload
+
+
+def write(url: str, judged: Sequence[TraceResult]) -> dict[str, float]:
+    """What it takes to write `judged` into PostgreSQL, a trace."""
+    store = open_store(url)
+    writer = StoreWriter(store)
+    batches = iter(judged)
+    with store.connect() as connection:
+        server: int = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    size = text("SELECT pg_database_size(current_database())")
+    with store.connect() as connection:
+        before_bytes: int = connection.execute(size).scalar_one()
+    begun, ours_s, server_s = time.monotonic(), time.process_time(), cpu_s(server)
+    while batch := list(islice(batches, TRACES_A_BATCH)):
+        writer.write(batch)
+    took, ours_s, server_s = time.monotonic() - begun, time.process_time() - ours_s, cpu_s(server) - server_s
+    with store.connect() as connection:
+        after_bytes: int = connection.execute(size).scalar_one()
+    return {
+        "PostgreSQL: our CPU, µs a trace": ours_s / len(judged) * 1e6,
+        "PostgreSQL: its CPU, µs a trace": server_s / len(judged) * 1e6,
+        "PostgreSQL: traces a second of one writer": len(judged) / took,
+        "PostgreSQL: bytes a trace": (after_bytes - before_bytes) / len(judged),
+    }
+
+
+if __name__ == "__main__":
+    main()
