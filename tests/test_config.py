@@ -396,3 +396,31 @@ def test_every_default_in_the_schema_fits_its_own_schema() -> None:
                 check(item)
 
     check(schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"), [("0", "0"), ("-1", "-1"), ("many", "'many'"), ("65", "65"), ("true", "True")]
+)
+def test_a_number_of_judges_that_there_cannot_be_is_refused(tmp_path: Path, text: str, found: str) -> None:
+    (mistake,) = _mistakes(tmp_path, f"judge: {{workers: {text}}}")
+    expected = "expected a number of judges from 1 to 64, or auto (one for each core but one)"
+    assert mistake == f"1:9: judge.workers: {expected}, found {found}"
+
+
+@pytest.mark.parametrize(("there", "workers"), [(1, 1), (2, 1), (8, 7)])
+def test_auto_is_a_judge_for_each_core_but_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, workers: int
+) -> None:
+    monkeypatch.setattr("tracegrade.config.cores", lambda: there)
+    config = load_config(_write(tmp_path, "judge: {workers: auto}"))
+    assert config.judge.worker_count == workers
+    assert not config.warnings
+
+
+def test_more_judges_than_cores_are_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.config.cores", lambda: 2)
+    config = load_config(_write(tmp_path, "judge: {workers: 3}"))
+    assert config.judge.worker_count == 3
+    assert config.warnings == (
+        "judge.workers: 3 judges share 2 cores: more than one for each core are slower together",
+    )

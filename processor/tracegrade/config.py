@@ -5,6 +5,7 @@ start: an unknown key, a wrong value, one address for two listeners or an export
 stops it with file:line:column.
 """
 
+import os
 import re
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +13,7 @@ from socket import gethostname
 from typing import Annotated, Any, Literal, Self
 
 import orjson
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
@@ -30,6 +31,8 @@ from tracegrade.store.settings import StoreSettings
 from tracegrade.suites.settings import SuitesSettings
 from tracegrade.telemetry.series_bound import MAX_SERIES
 
+AUTO: Literal["auto"] = "auto"
+MAX_WORKERS = 64
 _EXPORTER_NAME = re.compile(r"otlp(/[A-Za-z0-9_.-]+)?")
 
 
@@ -54,9 +57,22 @@ class RulesSettings(FileModel):
     )
 
 
+def _workers(found: object) -> object:
+    if found == AUTO or (isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= MAX_WORKERS):
+        return found
+    raise ValueError(
+        f"expected a number of judges from 1 to {MAX_WORKERS}, or {AUTO} (one for each core but one), found {found!r}"
+    )
+
+
 class JudgeSettings(FileModel):
     """The judge process and its watchdog."""
 
+    workers: Annotated[int | Literal["auto"], BeforeValidator(_workers)] = Field(
+        1,
+        description="How many processes judge, each a share of the traces; auto: one for each core but one. Memory "
+        "bounds of `traces` hold for each of them",
+    )
     watchdog: bool = Field(
         True,
         description="Restart a judge that hangs. What it hung on gets the outcome error: hung; what ended it "
@@ -71,6 +87,19 @@ class JudgeSettings(FileModel):
     include_values: bool = Field(
         False, description="Send the found and expected values to exporters and channels, not only their paths"
     )
+
+    @property
+    def worker_count(self) -> int:
+        """``workers`` as a number, on this machine."""
+        return max(1, cores() - 1) if self.workers == AUTO else int(self.workers)
+
+
+def cores() -> int:
+    """How many processor cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # only Linux has it
+        return os.cpu_count() or 1
 
 
 class TelemetrySettings(ListenSettings):
@@ -189,7 +218,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         document.value = {**(document.value or {}), "data_dir": data_dir}
     warnings = _with_new_names(document)
     config = validate(document, Config)
-    config._warnings.extend(warnings)
+    config._warnings.extend([*warnings, *_too_many_workers(config)])
     if problems := [
         *_shared_addresses(document, config),
         *_loops(document, config),
@@ -230,6 +259,17 @@ def _with_new_names(document: Document) -> list[str]:
     for number in range(len(routes) if isinstance(routes, list) else 0):
         found.append(document.rename_key(("alerts", "routes", number), "receivers", "channels"))
     return [str(warning) for warning in found if warning is not None]
+
+
+def _too_many_workers(config: Config) -> list[str]:
+    """A warning where more processes would judge than there are cores."""
+    workers, there = config.judge.worker_count, cores()
+    if workers <= there:
+        return []
+    return [
+        f"judge.workers: {workers} judges share {there} core{'' if there == 1 else 's'}: more than one for each core "
+        "are slower together"
+    ]
 
 
 def _shared_addresses(document: Document, config: Config) -> list[Problem]:

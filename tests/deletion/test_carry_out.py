@@ -217,7 +217,7 @@ def test_many_that_wait_are_done_in_one_pass_and_each_says_what_was_its_own(tmp_
     engine = open_store(kept.config.store_url)
     url = kept.config.store_url
     erased = erase_from_journal(asked, deletions, journal, tmp_path / "journal", store_url=url, remembered_s=3600)
-    done = erase_from_results(erased, deletions, results, engine)
+    done = erase_from_results(erased, deletions, [results], engine)
     journal.close()
     results.close()
     engine.dispose()

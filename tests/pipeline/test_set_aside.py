@@ -66,7 +66,7 @@ def test_the_second_death_at_a_record_sets_it_aside_with_its_request(folder: Dat
     _, second, _ = journalled(folder)
     folder.set_aside.note_death(at(second.position), "hung")
     assert folder.set_aside.load().records == []
-    assert folder.set_aside.load().suspects == [second.position]
+    assert folder.set_aside.load().suspects("judge") == [second.position]
     folder.set_aside.note_death(at(second.position), "SIGKILL")
     aside = folder.set_aside.load()
     (record,) = aside.records
@@ -78,7 +78,7 @@ def test_the_second_death_at_a_record_sets_it_aside_with_its_request(folder: Dat
         "SIGKILL",
         "2 spans",
     )
-    assert aside.suspects == []
+    assert aside.suspects("judge") == []
     path = folder.set_aside.request_path(record)
     assert path is not None
     assert gzip.decompress(path.read_bytes()) == second.payload
@@ -88,9 +88,9 @@ def test_a_judge_that_gets_past_a_suspected_record_clears_it(folder: DataFolder)
     first, second, third = journalled(folder)
     folder.set_aside.note_death(at(second.position), "SIGKILL")
     folder.set_aside.passed(second.position)
-    assert folder.set_aside.load().suspects == [second.position]
+    assert folder.set_aside.load().suspects("judge") == [second.position]
     folder.set_aside.passed(second.end)
-    assert folder.set_aside.load().suspects == []
+    assert folder.set_aside.load().suspects("judge") == []
     folder.set_aside.note_death(at(second.position), "SIGKILL")
     folder.set_aside.note_death(at(third.position), "SIGKILL")
     folder.set_aside.note_death(at(first.position), "SIGKILL")
@@ -124,7 +124,7 @@ def test_a_death_between_records_and_traces_is_nobodys_fault(folder: DataFolder)
 def test_deaths_are_counted_when_everything_was_killed_and_once_each(folder: DataFolder) -> None:
     _, second, _ = journalled(folder)
     for deaths in (1, 2):
-        heartbeat = Heartbeat(folder.heartbeat)
+        heartbeat = Heartbeat(folder.heartbeat("judge"))
         heartbeat.reading(second.position)
         heartbeat.close()
         for _ in range(3):  # starts of a keeper that does not get as far as starting a judge

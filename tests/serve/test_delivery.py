@@ -1,6 +1,7 @@
 """The delivery thread of the judge process, with sinks of the test's own."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,19 @@ def test_a_sink_of_the_registry_has_a_position_behind_which_retention_deletes_as
     folder = DataFolder(tmp_path)
     metrics = JudgeMetrics(folder)
     store = open_store(config.store_url)
-    results = LocalJournal.open(folder.results, config.journal, name="results", telemetry=metrics.telemetry)
+    results = LocalJournal.open(folder.path / "results", config.journal, name="results", telemetry=metrics.telemetry)
     payload = encode_result(new_result(summary_of(trace_id="a"), bytes(MIB // 2), [], []))
     for _ in range(15):
         end = results.append(Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, payload)).result()
     rules = RuleReload(config.rules, metrics.telemetry)
     hand_over = MemoryHandOver(end)
-    source = ResultsSource("results", folder.results, folder.position_in_results, hand_over.recent, trim=results.trim)
+    source = ResultsSource(
+        "results",
+        folder.path / "results",
+        partial(folder.position_in, "results"),
+        hand_over.recent,
+        trim=results.trim,
+    )
     delivery = Delivery(
         config,
         folder,
@@ -87,4 +94,4 @@ def test_a_sink_of_the_registry_has_a_position_behind_which_retention_deletes_as
     delivery.stop(0)
     results.close()
     store.dispose()
-    assert folder.consumed_results() == end
+    assert folder.consumed_of("results") == end

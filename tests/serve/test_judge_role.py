@@ -13,7 +13,7 @@ from tracegrade.config import Config
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat, read_heartbeat
-from tracegrade.serve import judge_role
+from tracegrade.serve import judge_role, opening
 from tracegrade.serve.judge_position import JudgePosition
 from tracegrade.serve.judge_role import JudgeRole
 from tracegrade.store.open import StoreError, open_store
@@ -39,7 +39,7 @@ def test_the_end_wakes_sinks_that_sleep(role: JudgeRole) -> None:
 
 def test_a_judge_whose_position_waits_for_a_slow_disk_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     beats = Beats(tmp_path, monkeypatch)
-    heartbeat = Heartbeat(DataFolder(tmp_path).heartbeat)
+    heartbeat = Heartbeat(DataFolder(tmp_path).heartbeat("judge"))
     position = JudgePosition(DataFolder(tmp_path).position("judge"), heartbeat)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fdatasync", lambda fd: beats.wait_for_some())
@@ -67,6 +67,7 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
         return open_store(url, read_only=read_only)
 
     monkeypatch.setattr(judge_role, "open_store", slow)
+    monkeypatch.setattr(opening, "open_store", slow)
     role = JudgeRole(Config(data_dir=str(tmp_path)))
     role.stop()
     role.run()
@@ -95,7 +96,7 @@ class Beats:
         monkeypatch.setattr("tracegrade.pipeline.heartbeat.BEAT_EVERY_S", 0.01)
         monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)  # of this process
         self.seen: set[int] = set()
-        self._path = DataFolder(data_dir).heartbeat
+        self._path = DataFolder(data_dir).heartbeat("judge")
 
     def wait_for_some(self) -> None:
         """Until more than three came."""

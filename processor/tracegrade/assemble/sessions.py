@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Protocol
 
 from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.session import session_revision
-from tracegrade.model.trace import Trace
 
 MAX_TRACES, MAX_CALLS = "max_traces_per_session", "max_calls_per_session"
 """The bounds that may cut a session, by their settings."""
@@ -24,6 +24,25 @@ SessionKey = tuple[str, str]  # tenant, conversation id
 
 NO_LONGER = b""
 """Stands in a session's members for revisions that count no more: without them its own revision would not grow."""
+
+
+class ClosedTurn(Protocol):
+    """What a session knows of a trace that closed: a `Trace` has it."""
+
+    @property
+    def trace_id(self) -> bytes:
+        """Its id."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """The one in which it closed."""
+        ...
+
+    @property
+    def closed_ns(self) -> int:
+        """When it closed, ns since 1970 UTC."""
+        ...
 
 
 @dataclass(slots=True)
@@ -65,7 +84,7 @@ class KnownSession:
             if lost > 0:
                 self._count_no_longer(lost)
 
-    def add(self, trace: Trace, max_traces: int) -> None:
+    def add(self, trace: ClosedTurn, max_traces: int) -> None:
         """Note that `trace` closed."""
         self.closed_ns = max(self.closed_ns, trace.closed_ns)
         if trace.trace_id in self.members or len(self.traces) < max_traces:
@@ -108,7 +127,7 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, key: SessionKey, trace: Trace) -> KnownSession:
+    def add(self, key: SessionKey, trace: ClosedTurn) -> KnownSession:
         """Add `trace`, which has just closed, to its session, which goes on. Returns the session."""
         session = self._known.get(key) or self._lookup(key) or KnownSession(*key, {}, 0)
         session.add(trace, self._max_traces)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-watchdog", is_flag=True, help="Do not restart a judge that hangs, so that it can be examined.")
 @click.option("--ends-with-stdin", is_flag=True, hidden=True)  # how the receive role keeps the others
+@click.option("--part", hidden=True)  # of several judges, the one of this name; or delivery for all of them
 @click.option("--listens-on", type=int, hidden=True)  # the descriptor of a socket that the receive role has bound
 @reports_errors
 def command(
@@ -39,6 +40,7 @@ def command(
     role: str,
     no_watchdog: bool,
     ends_with_stdin: bool,
+    part: str | None,
     listens_on: int | None,
 ) -> None:
     """Receive OTLP, forward it, judge it, and show the results.
@@ -61,7 +63,7 @@ def command(
     if config.parquet is not None and role in ("all", "judge") and not ends_with_stdin:
         check_place(config.parquet)  # at the start alone: later, rows wait in the results journal
     if role == "judge":
-        exit_code = _judge(config, ends_with_stdin)
+        exit_code = _judge(config, config_path, ends_with_stdin, part)
     elif role == "web":
         exit_code = _web(config, ends_with_stdin, listens_on)
     elif role == "jobs":
@@ -73,23 +75,37 @@ def command(
     sys.exit(exit_code)
 
 
-def _judge(config: "Config", ends_with_stdin: bool) -> int:
+def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, part: str | None) -> int:
     from tracegrade.journal.errors import JournalLocked, JournalNotFound
-    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, judge_of
+    from tracegrade.serve.delivery_role import DeliveryRole
+    from tracegrade.serve.judge_keeper import lock_judges, put_in_force
     from tracegrade.serve.judge_process import EXIT_NOT_YET, note_what_ended_the_last
     from tracegrade.serve.judge_role import JudgeRole, say_that_the_store_is_away
     from tracegrade.serve.process import explains_folder_errors, log_to_stderr, stop_on_signals
+    from tracegrade.serve.worker_role import WorkerRole
     from tracegrade.store.open import StoreUnavailable
 
-    log_to_stderr("judge")
+    log_to_stderr(part or "judge")
+    judge = judge_of(part or JUDGE)
+    if judge is None and part != DELIVERY:
+        raise TraceGradeError(f"--part: found {part!r}, expected judge-K-of-N or {DELIVERY}: only 'serve' gives it")
+    if not ends_with_stdin and config.judge.worker_count > 1:
+        return _keep_judges(config, config_path)
+    role: JudgeRole | DeliveryRole
     try:
         with explains_folder_errors(config):
             folder = DataFolder(config.data_path)
-            if not ends_with_stdin:  # else the receive role has seen it end
+            if not ends_with_stdin:  # else the receive role has done so
+                lock = lock_judges(folder)  # noqa: F841  # held until the end of the process
+                put_in_force(folder, config)
                 note_what_ended_the_last(folder)
-            role = JudgeRole(config)
+            if judge is None:
+                role = DeliveryRole(config)
+            else:
+                role = JudgeRole(config) if judge.share.is_all else WorkerRole(config, judge)
     except StoreUnavailable as error:
-        say_that_the_store_is_away(folder, str(error))
+        say_that_the_store_is_away(folder, str(error), part or JUDGE)
         return EXIT_NOT_YET
     except (JournalLocked, JournalNotFound) as error:
         print_lines(f"Error: {error}", err=True)
@@ -98,9 +114,36 @@ def _judge(config: "Config", ends_with_stdin: bool) -> int:
     try:
         role.run()
     except StoreUnavailable as error:
-        say_that_the_store_is_away(folder, str(error))
+        say_that_the_store_is_away(folder, str(error), part or JUDGE)
+        return EXIT_NOT_YET
+    except JournalNotFound as error:
+        print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
     return 0
+
+
+def _keep_judges(config: "Config", config_path: Path | None) -> int:
+    """Several judges, without a receive role that keeps them."""
+    from tracegrade.journal.errors import JournalLocked
+    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.serve.judge_keeper import JudgeKeeper
+    from tracegrade.serve.judge_process import EXIT_NOT_YET, EXIT_USAGE
+    from tracegrade.serve.process import explains_folder_errors, role_command, run_in_loop
+    from tracegrade.telemetry.metrics import Telemetry
+
+    try:
+        with explains_folder_errors(config):
+            command = role_command("judge", config, config_path)
+            keeper = JudgeKeeper(command, config, DataFolder(config.data_path), Telemetry("judge"))
+    except JournalLocked as error:
+        print_lines(f"Error: {error}", err=True)
+        return EXIT_NOT_YET
+
+    async def main(stop: "asyncio.Event") -> int:
+        await keeper.run(stop)
+        return EXIT_USAGE if keeper.refused_to_start else 0
+
+    return run_in_loop(main)
 
 
 def _jobs(config: "Config", ends_with_stdin: bool) -> int:

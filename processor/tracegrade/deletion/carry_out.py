@@ -165,7 +165,7 @@ def _resolved(deletion: Deletion, deletions: Deletions, folder: Path, store_url:
 def erase_from_results(
     waiting: Sequence[Deletion],
     deletions: Deletions,
-    results: LocalJournal,
+    results: Sequence[LocalJournal],
     engine: Engine,
     alive: Alive = lambda: None,
     *,
@@ -175,18 +175,28 @@ def erase_from_results(
 
     They are ``done`` on return, or ``unstored`` with files.
 
-    Call it when the store holds every record of the results journal, and read the journal again afterwards.
+    Call it when the store holds every record of the results journals, and read the journal again afterwards.
 
     Args:
         waiting: what is asked for.
         deletions: where it is kept.
-        results: the results journal, by its writer.
+        results: the results journals, by their writer.
         engine: a writer's, on the store.
         alive: called in between.
         with_files: there are Parquet files, of which `erase_from_files` is to erase them.
 
     Raises:
         OSError, JournalError, SQLAlchemyError: a disk or database refused; the next try goes on.
+    """
+    records = sum((erase_records(waiting, journal, alive) for journal in results), Counter[int]())
+    return erase_rows(waiting, deletions, records, engine, alive, with_files=with_files)
+
+
+def erase_records(waiting: Sequence[Deletion], results: LocalJournal, alive: Alive = lambda: None) -> Counter[int]:
+    """Erase from one results journal; returns how many records of each deletion, by its place in `waiting`.
+
+    Raises:
+        OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
     """
     wanted = {id_.hex(): place for place, item in reversed([*enumerate(waiting)]) for id_ in item.trace_ids}
     records: Counter[int] = Counter()
@@ -207,8 +217,27 @@ def erase_from_results(
 
     if wanted:
         results.erase(change)
+    return records
+
+
+def erase_rows(
+    waiting: Sequence[Deletion],
+    deletions: Deletions,
+    records: Counter[int],
+    engine: Engine,
+    alive: Alive,
+    *,
+    with_files: bool,
+) -> list[Deletion]:
+    """Delete from the store, after `records` were erased from results journals.
+
+    They are ``done`` on return, or ``unstored`` with files.
+
+    Raises:
+        OSError, SQLAlchemyError: a disk or database refused; the next try goes on.
+    """
     rows = [delete_everywhere(engine, deletion.trace_ids, alive) for deletion in waiting]
-    if wanted:
+    if any(deletion.trace_ids for deletion in waiting):
         overwrite_deleted(engine, alive)
     done = []
     for place, deletion in enumerate(waiting):

@@ -16,6 +16,7 @@ State: TypeAlias = Literal["requested", "resolved", "erased", "unstored", "done"
 
 _KEPT_DONE_NS = 24 * 3600 * 1_000_000_000
 _SUFFIX = ".deletion.json"
+_NOTED = ".erased"
 
 
 class DeletionError(TraceGradeError):
@@ -171,6 +172,30 @@ class Deletions:
             content["late"] = deletion.late
             content["trace_ids"] = sorted(trace_id.hex() for trace_id in deletion.trace_ids)
         replace_file(self._folder / (deletion.id + _SUFFIX), orjson.dumps(content))
+
+    def note_erased_by(self, deletion: Deletion, judge: str, records: int) -> None:
+        """The results journal of this one of several judges holds nothing of it any more; `records` were erased now.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        before = self.erased_by(deletion, judge) or 0
+        replace_file(self._noted(deletion, judge), str(before + records).encode())
+
+    def erased_by(self, deletion: Deletion, judge: str) -> int | None:
+        """How many records of it this judge has erased; None while it has not said so."""
+        try:
+            return int(self._noted(deletion, judge).read_bytes())
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def forget_erased_by(self, deletion: Deletion) -> None:
+        """It is done: what judges have noted of it is no longer needed."""
+        for path in self._folder.glob(f"{deletion.id}.*{_NOTED}"):
+            path.unlink(missing_ok=True)
+
+    def _noted(self, deletion: Deletion, judge: str) -> Path:
+        return self._folder / f"{deletion.id}.{judge}{_NOTED}"
 
     def find(self, deletion_id: str) -> Deletion | None:
         """The deletion of that id; None when there is none, or none any more."""

@@ -63,6 +63,11 @@ class SinkConsumer:
         recent.taken(sink.name, self.position)
         delivered(self.position)
 
+    @property
+    def has_all(self) -> bool:
+        """Whether the sink has taken everything that is durable now."""
+        return self.position >= self._reader.durable().end
+
     def wake(self) -> None:
         """Look for more to deliver, or for `stop`; called in the event loop."""
         self._more.set()

@@ -3,8 +3,9 @@
 from collections.abc import Container, Iterable
 
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE
-from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.decode import Decoder, items_by_share
 from tracegrade.assemble.live_traces import Content, Dispositions, LiveTraces
+from tracegrade.assemble.share import ALL, Share
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.journal.record import Record
 from tracegrade.model.signal import Signal
@@ -19,6 +20,7 @@ class RecordIntake:
         attribute_filter: AttributeFilter,
         ignored_scopes: Iterable[str],
         passed_over: Container[int],
+        share: Share = ALL,
     ) -> None:
         """Start with nothing read.
 
@@ -27,13 +29,16 @@ class RecordIntake:
             attribute_filter: chooses the attributes to keep.
             ignored_scopes: spans and log records of these scopes are dropped.
             passed_over: positions of records that are counted and not read.
+            share: only what is of it is taken in and counted; what has no trace any more, since it was erased, is
+                counted by one of all shares.
         """
         self.read_spans = 0  # of all records taken in so far, with any disposition
         self.read_log_records = 0
         self._live = live
-        self._decoder = Decoder(attribute_filter)
+        self._decoder = Decoder(attribute_filter, share)
         self._ignored_scopes = frozenset(ignored_scopes)
         self._passed_over = passed_over
+        self._share = share
 
     @property
     def span_dispositions(self) -> dict[tuple[str, str], int]:
@@ -54,12 +59,20 @@ class RecordIntake:
         if record.position not in self._passed_over:
             return False
         if record.signal == Signal.TRACES:
-            self.read_spans += record.items
-            self._live.span_dispositions["dropped", SET_ASIDE] += record.items
+            items = self._own_items(record)
+            self.read_spans += items
+            self._live.span_dispositions["dropped", SET_ASIDE] += items
         elif record.signal == Signal.LOGS:
-            self.read_log_records += record.items
-            self._live.log_record_dispositions["dropped", SET_ASIDE] += record.items
+            items = self._own_items(record)
+            self.read_log_records += items
+            self._live.log_record_dispositions["dropped", SET_ASIDE] += items
         return True
+
+    def _own_items(self, record: Record) -> int:
+        """How many items of our share `record` has, by a look at nothing but ids."""
+        if self._share.is_all:
+            return record.items
+        return items_by_share(record.signal, record.payload, record.items, self._share.of)[self._share.number]
 
     def take(self, record: Record) -> None:
         """Take in the content of `record`."""
@@ -69,22 +82,36 @@ class RecordIntake:
             self._take_log_records(record)
 
     def _take_spans(self, record: Record) -> None:
-        live, dispositions = self._live, self._live.span_dispositions
-        self.read_spans += record.items
-        own = self._decoder.own_spans
-        spans = self._decoder.spans(record.payload)
-        if erased := record.items - len(spans) - self._decoder.own_spans + own:
+        live, dispositions, decoder = self._live, self._live.span_dispositions, self._decoder
+        own, others = decoder.own_spans, decoder.other_spans
+        spans = decoder.spans(record.payload)
+        others = decoder.other_spans - others
+        present = len(spans) + decoder.own_spans - own
+        self.read_spans += present
+        erased = record.items - present - others
+        if erased and self._share.has_the_rest:
+            self.read_spans += erased
             dispositions["dropped", DELETED] += erased
+        byte_count = len(record.payload)
+        if others:
+            byte_count = byte_count * len(spans) // (len(spans) + others)
         spans = self._unignored(spans, dispositions)
-        live.add(spans, record.tenant, record.received_ns, record.position, record.end, len(record.payload))
+        live.add(spans, record.tenant, record.received_ns, record.position, record.end, byte_count)
 
     def _take_log_records(self, record: Record) -> None:
-        live, dispositions = self._live, self._live.log_record_dispositions
-        self.read_log_records += record.items
-        own = self._decoder.own_log_records
-        decoded = self._decoder.log_records(record.payload)
-        own = self._decoder.own_log_records - own
-        dispositions["unwanted", ""] += record.items - len(decoded) - own
+        live, dispositions, decoder = self._live, self._live.log_record_dispositions, self._decoder
+        before = (decoder.own_log_records, decoder.other_log_records, decoder.unwanted_log_records)
+        decoded = decoder.log_records(record.payload)
+        own, others, unwanted = (
+            now - then
+            for now, then in zip(
+                (decoder.own_log_records, decoder.other_log_records, decoder.unwanted_log_records), before, strict=True
+            )
+        )
+        if self._share.has_the_rest:  # erased ones are counted as unwanted
+            unwanted = record.items - len(decoded) - own - others
+        self.read_log_records += len(decoded) + own + unwanted
+        dispositions["unwanted", ""] += unwanted
         if decoded:
             kept = self._unignored(decoded, dispositions)
             byte_count = len(record.payload) * len(kept) // record.items

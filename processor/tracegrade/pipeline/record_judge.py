@@ -7,6 +7,7 @@ from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.sessions import KnownSession, LookupSession, none_stored
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.share import ALL, Share
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import in_force
@@ -16,10 +17,10 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.extracted_traces import ExtractedTraces
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.judged import Judged, JudgedTrace, ResultNumbers
+from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace, ResultNumbers
 from tracegrade.pipeline.record_intake import RecordIntake
 from tracegrade.pipeline.rule_sets import RuleSets
-from tracegrade.pipeline.session_judge import SessionJudge
+from tracegrade.pipeline.session_judge import SessionJudge, Turn
 from tracegrade.pipeline.watched_judge import WatchedJudge
 from tracegrade.rule.prices import Prices
 from tracegrade.rule.rule_set import RuleSet
@@ -50,15 +51,19 @@ class RecordJudge:
         heartbeat: Heartbeat | None = None,
         session: LookupSession = none_stored,
         judges_traces: bool = True,
+        share: Share = ALL,
     ) -> None:
         """A judge that has read nothing.
 
         Without `judges_traces`, traces that close are given without decisions, to be judged elsewhere; sessions, which
         have several traces, are judged here in any case. Records at `passed_over` positions are counted and not read.
+
+        With a `share`, only its traces are judged, and its sessions: not as traces close here, since other judges
+        close traces of the same sessions, but by `turn` and `end_sessions`, from what all of them have stored.
         """
         attribute_filter = attribute_filter_for(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, attribute_filter.hash)
-        self.intake = RecordIntake(self.live, attribute_filter, settings.ignore_scopes, passed_over)
+        self.intake = RecordIntake(self.live, attribute_filter, settings.ignore_scopes, passed_over, share)
         self.read_position = 0
         self.clock_ns = 0
         self._settings = settings
@@ -66,6 +71,7 @@ class RecordJudge:
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._closed = closed
         self._judges_traces = judges_traces
+        self._share = share
         self._judge = WatchedJudge(run, set_aside, heartbeat, self._tool_name, Prices(settings.prices))
         self.live.about_to_close = self._judge.working
         self._numbers = ResultNumbers()
@@ -104,7 +110,8 @@ class RecordJudge:
         """Take in one record; gives the traces and sessions that were due before the record came."""
         self.clock_ns = record.received_ns
         yield from self._judged(self.live.close_due(record.received_ns))
-        yield from self._sessions.due(record.received_ns)
+        if self._share.is_all:
+            yield from self._sessions.due(record.received_ns)
         self.read_position = record.end
         if not self.intake.passes_over(record):
             self._judge.reading(record.position)
@@ -114,6 +121,15 @@ class RecordJudge:
         """The traces and sessions due by `clock_ns`, before which no later record will be stamped."""
         self.clock_ns = clock_ns
         yield from self._judged(self.live.close_due(clock_ns))
+        if self._share.is_all:
+            yield from self._sessions.due(clock_ns)
+
+    def turn(self, turn: Turn) -> Iterator[JudgedSession]:
+        """Judge the sessions of our share that a stored trace is part of: any judge has closed it."""
+        yield from self._sessions.trace_stored(turn, self._share)
+
+    def end_sessions(self, clock_ns: int) -> Iterator[JudgedSession]:
+        """The sessions that ended by `clock_ns`; every trace that closed before, at any judge, was told by `turn`."""
         yield from self._sessions.due(clock_ns)
 
     def end(self) -> Iterator[Judged]:
@@ -128,7 +144,7 @@ class RecordJudge:
             rule_set = self._rule_sets.of(trace.rule_set)
             trace.rule_set = rule_set.hash
             judgement = self._judgement(trace, rule_set)
-            if "session" in rule_set.scopes:
+            if "session" in rule_set.scopes and self._share.is_all:
                 yield from self._sessions.trace_closed(trace, judgement.extraction)
             else:
                 key = (trace.tenant, trace.trace_id)

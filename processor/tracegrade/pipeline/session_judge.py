@@ -11,11 +11,13 @@ A turn extracts one trace; extractions of earlier ones are remembered (`Extracte
 evaluated again. A late span of B closes B again: only B is extracted again, and the session has a higher revision.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, Sessions
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.share import Share
 from tracegrade.extract.session import joined
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import TURN, Session, session_revision, session_trace_id
@@ -24,6 +26,16 @@ from tracegrade.pipeline.extracted_traces import ExtractedTrace, ExtractedTraces
 from tracegrade.pipeline.judged import JudgedSession, ResultNumbers
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.pipeline.watched_judge import WatchedJudge
+
+
+class Turn(NamedTuple):
+    """A trace that was closed and stored, as its sessions know it; ``sessions`` are their ids."""
+
+    tenant: str
+    trace_id: bytes
+    revision: int
+    closed_ns: int
+    sessions: Sequence[str]
 
 
 class SessionJudge:
@@ -84,6 +96,19 @@ class SessionJudge:
         self._closed.add(key, closed, self._numbers.last + len(names) + 1)
         for name in names:
             session = self._sessions.add((trace.tenant, name), trace)
+            yield from self._judged(session, TURN)
+
+    def trace_stored(self, turn: Turn, share: Share) -> Iterator[JudgedSession]:
+        """Judge the sessions of `share` that a trace is part of, or was in its revision before this one.
+
+        The trace itself is found where closed traces are looked up.
+        """
+        key = (turn.tenant, turn.trace_id)
+        names = [name for name in turn.sessions if share.takes(session_trace_id(turn.tenant, name))]
+        if names:
+            self._extracted.forget(key)  # it may be that of a lower revision
+        for name in names:
+            session = self._sessions.add((turn.tenant, name), turn)
             yield from self._judged(session, TURN)
 
     def due(self, now_ns: int) -> Iterator[JudgedSession]:

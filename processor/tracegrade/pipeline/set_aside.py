@@ -10,6 +10,7 @@ import fcntl
 import gzip
 import json
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,13 @@ MAX_PAIRS = 10_000
 MAX_SUSPECTS = 100
 # Of kept requests; the oldest are deleted first, and their records stay set aside.
 MAX_KEPT_BYTES = 1024 * 1024 * 1024
+
+JUDGE = "judge"
+"""The name of a judge that is the only one."""
+_RECORD = "record "
+_TRACE = "trace "
+# What has ended one of several judges says which one it was: two that are killed together met no record twice.
+_RECORD_OF = re.compile(rf"{_RECORD}(?P<position>\d+)( of (?P<judge>\S+))?")
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +82,10 @@ class Aside:
         """The positions of the records that are skipped."""
         return frozenset(record.position for record in self.records)
 
-    @property
-    def suspects(self) -> list[int]:
-        """The positions of the records that have ended one judge."""
-        return sorted(int(name.removeprefix(_RECORD)) for name in self.deaths if name.startswith(_RECORD))
+    def suspects(self, judge: str) -> list[int]:
+        """The positions of the records that have ended this judge once; what has ended another one says nothing."""
+        found = (_RECORD_OF.fullmatch(name) for name in self.deaths)
+        return sorted(int(match["position"]) for match in found if match and (match["judge"] or JUDGE) == judge)
 
     @property
     def waiting(self) -> list[SetAsideRecord]:
@@ -88,10 +96,6 @@ class Aside:
     def traces(self) -> frozenset[bytes]:
         """The ids of traces set aside for every rule."""
         return frozenset(bytes.fromhex(trace_id) for trace_id, rule_id in self.pairs if not rule_id)
-
-
-_RECORD = "record "
-_TRACE = "trace "
 
 
 class UnknownSetAside(TraceGradeError):
@@ -125,25 +129,26 @@ class SetAside:
         with self._changing() as aside:
             aside.pairs.setdefault((trace_id, rule_id), reason)
 
-    def note_death(self, beat: Beat, reason: str) -> None:
-        """Suspect, or set aside, what `beat` names: the last heartbeat of a judge that ended, without a rule.
+    def note_death(self, beat: Beat, reason: str, judge: str = JUDGE) -> None:
+        """Suspect, or set aside, what `beat` names: the last heartbeat of `judge`, which ended, without a rule.
 
         Raises:
             OSError: the disk refused.
         """
         if beat.record is not None:
-            self._note_death_at(beat.record, reason)
+            self._note_death_at(beat.record, reason, judge)
         elif beat.trace_id is not None and beat.rule_id is None:
             with self._changing() as aside:
                 if self._dies_again(aside, f"{_TRACE}{beat.trace_id}", reason):
                     aside.pairs.setdefault((beat.trace_id, ""), reason)
 
-    def _note_death_at(self, position: int, reason: str) -> None:
+    def _note_death_at(self, position: int, reason: str, judge: str) -> None:
+        name = _record_name(position, judge)
         record = self._record_at(position)
         with self._changing() as aside:
             if record is None:  # retention has deleted it, so it is not read again
-                aside.deaths.pop(f"{_RECORD}{position}", None)
-            elif position not in aside.positions and self._dies_again(aside, f"{_RECORD}{position}", reason):
+                aside.deaths.pop(name, None)
+            elif position not in aside.positions and self._dies_again(aside, name, reason):
                 self._keep(record)
                 aside.records.append(
                     SetAsideRecord(
@@ -169,12 +174,12 @@ class SetAside:
         )
         return True
 
-    def passed(self, position: int) -> None:
-        """A judge has read all records before `position`: clear the suspects among them."""
+    def passed(self, position: int, judge: str = JUDGE) -> None:
+        """`judge` has read all records before `position`: clear its suspects among them."""
         with self._changing() as aside:
-            for suspect in aside.suspects:
+            for suspect in aside.suspects(judge):
                 if suspect < position:
-                    del aside.deaths[f"{_RECORD}{suspect}"]
+                    aside.deaths.pop(_record_name(suspect, judge), None)
 
     def ask_to_retry(self, position: int) -> None:
         """Request that the journal's writer appends the record set aside at `position` again."""
@@ -287,3 +292,7 @@ class SetAside:
             temporary = self.path.with_name(self.path.name + ".tmp")
             temporary.write_text(json.dumps(found))
             temporary.replace(self.path)
+
+
+def _record_name(position: int, judge: str) -> str:
+    return f"{_RECORD}{position}" if judge == JUDGE else f"{_RECORD}{position} of {judge}"

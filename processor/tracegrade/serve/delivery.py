@@ -4,7 +4,8 @@ It runs in a thread of its own: of the judge's process, or of the delivery proce
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
@@ -14,37 +15,51 @@ from tracegrade.alert.notify.channels.registry import channels
 from tracegrade.alert.notify.events import AlertEvents
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
-from tracegrade.deliver.consumer import SinkConsumer
+from tracegrade.deliver.consumer import SinkConsumer, wait
 from tracegrade.deliver.gather import GatheringConsumer
 from tracegrade.deliver.registry import open_sinks
 from tracegrade.deliver.sink import Sink, SinkContext
 from tracegrade.deliver.sinks.parquet import ParquetSink
 from tracegrade.deliver.sinks.sql import SqlSink
 from tracegrade.journal.position import Position
+from tracegrade.journal.published import Published
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.retention import Consumer
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.serve.background import BackgroundLoop, every, run_until
+from tracegrade.serve.background import BackgroundLoop, Work, every, run_until
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.parquet_upkeep import keep_parquet_files
-from tracegrade.serve.results_source import ResultsSource
+from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
 from tracegrade.store.leader import Leader
 
 SNAPSHOT_EVERY_S = 1.0
 TRIM_EVERY_S = 5.0
+LOOK_EVERY_S = 0.05
 _ENDS_WITHIN_S = 10.0  # in addition to draining
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Delivered:
     """A results journal and the consumers of it, one for each sink."""
 
     source: ResultsSource
     consumers: Sequence[SinkConsumer]
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the store has taken all there is."""
+        return all(consumer.has_all for consumer in self.consumers if consumer.sink.name == SqlSink.name)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every sink has."""
+        return all(consumer.has_all for consumer in self.consumers)
 
 
 class Delivery:
@@ -61,6 +76,10 @@ class Delivery:
         *,
         stored_to_ns: Callable[[], int],
         failed: Callable[[BaseException], object],
+        left: Sequence[LeftResults] = (),
+        left_stored: Callable[[], object] = lambda: None,
+        into_store: Callable[[Sink], Sink] = lambda sink: sink,
+        alongside: Callable[[asyncio.Event], Sequence[Work]] = lambda halt: (),
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -73,6 +92,10 @@ class Delivery:
             metrics: of this process.
             stored_to_ns: the store holds every result of what came up to this time.
             failed: called with the error that ended delivery.
+            left: what earlier sets of judges left, to be removed once every sink has taken it.
+            left_stored: called once the store holds all of that.
+            into_store: gives the sink to use in place of the store's.
+            alongside: gives what else to run, until the event is set.
         """
         self._config = config
         self._folder = folder
@@ -82,6 +105,10 @@ class Delivery:
         self._rules = rules
         self._metrics = metrics
         self._stored_to_ns = stored_to_ns
+        self._left = left
+        self._left_stored = left_stored
+        self._into_store = into_store
+        self._alongside = alongside
         self._delivered: list[_Delivered] = []
         self._drain_s = 0.0
         self._background = BackgroundLoop("delivery", self._deliver, failed)
@@ -96,15 +123,24 @@ class Delivery:
         self._background.stop(drain_s + _ENDS_WITHIN_S)
 
     async def _deliver(self, stopping: asyncio.Event) -> None:
-        sinks = self._open_sinks()
-        self._delivered = self._consumers(sinks)
+        sinks = [self._into_store(sink) if sink.name == SqlSink.name else sink for sink in self._open_sinks()]
+        self._folder.write_sinks({sink.name: sink.when_full for sink in sinks})
+        delivered = self._consumers(sinks, [*self._sources, *(left.source for left in self._left)])
+        self._delivered = delivered
+        current, left = (
+            delivered[: len(self._sources)],
+            dict(zip(delivered[len(self._sources) :], self._left, strict=True)),
+        )
         for source in self._sources:
             source.recent.listen(lambda: self._background.call(self._wake))
         clients = self._clients_for_alerts()
         await asyncio.to_thread(self._leader.look)  # before alerts ask for the first time
         halt = asyncio.Event()
         works = [
-            *(consumer.run(halt) for consumer in self._all_consumers()),
+            *(consumer.run(halt) for each in current for consumer in each.consumers),
+            self._deliver_left(left, halt),
+            self._look(halt),
+            *self._alongside(halt),
             self._alerts(clients).run(halt),
             every(SNAPSHOT_EVERY_S, self._metrics.write_snapshot, halt),
             every(TRIM_EVERY_S, self._trim, halt),
@@ -122,6 +158,39 @@ class Delivery:
             await client.close()
         self._metrics.write_snapshot()
 
+    async def _deliver_left(self, left: dict[_Delivered, LeftResults], halt: asyncio.Event) -> None:
+        """Deliver what earlier sets of judges left, then remove it; ends with `halt`."""
+        enough = {each: asyncio.Event() for each in left}
+        runs = {each: asyncio.gather(*(c.run(enough[each]) for c in each.consumers)) for each in left}
+        while not all(each.is_stored for each in left) and not await wait(halt, LOOK_EVERY_S):
+            _raise_failure(runs.values())
+        if not halt.is_set():
+            self._left_stored()
+        while runs and not await wait(halt, LOOK_EVERY_S):
+            _raise_failure(runs.values())
+            for each in [each for each in runs if each.is_done]:
+                await _end(each, enough[each], runs.pop(each))
+                self._delivered.remove(each)
+                await asyncio.to_thread(left[each].remove)
+                logger.info("%s, left by another number of judges, is delivered and removed", each.source.name)
+        await halt.wait()
+        for each, run in runs.items():
+            await _end(each, enough[each], run)
+
+    async def _look(self, halt: asyncio.Event) -> None:
+        """Wake consumers when another process has added results."""
+        watched = [
+            (each, Published(each.source.folder)) for each in self._delivered if each.source.is_written_elsewhere
+        ]
+        seen = [0] * len(watched)
+        while watched and not await wait(halt, LOOK_EVERY_S):
+            for place, (each, published) in enumerate(watched):
+                if (end := published.read().end) != seen[place]:
+                    seen[place] = end
+                    for consumer in each.consumers:
+                        consumer.wake()
+        await halt.wait()
+
     def _open_sinks(self) -> list[Sink]:
         context = SinkContext(
             self._store,
@@ -135,11 +204,10 @@ class Delivery:
         )
         return open_sinks(context)
 
-    def _consumers(self, sinks: Sequence[Sink]) -> list[_Delivered]:
+    def _consumers(self, sinks: Sequence[Sink], sources: Sequence[ResultsSource]) -> list[_Delivered]:
         turns = {sink.name: asyncio.Lock() for sink in sinks}
         return [
-            _Delivered(source, [self._consumer(sink, source, turns[sink.name]) for sink in sinks])
-            for source in self._sources
+            _Delivered(source, [self._consumer(sink, source, turns[sink.name]) for sink in sinks]) for source in sources
         ]
 
     def _consumer(self, sink: Sink, source: ResultsSource, turn: asyncio.Lock) -> SinkConsumer:
@@ -200,3 +268,16 @@ class Delivery:
         halt.set()
         for task in unfinished:
             await task
+
+
+async def _end(delivered: _Delivered, enough: asyncio.Event, run: asyncio.Future[list[None]]) -> None:
+    enough.set()
+    for consumer in delivered.consumers:
+        consumer.wake()
+    await run
+
+
+def _raise_failure(runs: Iterable[asyncio.Future[list[None]]]) -> None:
+    for run in runs:
+        if run.done():
+            run.result()

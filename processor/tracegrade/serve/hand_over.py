@@ -69,12 +69,16 @@ class MemoryHandOver:
     ``recent`` holds the batches for the sinks.
     """
 
-    def __init__(self, end: int) -> None:
-        """Start empty; `end` is where the next record of the results journal will begin."""
+    def __init__(self, end: int, *, has_left: bool = True) -> None:
+        """Start empty; `end` is where the next record of the results journal will begin.
+
+        `has_left`: the store holds all results of earlier sets of judges; if not, `left_stored` tells so.
+        """
         self.recent = RecentResults(end)
         self.stopping = threading.Event()
         self._stored = threading.Condition()
         self._stored_to = 0
+        self._has_left = has_left
         self._clock = StoredClock()
         self._failure: BaseException | None = None
 
@@ -99,10 +103,10 @@ class MemoryHandOver:
     def wait_until_stored(self, end: int, within_s: float) -> bool:
         """As in `HandOver`."""
         with self._stored:
-            self._stored.wait_for(lambda: self._stored_to >= end or self._failure is not None, within_s)
+            self._stored.wait_for(lambda: self._holds(end) or self._failure is not None, within_s)
             if self._failure is not None:
                 raise self._failure
-            return self._stored_to >= end
+            return self._holds(end)
 
     def stored_to_ns(self) -> int:
         """The store holds every result of what came up to this time, ns since 1970 UTC; 0 until that is known."""
@@ -115,9 +119,18 @@ class MemoryHandOver:
             self._stored_to = position
             self._stored.notify_all()
 
+    def left_stored(self) -> None:
+        """The store holds all results that earlier sets of judges left; called by delivery."""
+        with self._stored:
+            self._has_left = True
+            self._stored.notify_all()
+
     def fail(self, error: BaseException) -> None:
         """Delivery has ended with `error`, so judging must end too; called by delivery."""
         with self._stored:
             self._failure = error
             self.stopping.set()
             self._stored.notify_all()
+
+    def _holds(self, end: int) -> bool:
+        return self._has_left and self._stored_to >= end

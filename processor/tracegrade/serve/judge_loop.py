@@ -23,9 +23,11 @@ from tracegrade.serve.judge_position import JudgePosition
 from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.tuning import RareGarbageCollection
+from tracegrade.serve.turns import SessionTurns
 
 POLL_S = 0.05
 COMMIT_EVERY_S = 0.2
+TURNS_EVERY_S = 0.2
 APPENDED_TOGETHER = 256  # judged traces; so results are delivered while many closings are still being judged
 READ_BYTES = 1024 * 1024  # stays in the processor's cache while it is decoded
 
@@ -45,8 +47,13 @@ class JudgeLoop:
         deletions: JudgeDeletions,
         set_aside: SetAside,
         suspects: list[int],
+        turns: SessionTurns | None = None,
     ) -> None:
-        """Prepare; `suspects` are the positions of records at which earlier judges ended."""
+        """Prepare.
+
+        `suspects` are the positions of records at which earlier judges ended. `turns` are those of sessions whose
+        traces were, or are, closed by several judges.
+        """
         self._reader = reader
         self._position = position
         self._writer = writer
@@ -57,10 +64,14 @@ class JudgeLoop:
         self._deletions = deletions
         self._set_aside = set_aside
         self._suspects = suspects
+        self._turns = turns
+        self._turns_due_s = 0.0
 
     def run(self, judge: RecordJudge) -> None:
         """Let `judge`, which has read nothing, judge until stopped, or until there is something to delete."""
         position = judge.read_position = self._position.load()  # shown until the first record is read
+        if self._turns is not None:
+            self._turns.begin()
         commit_due_s = 0.0
         garbage = RareGarbageCollection()
         while not self._stopping.is_set():
@@ -75,15 +86,9 @@ class JudgeLoop:
                 continue
             caught_up = not records or records[-1].end >= durable.end
             judged = _judged(judge, records, max(durable.clock_ns, judge.clock_ns) if caught_up else None)
-            appended = 0
-            while some := list(islice(judged, APPENDED_TOGETHER)):
-                if not self._writer.append(some, judge):
-                    return
-                self._metrics.count_closed(some)
-                if not self._writer.wait_for_room(judge):
-                    return
-                self._metrics.publish(judge)
-                appended += len(some)
+            appended = self._append(judged, judge)
+            if appended is None or not self._take_turns(judge):
+                return
             if records:
                 position = records[-1].end
             self._writer.judged(judge)
@@ -102,6 +107,29 @@ class JudgeLoop:
                 self._stopping.wait(POLL_S)
         self._commit(judge, position)
 
+    def _append(self, judged: Iterator[Judged], judge: RecordJudge) -> int | None:
+        """Make `judged` durable; returns how many that were, None when stopped meanwhile."""
+        appended = 0
+        while some := list(islice(judged, APPENDED_TOGETHER)):
+            if not self._writer.append(some, judge):
+                return None
+            self._metrics.count_closed(some)
+            if not self._writer.wait_for_room(judge):
+                return None
+            self._metrics.publish(judge)
+            appended += len(some)
+        return appended
+
+    def _take_turns(self, judge: RecordJudge) -> bool:
+        """Judge the sessions that have turns; False when stopped meanwhile."""
+        now_s = time.monotonic()
+        if self._turns is not None and now_s >= self._turns_due_s:
+            self._turns_due_s = now_s + TURNS_EVERY_S
+            if self._append(self._turns.judged(judge), judge) is None:
+                return False
+            self._turns.commit()
+        return True
+
     def _before_suspects(self, records: list[Record]) -> list[Record]:
         """The `records` before the first suspect; only the suspect when it comes first, with nothing else under way."""
         if not self._suspects:
@@ -117,7 +145,7 @@ class JudgeLoop:
     def _clear_suspects_before(self, position: int) -> None:
         if self._suspects and position > self._suspects[0]:
             self._suspects = [suspect for suspect in self._suspects if suspect >= position]
-            self._set_aside.passed(position)
+            self._set_aside.passed(position, self._metrics.name)
 
     def _commit(self, judge: RecordJudge, position: int) -> None:
         oldest = judge.live.oldest_position

@@ -18,12 +18,16 @@ MAX_SKIPPED = 100  # ranges in a snapshot; each is counted by the next one at th
 class JudgeMetrics:
     """Fills the judge's ``telemetry``, from the judging thread, and writes its snapshot, from any thread."""
 
-    def __init__(self, folder: DataFolder, max_series: int = MAX_SERIES) -> None:
-        """Begin with the conditions that held when an earlier judge ended, except those that its own counting began."""
+    def __init__(self, folder: DataFolder, max_series: int = MAX_SERIES, name: str = JUDGE) -> None:
+        """Begin with the conditions that held when an earlier judge ended, except those that its own counting began.
+
+        `name` is that of the judge, or of delivery where that is a process of its own.
+        """
         self._folder = folder
-        self.telemetry = Telemetry(JUDGE, max_series)
+        self.name = name
+        self.telemetry = Telemetry(name, max_series)
         self.telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
-        earlier = conditions_in(folder.read_snapshot(JUDGE) or {})
+        earlier = conditions_in(folder.read_snapshot(name) or {})
         self.telemetry.conditions.resume(item for item in earlier if item.name != "too_many_series")
         self._skipped: list[tuple[int, int]] = []  # (from, to) of what retention deleted before it was read
         self._scopes: set[tuple[str, str]] = set()  # services and scopes that metrics name
@@ -42,7 +46,7 @@ class JudgeMetrics:
                 "tracegrade.log_records.read": {(): judge.intake.read_log_records},
                 "tracegrade.traces.open": {(): len(judge.live)},
                 "tracegrade.journal.position": {
-                    series("tracegrade.journal.position", journal="journal", consumer=JUDGE): judge.read_position
+                    series("tracegrade.journal.position", journal="journal", consumer=self.name): judge.read_position
                 },
             }
         )
@@ -79,7 +83,7 @@ class JudgeMetrics:
         """Write the snapshot for the receive role."""
         snapshot = self.telemetry.snapshot()
         # After the position was taken, so that everything skipped before the snapshot's position is in it.
-        self._folder.write_snapshot(JUDGE, snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})
+        self._folder.write_snapshot(self.name, snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})
 
     def _count_scope(self, metric: str, service: str, scope: str) -> None:
         if (service, scope) not in self._scopes:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tracegrade.config import JudgeSettings
-from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Beat, clear_heartbeat, read_heartbeat
 from tracegrade.serve.supervisor import CRASHED, SHORT_LIFE_S, Ended, Launch, Restart
 from tracegrade.telemetry.metrics import Telemetry
@@ -35,10 +35,19 @@ class JudgeProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], folder: DataFolder, settings: JudgeSettings, telemetry: Telemetry
+        self,
+        command: Sequence[str],
+        folder: DataFolder,
+        settings: JudgeSettings,
+        telemetry: Telemetry,
+        name: str = JUDGE,
     ) -> None:
+        """`name` is that of the judge, or of delivery where that is a process of its own."""
         self.refused_to_start = False
-        self._launch = Launch("the judge", command, STOP_WITHIN_S)
+        self._launch = Launch("the judge" if name == JUDGE else name, command, STOP_WITHIN_S)
+        self._name = name
+        self._where = "" if name == JUDGE else name
+        self._heartbeat = folder.heartbeat(name)
         self._folder = folder
         self._settings = settings
         self._telemetry = telemetry
@@ -49,17 +58,17 @@ class JudgeProcess:
     async def next_launch(self, stop: asyncio.Event) -> Launch | None:
         """The judge, at once."""
         if self._is_first:
-            await asyncio.to_thread(note_what_ended_the_last, self._folder)
+            await asyncio.to_thread(note_what_ended_the_last, self._folder, self._name)
         return None if stop.is_set() else self._launch
 
     def why_end(self, started_ns: int) -> str | None:
         """`HUNG` when the watchdog finds no sign of life of the judge; the rule on which it hangs is set aside."""
         try:
-            beat = read_heartbeat(self._folder.heartbeat)
+            beat = read_heartbeat(self._heartbeat)
         except OSError:
             return None  # no file descriptor left: nothing is known of the judge, so it is not ended
         if beat is not None and self._is_well(beat, started_ns):
-            self._telemetry.conditions.end("judge_down")
+            self._telemetry.conditions.end("judge_down", self._where)
         if self._settings.watchdog and self._hangs(beat, started_ns):
             self._set_pair_aside(beat, HUNG)
             return HUNG
@@ -78,7 +87,7 @@ class JudgeProcess:
         self._telemetry.add("tracegrade.judge.restarts", reason=reason)
         await self._note_what_ended(beat, reason, ended.exit_code)
         reached = beat.position if beat is not None else 0
-        self._telemetry.conditions.begin("judge_down", _told(reason, ended.exit_code, reached))
+        self._telemetry.conditions.begin("judge_down", _told(reason, ended.exit_code, reached), self._where)
         got_further = reached > self._furthest
         self._furthest = max(self._furthest, reached)
         return Restart(reason, got_further)
@@ -86,7 +95,7 @@ class JudgeProcess:
     def _last_beat(self, started_ns: int) -> Beat | None:
         """The last heartbeat of the judge that began then; None if there is none, or it cannot be read."""
         with suppress(OSError):
-            beat = read_heartbeat(self._folder.heartbeat)
+            beat = read_heartbeat(self._heartbeat)
             if beat is not None and beat.changed_ns >= started_ns:
                 return beat
         return None
@@ -102,11 +111,11 @@ class JudgeProcess:
         if beat is None or beat.rule_id is not None or exit_code in (EXIT_USAGE, EXIT_NOT_YET):
             return
         try:
-            await asyncio.to_thread(clear_heartbeat, self._folder.heartbeat)
+            await asyncio.to_thread(clear_heartbeat, self._heartbeat)
             why = HUNG if reason == HUNG else _ended_by(exit_code)
-            await asyncio.to_thread(self._folder.set_aside.note_death, beat, why)
+            await asyncio.to_thread(self._folder.set_aside.note_death, beat, why, self._name)
         except OSError as error:
-            logger.warning("the reason why the judge ended cannot be stored: %s", error)
+            logger.warning("the reason why %s ended cannot be stored: %s", self._launch.name, error)
 
     def _hangs(self, beat: Beat | None, started_ns: int) -> bool:
         if beat is None or beat.changed_ns < started_ns:
@@ -119,7 +128,9 @@ class JudgeProcess:
         if beat is None or beat.trace_id is None or beat.rule_id is None:
             return
         ended_by = _ended_by(exit_code)
-        logger.warning("the judge was ended by %s on trace %s, rule %s", ended_by, beat.trace_id, beat.rule_id)
+        logger.warning(
+            "%s was ended by %s on trace %s, rule %s", self._launch.name, ended_by, beat.trace_id, beat.rule_id
+        )
         pair = (beat.trace_id, beat.rule_id)
         self._crashes[pair] += 1
         if self._crashes[pair] >= CRASHES_PER_PAIR:
@@ -133,16 +144,16 @@ class JudgeProcess:
             self._folder.set_aside.add_pair(beat.trace_id, beat.rule_id, reason)
 
 
-def note_what_ended_the_last(folder: DataFolder) -> None:
+def note_what_ended_the_last(folder: DataFolder, name: str = JUDGE) -> None:
     """Suspect what the last judge was working on if nothing saw its end: killed with its supervisor, or without one.
 
     Call this before a judge starts. A judge that still runs is counted too; the suspicion ends when it gets further.
     """
     try:
-        beat = read_heartbeat(folder.heartbeat)
+        beat = read_heartbeat(folder.heartbeat(name))
         if beat is not None and (beat.record is not None or beat.trace_id is not None) and beat.rule_id is None:
-            clear_heartbeat(folder.heartbeat)
-            folder.set_aside.note_death(beat, "ended with its keeper")
+            clear_heartbeat(folder.heartbeat(name))
+            folder.set_aside.note_death(beat, "ended with its keeper", name)
     except OSError as error:
         logger.warning("the reason why the last judge ended cannot be stored: %s", error)
 

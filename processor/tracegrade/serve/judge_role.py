@@ -6,74 +6,90 @@ module puts both together.
 """
 
 import sys
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TypeVar
+from functools import partial
+from typing import Protocol
 
-from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.share import ALL
 from tracegrade.config import Config
+from tracegrade.deletion.request import Deletion
 from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
-from tracegrade.pipeline.data_folder import JUDGE, RESULTS, DataFolder
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder, Judge
 from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.delivery import Delivery
-from tracegrade.serve.hand_over import MemoryHandOver
+from tracegrade.serve.hand_over import HandOver, MemoryHandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_loop import JudgeLoop
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.judge_position import JudgePosition
-from tracegrade.serve.results_source import ResultsSource
+from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
+from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.stored_traces import StoredTraces
 from tracegrade.serve.tuning import THREAD_SWITCH_S
+from tracegrade.serve.turns import SessionTurns
 from tracegrade.store.open import open_store, unavailable
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Telemetry
 
 DRAIN_AT_STOP_S = 5.0
-OPENS_WITHIN_S = 60.0
+ONLY = Judge(ALL)
 
-Opened = TypeVar("Opened")
+
+class Beside(Protocol):
+    """What runs in the second thread."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self, drain_s: float) -> None:
+        """End; what delivers goes on for at most `drain_s` seconds."""
+        ...
 
 
 class JudgeRole:
-    """One judge over one data folder."""
+    """The one judge over a data folder; `tracegrade.serve.worker_role` is one of several."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, judge: Judge = ONLY) -> None:
         """Open everything; mistakes in rules or settings, or a broken store, stop the start here.
 
         Raises:
             TraceGradeError: naming the file, line and column, or the folder.
         """
         self._config = config
+        self._own = judge
         self._folder = DataFolder(config.data_path)
-        self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series)
+        self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series, judge.name)
         self._rules = RuleReload(config.rules, self._metrics.telemetry)
         with ExitStack() as opened:
             self._results = self._open_results()
             opened.callback(self._results.close)
-            self._heartbeat = Heartbeat(self._folder.heartbeat)
+            self._heartbeat = Heartbeat(self._folder.heartbeat(judge.name))
             opened.callback(self._heartbeat.close)
-            self._store = self._open_store()
-            opened.callback(self._store.dispose)
-            self._stored = StoredTraces(open_store(config.store_url, read_only=True), self._heartbeat)
+            self._turns = self._open_turns()
+            if self._turns is not None:
+                opened.callback(self._turns.close)
+            self._hand_over, self._beside = self._open_delivery(opened)
+            self._stored = StoredTraces(
+                lambda: open_store(config.store_url, read_only=True), self._heartbeat, judge.share
+            )
             opened.callback(self._stored.close)
             reader = self._open_journal()
             opened.callback(reader.close)
-            self._position = JudgePosition(self._folder.position(JUDGE), self._heartbeat)
+            self._position = JudgePosition(self._folder.position(judge.name), self._heartbeat)
             opened.callback(self._position.close)
             self._opened = opened.pop_all()
         self._deletions = JudgeDeletions(self._folder, with_files=config.parquet is not None)
         self._aside = self._folder.set_aside.load()
-        self._hand_over = MemoryHandOver(self._results.end)
         self._writer = ResultsWriter(
             self._results, self._hand_over, self._heartbeat, config.settings_hash, config.traces.max_live_spans
         )
@@ -88,25 +104,8 @@ class JudgeRole:
             self._rules,
             self._deletions,
             self._folder.set_aside,
-            self._aside.suspects,
-        )
-        source = ResultsSource(
-            RESULTS,
-            self._folder.results,
-            self._folder.position_in_results,
-            self._hand_over.recent,
-            self._hand_over.store_holds,
-            self._results.trim,
-        )
-        self._delivery = Delivery(
-            config,
-            self._folder,
-            self._store,
-            [source],
-            self._rules,
-            self._metrics,
-            stored_to_ns=self._hand_over.stored_to_ns,
-            failed=self._hand_over.fail,
+            self._aside.suspects(judge.name),
+            self._turns,
         )
 
     def run(self) -> None:
@@ -116,8 +115,9 @@ class JudgeRole:
         self._judge.read_position = self._position.load()
         self._metrics.publish(self._judge)
         self._metrics.write_snapshot()
-        self._delivery.start()
+        self._beside.start()
         try:
+            self._wait_until_ready()
             while not self._hand_over.stopping.is_set():
                 # Late spans look for their traces in the store: it must hold all results before any span is read.
                 self._writer.wait_until_stored()
@@ -132,7 +132,7 @@ class JudgeRole:
                 raise known from error
             raise
         finally:
-            self._delivery.stop(DRAIN_AT_STOP_S)
+            self._beside.stop(DRAIN_AT_STOP_S)
             self._opened.close()
 
     def stop(self) -> None:
@@ -156,6 +156,7 @@ class JudgeRole:
             passed_over=self._aside.positions,
             heartbeat=self._heartbeat,
             session=self._stored.session,
+            share=self._own.share,
         )
 
     def _carry_out_deletions(self) -> None:
@@ -165,67 +166,85 @@ class JudgeRole:
         """
         if self._hand_over.stopping.is_set():
             return
-        if waited := self._deletions.carry_out(self._results, self._store, lambda: self._heartbeat.beat(0)):
+        if waited := self._delete():
             self._metrics.forget_traces({trace_id for deletion in waited for trace_id in deletion.trace_ids})
             self._writer.forget()
             self._judge = self._new_judge()
 
+    def _delete(self) -> list[Deletion]:
+        """Erase what was requested from all that is ours to write; returns what waited."""
+        journals = [self._results, *(source.journal for source in self._left if not source.is_removed)]
+        return self._deletions.carry_out(journals, self._store, lambda: self._heartbeat.beat(0))
+
+    def _wait_until_ready(self) -> None:
+        """Wait for what has to be before the store is read: here, all of it was done at the start."""
+
     def _open_results(self) -> LocalJournal:
-        """The results journal; its lock makes us the only judge of this folder."""
+        """The results journal; its lock makes us the only judge of our share of this folder."""
         # The judge of a killed receiver may still be committing; its pipe has ended, so it will end.
-        return _patiently(
+        return patiently(
             lambda: LocalJournal.open(
-                self._folder.results,
+                self._folder.results(self._own),
                 self._config.journal,
                 telemetry=self._metrics.telemetry,
-                name=RESULTS,
-                consumed=self._folder.consumed_results(),
+                name=self._own.results,
+                consumed=self._folder.consumed_of(self._own.results),
                 clocked=False,
             ),
             JournalLocked,
         )
 
+    def _open_turns(self) -> SessionTurns | None:
+        """The turns that several judges before us had not come to; None when there were none."""
+        if not self._folder.turns.exists() or not self._folder.turns_position(self._own).exists():
+            return None
+        return SessionTurns(self._folder, self._own, lambda: 0)
+
+    def _open_delivery(self, opened: ExitStack) -> tuple[HandOver, Beside]:
+        """Delivery, in a thread of this process, and the hand-over to it."""
+        folder, telemetry = self._folder, self._metrics.telemetry
+        opened.callback(patiently(lambda: lock_delivery(folder), JournalLocked).release)
+        self._left = [
+            patiently(partial(LeftResults.open, folder, self._config.journal, telemetry, name), JournalLocked)
+            for name in JudgeSet(folder).left()
+        ]
+        for left in self._left:
+            opened.callback(left.close)
+        self._store = open_store_patiently(self._config.store_url, self._heartbeat, self._metrics)
+        opened.callback(self._store.dispose)
+        hand_over = MemoryHandOver(self._results.end, has_left=not self._left)
+        source = ResultsSource(
+            self._own.results,
+            folder.results(self._own),
+            partial(folder.position_in, self._own.results),
+            hand_over.recent,
+            hand_over.store_holds,
+            self._results.trim,
+        )
+        return hand_over, Delivery(
+            self._config,
+            folder,
+            self._store,
+            [source],
+            self._rules,
+            self._metrics,
+            stored_to_ns=hand_over.stored_to_ns,
+            failed=hand_over.fail,
+            left=self._left,
+            left_stored=hand_over.left_stored,
+        )
+
     def _open_journal(self) -> JournalReader:
         # Started alone, the judge may run before the receiver has made the journal.
-        return _patiently(
+        return patiently(
             lambda: JournalReader(self._folder.journal, telemetry=self._metrics.telemetry, name="journal"),
             JournalNotFound,
         )
 
-    def _open_store(self) -> Engine:
-        """Open the store, with heartbeats while its tables are updated: for a large store, that takes minutes.
 
-        If the watchdog killed the judge meanwhile, each update would have to begin again.
-        """
-        with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
-            opened = opening.submit(open_store, self._config.store_url, updating=self._say_that_it_is_updated)
-            store = self._heartbeat.beat_until(opened, 0)
-        for name in ("store_updating", "store_unavailable"):
-            self._metrics.telemetry.conditions.end(name)
-        return store
-
-    def _say_that_it_is_updated(self) -> None:
-        self._metrics.telemetry.conditions.begin(
-            "store_updating", "judging waits until the store is brought up to date"
-        )
-        self._metrics.write_snapshot()
-
-
-def say_that_the_store_is_away(folder: DataFolder, message: str) -> None:
-    """Write a snapshot with this condition: this judge ends, and the next one tries again."""
-    telemetry = Telemetry(JUDGE)
-    telemetry.conditions.resume(conditions_in(folder.read_snapshot(JUDGE) or {}))
+def say_that_the_store_is_away(folder: DataFolder, message: str, name: str = JUDGE) -> None:
+    """Write a snapshot with this condition: this process ends, and the next one of its name tries again."""
+    telemetry = Telemetry(name)
+    telemetry.conditions.resume(conditions_in(folder.read_snapshot(name) or {}))
     telemetry.conditions.begin("store_unavailable", message)
-    folder.write_snapshot(JUDGE, telemetry.snapshot())
-
-
-def _patiently(open_it: Callable[[], Opened], error: type[JournalError]) -> Opened:
-    """The result of `open_it`, which is tried again for a minute while it raises `error`."""
-    deadline_s = time.monotonic() + OPENS_WITHIN_S
-    while True:
-        try:
-            return open_it()
-        except error:
-            if time.monotonic() > deadline_s:
-                raise
-            time.sleep(0.1)
+    folder.write_snapshot(name, telemetry.snapshot())

@@ -3,6 +3,9 @@
 A role that runs holds the lock of its journal and does its part itself; the functions here then do nothing.
 """
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+
 from tracegrade.config import Config
 from tracegrade.deletion.carry_out import erase_from_files, erase_from_journal, erase_from_results
 from tracegrade.deletion.request import Deletion, Deletions
@@ -37,28 +40,30 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
             finally:
                 journal.close()
         if deletion.state in ("erased", "unstored"):
-            results = LocalJournal.open(
-                folder.results, config.journal, name="results", consumed=folder.consumed_results()
-            )
-            try:
+            with ExitStack() as opened:
+                results = []
+                for name in folder.results_journals():
+                    path, consumed = folder.path / name, folder.consumed_of(name)
+                    results.append(LocalJournal.open(path, config.journal, name=name, consumed=consumed))
+                    opened.callback(results[-1].close)
                 if deletion.state == "erased":
                     deletion = _erase_results(config, folder, deletion, results)
                 if deletion.state == "unstored":
                     (deletion,) = erase_from_files([deletion], deletions, config.parquet, folder.path)
-            finally:
-                results.close()
     except JournalLocked:
         pass
     return deletion
 
 
-def _erase_results(config: Config, folder: DataFolder, deletion: Deletion, results: LocalJournal) -> Deletion:
+def _erase_results(config: Config, folder: DataFolder, deletion: Deletion, results: Sequence[LocalJournal]) -> Deletion:
     """The judge's part of `deletion`."""
     engine = open_store(config.store_url)
     try:
         # Records are erased first, so that results that the store does not hold yet are not stored later.
         with_files = config.parquet is not None
-        (erased,) = erase_from_results([deletion], Deletions(folder.path), results, engine, with_files=with_files)
+        deletions = Deletions(folder.path)
+        (erased,) = erase_from_results([deletion], deletions, results, engine, with_files=with_files)
+        deletions.forget_erased_by(deletion)
         folder.forget_traces(deletion.trace_ids)
     finally:
         engine.dispose()

@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tracegrade.config import Config
@@ -83,6 +85,13 @@ def explains_folder_errors(config: Config) -> Iterator[None]:
             f"data_dir: cannot use {config.data_dir!r}: {error.filename}: {error.strerror}; expected a folder that "
             "this user may write to, made if missing"
         ) from None
+
+
+def role_command(role: str, config: Config, config_path: Path | None) -> list[str]:
+    """The command that starts a role of these settings; it ends with the process that started it."""
+    command = [sys.executable, "-m", "tracegrade", "serve", "--role", role, "--ends-with-stdin"]
+    command += ["--data-dir", config.data_dir]
+    return command if config_path is None else [*command, "-c", str(config_path)]
 
 
 class _Printable(logging.Formatter):

@@ -6,7 +6,6 @@ needed, and shows both roles' metrics. It never waits for the judge.
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -29,8 +28,9 @@ from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.serve.jobs_process import JobsProcess
-from tracegrade.serve.judge_process import JudgeProcess
+from tracegrade.serve.judge_keeper import JudgeKeeper
 from tracegrade.serve.metrics_export import MetricsExport
+from tracegrade.serve.process import role_command
 from tracegrade.serve.received import Forwards, Received
 from tracegrade.serve.received_on_disk import ReceivedOnDisk
 from tracegrade.serve.repeated import repeat
@@ -66,6 +66,9 @@ class ReceiveRole:
         self._config = config
         self._folder = DataFolder(config.data_path)
         self._telemetry = Telemetry("receive")
+        # Before anything asks where judges stand: their number may have changed.
+        judge = role_command("judge", config, config_path)
+        self._judges = JudgeKeeper(judge, config, self._folder, self._telemetry) if with_judge else None
         self._received: Received = ReceivedOnDisk(config, self._folder, self._telemetry)
         self._deletions = Deletions(self._folder.path)
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
@@ -76,12 +79,10 @@ class ReceiveRole:
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
-        judge_command = _role_command("judge", config, config_path)
-        self._judge = JudgeProcess(judge_command, self._folder, config.judge, self._telemetry)
         self._with_judge = with_judge
-        self._web_command = _role_command("web", config, config_path)
+        self._web_command = role_command("web", config, config_path)
         self._web: WebProcess | None = None
-        jobs_command = _role_command("jobs", config, config_path)
+        jobs_command = role_command("jobs", config, config_path)
         self._jobs = JobsProcess(jobs_command, self._folder.jobs_wait, self._folder.jobs_beat)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
@@ -96,6 +97,8 @@ class ReceiveRole:
         """
         async with AsyncExitStack() as stack:
             stack.callback(self._received.close)
+            if self._judges is not None:
+                stack.callback(self._judges.close)
             stack.push_async_callback(self._close_clients)
             endpoints = await self._start_servers(stack)
             tasks = self._start_tasks(stack, stop)
@@ -110,7 +113,7 @@ class ReceiveRole:
             # What was counted since the last time would be lost.
             with suppress(OSError, TraceGradeError, TimeoutError):
                 await asyncio.wait_for(self._metrics_export.send(), STOP_WITHIN_S)
-        return 2 if self._judge.refused_to_start else 0
+        return 2 if self._judges is not None and self._judges.refused_to_start else 0
 
     async def _start_servers(self, stack: AsyncExitStack) -> dict[str, str]:
         otlp = self._config.receivers.otlp
@@ -174,8 +177,8 @@ class ReceiveRole:
             client = self._clients[name] = OtlpClient(settings, self._instance.id)
             forwarder = self._received.forwarder(name, settings, client)
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
-        if self._with_judge:
-            tasks.append(asyncio.create_task(supervise(self._judge, stop)))
+        if self._judges is not None:
+            tasks.append(asyncio.create_task(self._judges.run(stop)))
             tasks.append(asyncio.create_task(supervise(self._jobs, stop)))
         tasks.append(asyncio.create_task(repeat(PUBLISH_EVERY_S, self._publish, stop)))
         if self._web is not None:
@@ -221,12 +224,6 @@ class ReceiveRole:
     async def _close_clients(self) -> None:
         for client in self._clients.values():
             await client.close()
-
-
-def _role_command(role: str, config: Config, config_path: Path | None) -> list[str]:
-    command = [sys.executable, "-m", "tracegrade", "serve", "--role", role, "--ends-with-stdin"]
-    command += ["--data-dir", config.data_dir]
-    return command if config_path is None else [*command, "-c", str(config_path)]
 
 
 async def _stopped_with(forwarder: Forwards, stop: asyncio.Event) -> None:

@@ -1,11 +1,12 @@
 """The judge's lookups in the store: closed traces that late spans belong to, and sessions that go on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sqlalchemy import Engine
 
 from tracegrade.assemble.closed_traces import ClosedTrace, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
+from tracegrade.assemble.share import ALL, Share
 from tracegrade.model.session import TURN
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
@@ -15,9 +16,18 @@ from tracegrade.store.read import closed_traces, sessions_going_on, stored_sessi
 class StoredTraces:
     """Reads of the judging thread, over connections of its own, so that they do not wait for writers."""
 
-    def __init__(self, engine: Engine, heartbeat: Heartbeat) -> None:
-        self._engine = engine
+    def __init__(self, open_engine: Callable[[], Engine], heartbeat: Heartbeat, share: Share = ALL) -> None:
+        """`open_engine` is called at the first read. Sessions that go on are those of `share`."""
+        self._open_engine = open_engine
         self._heartbeat = heartbeat
+        self._share = share
+        self._opened: Engine | None = None
+
+    @property
+    def _engine(self) -> Engine:
+        if self._opened is None:
+            self._opened = self._open_engine()
+        return self._opened
 
     def closed_traces(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
         """The traces of `keys` that the store holds."""
@@ -34,11 +44,13 @@ class StoredTraces:
     def sessions_going_on(self) -> list[KnownSession]:
         """The sessions that had not ended when an earlier process stopped."""
         with self._engine.connect() as connection:
-            return [_known(stored) for stored in sessions_going_on(connection)]
+            going_on = sessions_going_on(connection)
+        return [_known(stored) for stored in going_on if self._share.takes(stored.own_id)]
 
     def close(self) -> None:
         """Close the connections."""
-        self._engine.dispose()
+        if self._opened is not None:
+            self._opened.dispose()
 
 
 def _known(stored: TraceSummary) -> KnownSession:

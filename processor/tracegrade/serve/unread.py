@@ -5,13 +5,16 @@ import threading
 import time
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tracegrade.assemble.decode import items_by_share
+from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
-from tracegrade.journal.record import Entry
+from tracegrade.journal.record import Entry, Record
 from tracegrade.model.signal import Signal
 
 logger = logging.getLogger(__name__)
@@ -44,10 +47,14 @@ class UnreadItems:
     senders are answered meanwhile, and only positions before the start have no count yet.
     """
 
-    def __init__(self, journal: LocalJournal, folder: Path, judged_to: int) -> None:
-        """Prepare to count from `judged_to`, the judge's position, or from the first record still there."""
+    def __init__(self, journal: LocalJournal, folder: Path, judged_to: int, of: int = 1) -> None:
+        """Prepare to count from `judged_to`, the judge's position, or from the first record still there.
+
+        Where traces are shared `of` judges, the items of each share are counted: for that, requests are parsed.
+        """
         self._journal = journal
         self._folder = folder
+        self._of = of
         self._lock = threading.Lock()
         self._halted = False
         self._logged_s = 0.0
@@ -56,8 +63,8 @@ class UnreadItems:
         self._begin = max(judged_to, reader.first())
         self._start = reader.durable().end
         reader.close()
-        self._since = _Sums(self._start)
-        self._before: _Sums | None = None
+        self._since = [_Sums(self._start) for _ in range(of)]
+        self._before: list[_Sums] | None = None
         if self._start - self._begin <= _SOON_COUNTED_BYTES:
             self.count()
 
@@ -70,23 +77,51 @@ class UnreadItems:
         """Count the records found at the start, if not done yet; from any thread. Raises OSError if it cannot."""
         if self._before is not None:
             return
-        sums = _Sums(self._begin)
+        sums = [_Sums(self._begin) for _ in range(self._of)]
         reader = JournalReader(self._folder)
         try:
-            for end, signal, items in reader.counts(self._begin, self._start):
-                sums.note(end, signal, items)
+            for end, signal, items in self._found_at_start(reader):
+                for share, count in enumerate(items):
+                    sums[share].note(end, signal, count)
                 if self._halted:
                     return
         finally:
             reader.close()
         self._before = sums
 
+    def _found_at_start(self, reader: JournalReader) -> Iterator[tuple[int, Signal, Sequence[int]]]:
+        """End, signal and items by share of each record found at the start."""
+        if self._of == 1:
+            for end, signal, count in reader.counts(self._begin, self._start):
+                yield end, signal, (count,)
+            return
+        position = self._begin
+        while position < self._start:
+            try:
+                records = reader.read(position)
+            except SegmentDeleted as error:
+                position = error.first
+                continue
+            if not records:
+                return
+            for record in records:
+                if record.end <= self._start:
+                    yield record.end, record.signal, self._by_share(record)
+            position = records[-1].end
+
+    def _by_share(self, entry: Entry | Record) -> Sequence[int]:
+        if self._of == 1 or entry.signal not in _JUDGED:
+            return (entry.items,) * self._of
+        return items_by_share(entry.signal, entry.payload, entry.items, self._of)
+
     def log_progress(self, position: int) -> None:
-        """Log how much found at the start a judge at `position` must still read; later, that it is done."""
+        """Log how much found at the start judges at `position` must still read; later, that it is done."""
         if position < self._start and not self._logged_s:
             self._logged_s = time.monotonic()
             size_mib = (self._start - position) / 1024**2
-            waiting = self.between(position, self._start) or Items()
+            waiting = Items()
+            for share in range(self._of):
+                waiting = waiting.plus(self.between(position, self._start, share) or Items())
             logger.info("%.0f MiB of the journal wait to be judged: %d spans and %d log records", size_mib, *waiting)
         elif position >= self._start and self._logged_s:
             logger.info("the journal found at the start is judged, after %.0f s", time.monotonic() - self._logged_s)
@@ -100,38 +135,44 @@ class UnreadItems:
         """As the journal's; the record is noted before the sender is answered."""
         future = self._journal.append(entry)
         if entry.signal in _JUDGED:
-            future.add_done_callback(lambda done: self._note_appended(done, entry))
+            by_share = self._by_share(entry)
+            future.add_done_callback(lambda done: self._note_appended(done, entry.signal, by_share))
         return future
 
-    def behind(self, position: int, deleted_to: int, committed: int) -> Items | None:
-        """The items in records after `position` and `deleted_to`; forgets those before `position` and `committed`.
+    def behind(self, position: int, deleted_to: int, committed: int, share: int = 0) -> Items | None:
+        """The items of a share in records after `position` and `deleted_to`; forgets what is before `committed` too.
 
         A judge begins at `committed`, which may be after the `position` in its last snapshot, which is asked for until
         the next one. None while not counted.
         """
         known_from = min(position, committed)
         with self._lock:
-            found = self._after(max(position, deleted_to))
-            self._since.forget(known_from)
+            found = self._after(max(position, deleted_to), share)
+            self._since[share].forget(known_from)
             if self._before is not None:
-                self._before.forget(known_from)
+                self._before[share].forget(known_from)
             return found
 
-    def between(self, begin: int, end: int) -> Items | None:
-        """The items in records that end after `begin` and not after `end`; None while not counted."""
+    def between(self, begin: int, end: int, share: int = 0) -> Items | None:
+        """The items of a share in records that end after `begin` and not after `end`; None while not counted."""
         with self._lock:
-            after_begin, after_end = self._after(begin), self._after(end)
+            after_begin, after_end = self._after(begin, share), self._after(end, share)
             return None if after_begin is None or after_end is None else after_begin.minus(after_end)
 
-    def _after(self, position: int) -> Items | None:
+    def _after(self, position: int, share: int) -> Items | None:
         if position >= self._start:
-            return self._since.after(position)
-        return None if self._before is None else self._before.after(position).plus(self._since.after(position))
+            return self._since[share].after(position)
+        return (
+            None
+            if self._before is None
+            else self._before[share].after(position).plus(self._since[share].after(position))
+        )
 
-    def _note_appended(self, done: "Future[int]", entry: Entry) -> None:
+    def _note_appended(self, done: "Future[int]", signal: Signal, by_share: Sequence[int]) -> None:
         if done.exception() is None:
             with self._lock:
-                self._since.note(done.result(), entry.signal, entry.items)
+                for share, count in enumerate(by_share):
+                    self._since[share].note(done.result(), signal, count)
 
 
 class SkippedItems:
@@ -141,8 +182,10 @@ class SkippedItems:
     It will also skip what is deleted after that position.
     """
 
-    def __init__(self, unread: UnreadItems) -> None:
+    def __init__(self, unread: UnreadItems, share: int = 0) -> None:
+        """Of the judge that has this share."""
         self._unread = unread
+        self._share = share
         self._ranges: list[tuple[int, int]] = []  # counted ranges, in order, with gaps between them
         self._counted = Items()
 
@@ -154,14 +197,14 @@ class SkippedItems:
 
     def dropped(self, read_to: int, deleted_to: int) -> Items:
         """All items that the judge skipped or will skip: retention has deleted everything before `deleted_to`."""
-        ahead = self._unread.between(read_to, deleted_to) if deleted_to > read_to else None
+        ahead = self._unread.between(read_to, deleted_to, self._share) if deleted_to > read_to else None
         return self._counted.plus(ahead or Items())
 
     def _count(self, begin: int, end: int) -> None:
         position = begin
         for other_begin, other_end in [*self._ranges, (end, end)]:
             if position < min(other_begin, end):
-                found = self._unread.between(position, min(other_begin, end))
+                found = self._unread.between(position, min(other_begin, end), self._share)
                 if found is None:
                     return  # records found at the start are still being counted: the next snapshot says the same again
                 self._counted = self._counted.plus(found)

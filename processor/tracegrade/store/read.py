@@ -113,19 +113,23 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
 
 def stored_session(connection: Connection, tenant: str, session_id: str) -> TraceSummary | None:
     """The session of this id, if it was judged live."""
-    own = session_trace_id(tenant, session_id)
-    query = _SESSIONS.where(traces.c.trace_id == own, traces.c.tenant == tenant)
+    return stored_summary(connection, tenant, session_trace_id(tenant, session_id))
+
+
+def stored_summary(connection: Connection, tenant: str, own_id: bytes) -> TraceSummary | None:
+    """The summary of the trace or session that is stored under this id, if it was judged live."""
+    query = _LIVE.where(traces.c.trace_id == own_id, traces.c.tenant == tenant)
     judged = connection.execute(query).scalar()
     return None if judged is None else unpack_summary(judged)
 
 
 def sessions_going_on(connection: Connection) -> list[TraceSummary]:
     """The sessions that have not ended, in the order in which their last traces closed."""
-    query = _SESSIONS.where(traces.c.close_reason == TURN).order_by(traces.c.closed_ns)
+    query = _LIVE.where(traces.c.close_reason == TURN).order_by(traces.c.closed_ns)
     return [unpack_summary(judged) for judged in connection.execute(query).scalars()]
 
 
-_SESSIONS = select(traces.c.judged).where(traces.c.run == "live")
+_LIVE = select(traces.c.judged).where(traces.c.run == "live")
 
 
 def newest_traces(connection: Connection, limit: int, *, sessions: bool = False) -> Iterator[TraceResult]:

@@ -152,7 +152,9 @@ METRICS: dict[str, Metric] = {
     "tracegrade.rules.reloads": Metric(
         "counter", "{reload}", "Reloads of changed rule files, by outcome: loaded or refused", ("outcome",)
     ),
-    "tracegrade.judge.lag": Metric("gauge", "By", "Bytes journalled and not yet read by the judge"),
+    "tracegrade.judge.lag": Metric(
+        "gauge", "By", "Bytes journalled and not yet read by the judge; of several judges, by each", ("judge",)
+    ),
     "tracegrade.judge.restarts": Metric("counter", "{restart}", "Restarts by the watchdog", ("reason",)),
     "tracegrade.extract.unread_tool_spans": Metric(
         "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")

@@ -1,0 +1,61 @@
+"""Opening what another process may still hold, or not have made yet."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sqlalchemy import Engine
+
+from tracegrade.journal.errors import JournalError
+from tracegrade.journal.lock import FolderLock
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.store.open import open_store
+
+OPENS_WITHIN_S = 60.0
+
+Opened = TypeVar("Opened")
+
+
+def patiently(open_it: Callable[[], Opened], error: type[JournalError], alive: Callable[[], object] = int) -> Opened:
+    """The result of `open_it`, which is tried again for a minute while it raises `error`; `alive` is called then."""
+    deadline_s = time.monotonic() + OPENS_WITHIN_S
+    while True:
+        try:
+            return open_it()
+        except error:
+            if time.monotonic() > deadline_s:
+                raise
+            alive()
+            time.sleep(0.1)
+
+
+def lock_delivery(folder: DataFolder) -> FolderLock:
+    """The right to deliver results of this data folder, of whatever number of judges.
+
+    Raises:
+        JournalLocked: another process delivers.
+    """
+    return FolderLock(folder.path / "delivery.lock", "delivery of results")
+
+
+def open_store_patiently(url: str, heartbeat: Heartbeat, metrics: JudgeMetrics) -> Engine:
+    """Open the store for writing, with heartbeats while its tables are updated: for a large one, that takes minutes.
+
+    If the watchdog ended this process meanwhile, each update would have to begin again.
+
+    Raises:
+        StoreError: as `open_store`.
+    """
+
+    def say() -> None:
+        metrics.telemetry.conditions.begin("store_updating", "judging waits until the store is brought up to date")
+        metrics.write_snapshot()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
+        store = heartbeat.beat_until(opening.submit(open_store, url, updating=say), 0)
+    for name in ("store_updating", "store_unavailable"):
+        metrics.telemetry.conditions.end(name)
+    return store
