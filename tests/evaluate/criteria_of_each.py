@@ -21,6 +21,7 @@ CRITERIA: dict[str, Any] = {
     "exact-match": {"expected_output": "x"},
     "contains": {"search_text": "x"},
     "json-similarity": {"expected_output": "x"},
+    "grounded-answer": {},
     "loop-repetition": {},
     "tool-permission": {},
     "args-schema": {"schemas": {"a": {"required": ["x"]}}},

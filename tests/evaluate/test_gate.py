@@ -10,7 +10,7 @@ from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
 # These judge the final answer.
-_READ_ANSWER = {"exact-match", "contains", "json-similarity"}
+_READ_ANSWER = {"exact-match", "contains", "json-similarity", "grounded-answer"}
 _READ_ARGUMENTS = sorted(
     name
     for name, evaluator in EVALUATORS.items()

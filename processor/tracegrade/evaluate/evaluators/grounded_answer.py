@@ -1,0 +1,175 @@
+"""grounded-answer: does all that the final answer names come from the prompt or from an output?
+
+It looks for numbers, amounts of money, percentages, dates, ids (order numbers, e-mail addresses, versions), addresses
+of pages, and the ``names`` that are given. The score is the share of these that the prompt or the output of some call
+gives. What a person would take for the same counts as the same: ``EUR 1.200,50`` is 1200.5, ``12 March 2026`` is
+``2026-03-12``, 12.35 is 12.3456 rounded, 15 % is 0.15. A number that two given numbers add up to is counted as given
+and named as ``derived``, unless ``sums: false``.
+
+Whole numbers below ``smallest`` are left out, since they count and number things, and times of day. An answer that
+names nothing is not scored, or passes with ``vacuous: pass``. Where something is found nowhere, and an output or the
+prompt could not be read, it is open whether it stood there.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims
+from tracegrade.evaluate.grounding.numbers import readings
+from tracegrade.evaluate.grounding.sources import Source, Sources
+from tracegrade.evaluate.json_values import json_text
+from tracegrade.evaluate.wording import counted, listed
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+_MAX_SHOWN = 100  # values of each sort in the details
+_WHAT = {
+    "number": "number",
+    "amount": "amount",
+    "percent": "percentage",
+    "date": "date",
+    "id": "id",
+    "url": "address",
+    "name": "name",
+}
+
+
+class Criteria(ParameterModel):
+    """What is looked for in the answer."""
+
+    kinds: Annotated[
+        list[Kind],
+        Field(default_factory=lambda: [*KINDS], min_length=1, description="Which of these have to be given."),
+    ]
+    names: Annotated[
+        list[str],
+        Field(
+            default_factory=list,
+            description="Names of people, products or places that may only be said where they are given.",
+        ),
+    ]
+
+
+class Settings(ParameterModel):
+    """How it is judged."""
+
+    smallest: Annotated[
+        int, Field(ge=0, description="Whole numbers below this are left out, unless they have a currency or a %.")
+    ] = 11
+    sums: Annotated[bool, Field(description="What two given numbers add up to counts as given.")] = True
+    vacuous: Annotated[
+        Literal["not_evaluable", "pass"], Field(description="What comes of an answer that names nothing.")
+    ] = "not_evaluable"
+    default_evaluation_criteria: DefaultCriteria[Criteria] = None
+
+
+class _Judged(NamedTuple):
+    """What became of the values that an answer names."""
+
+    given: list[tuple[Claim, Source]]
+    derived: list[tuple[Claim, tuple[Decimal, Decimal]]]
+    ungiven: list[Claim]
+
+    @property
+    def score(self) -> float:
+        grounded = len(self.given) + len(self.derived)
+        return grounded / (grounded + len(self.ungiven))
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    work = Work()
+    answer = json_text(evidence.final_answer if evidence.final_answer is not None else "")
+    work.spend(len(answer) // CHARACTERS_READ_PER_STEP)
+    found = [claim for claim in claims(answer, criteria.names) if _counts(claim, criteria, settings)]
+    if not found:
+        text = "The answer names nothing that could be looked for."
+        return Score(1.0 if settings.vacuous == "pass" else None, {"named": 0}, text)
+    judged = _judge(found, evidence.run.once(Sources), settings, work)
+    unread = _unread(evidence) if judged.ungiven else None
+
+    def justify() -> Justification:
+        return _details(judged), _explanation(judged)
+
+    if unread is None:
+        return Score(judged.score, justify=justify)
+    return Score(judged.score, justify=justify, at_best=1.0, doubt=unread)
+
+
+def _counts(claim: Claim, criteria: Criteria, settings: Settings) -> bool:
+    if claim.kind not in criteria.kinds:
+        return False
+    if claim.kind != "number":
+        return True
+    read = readings(claim.text)
+    return not all(number < settings.smallest and number == number.to_integral_value() for number in read)
+
+
+def _judge(found: Sequence[Claim], sources: Sources, settings: Settings, work: Work) -> _Judged:
+    judged = _Judged([], [], [])
+    for claim in found:
+        if (source := sources.of(claim, work)) is not None:
+            judged.given.append((claim, source))
+        elif settings.sums and (parts := sources.summing_up_to(claim, work)) is not None:
+            judged.derived.append((claim, parts))
+        else:
+            judged.ungiven.append(claim)
+    return judged
+
+
+def _unread(evidence: Evidence) -> str | None:
+    """What cannot be read and may have given more; None where all can be read."""
+    if evidence.prompt is None:
+        return "the prompt cannot be read"
+    for call in evidence.run.calls:
+        if call.output_status in ("absent", "truncated", "redacted") and not (
+            call.failed and call.output_status == "absent"
+        ):
+            place = next((place for place, other in enumerate(evidence.calls) if other is call), None)
+            why = (what_lacks(evidence, place) if place is not None else None) or "the output of a call cannot be read"
+            return f"{why} ({listed([call.name])}, span {call.span_id})"
+    if evidence.trace_context is not None and (span_id := evidence.trace_context.unread_before(None)) is not None:
+        return f"a call cannot be read (span {span_id})"
+    return None
+
+
+def _details(judged: _Judged) -> dict[str, JsonValue]:
+    ungiven: list[JsonValue] = [{"kind": claim.kind, "value": claim.text} for claim in judged.ungiven[:_MAX_SHOWN]]
+    derived: list[JsonValue] = [
+        {"kind": claim.kind, "value": claim.text, "sum_of": [f"{part:f}" for part in parts]}
+        for claim, parts in judged.derived[:_MAX_SHOWN]
+    ]
+    given: list[JsonValue] = [
+        {"kind": claim.kind, "value": claim.text, "source": source.called, "span_id": source.span_id or None}
+        for claim, source in judged.given[:_MAX_SHOWN]
+    ]
+    named = len(judged.ungiven) + len(judged.derived) + len(judged.given)
+    return {"named": named, "ungrounded": ungiven, "derived": derived, "grounded": given}
+
+
+def _explanation(judged: _Judged) -> str:
+    named = len(judged.ungiven) + len(judged.derived) + len(judged.given)
+    derived = f", {counted(len(judged.derived), 'sum')} of two among them" if judged.derived else ""
+    if not judged.ungiven:
+        return f"All that the answer names ({counted(named, 'value')}{derived}) was given."
+    kinds = [claim.kind for claim in judged.ungiven]
+    said = " and ".join(counted(kinds.count(kind), _WHAT[kind]) for kind in dict.fromkeys(kinds))
+    return f"Of {counted(named, 'value')} that the answer names, neither the prompt nor an output gave {said}."
+
+
+EVALUATOR = Evaluator(
+    name="grounded-answer",
+    summary="Does all that the final answer names come from the prompt or from an output?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"output", "final_answer"}),
+    # What cannot be read decides only where something is found nowhere.
+    compared=lambda evidence, criteria, settings, part: (),
+)

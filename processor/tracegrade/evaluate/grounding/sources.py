@@ -1,0 +1,134 @@
+"""What the agent was told: the prompt, and the outputs of its calls; and whether a claim stands there.
+
+Outputs are read at any depth, keys as well, and texts in them as an answer is. A number is given if one of its readings
+is, whatever its sign, or if a given number rounds to it; a date if the same day is given in any form; all else if it
+stands there as whole words, in any letter case.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+from tracegrade.evaluate.criteria.seen_values import folded, holds_words
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.grounding.claims import Claim, claims
+from tracegrade.evaluate.grounding.dates import Day, days
+from tracegrade.evaluate.grounding.numbers import decimals, readings
+from tracegrade.evaluate.json_values import decoded
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.json_value import JsonValue
+
+_MOST_SUMMED = 2000  # different numbers
+
+
+class Source(NamedTuple):
+    """Where a value stands: the prompt, or the output of a call by its number from 1; and that call's span."""
+
+    called: str
+    span_id: str = ""
+
+
+class Sources:
+    """All that was given in one run, read once for all answers."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._numbers: dict[Decimal, Source] = {}
+        self._days: dict[Day, Source] = {}
+        self._texts: list[tuple[Source, str]] = []
+        self._rounded: dict[int, dict[Decimal, Source]] = {}
+        if evidence.prompt is not None:
+            self._add(Source("prompt"), evidence.prompt)
+        for number, call in enumerate(evidence.calls, 1):
+            if call.output is not None:
+                self._add(Source(f"{call.name}.output (call {number})", call.span_id), call.output)
+
+    def _add(self, source: Source, value: JsonValue) -> None:
+        texts = []
+        for scalar in _scalars(decoded(value) if isinstance(value, str) else value):
+            if isinstance(scalar, str):
+                texts.append(scalar)
+                for claim in claims(scalar):
+                    self._add_claim(source, claim)
+            elif not isinstance(scalar, bool) and scalar is not None:
+                self._numbers.setdefault(abs(Decimal(str(scalar))), source)
+                texts.append(str(scalar))
+        self._texts.append((source, folded(" ".join(texts))))
+
+    def _add_claim(self, source: Source, claim: Claim) -> None:
+        if claim.kind == "date":
+            for day in days(claim.text):
+                self._days.setdefault(day, source)
+                self._days.setdefault(day._replace(year=None), source)
+                if day.year is not None:
+                    self._numbers.setdefault(Decimal(day.year), source)
+        elif claim.kind in ("number", "amount", "percent"):
+            for number in readings(claim.text):
+                self._numbers.setdefault(number, source)
+
+    def of(self, claim: Claim, work: Work) -> Source | None:
+        """Where `claim` stands; None where it stands nowhere.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        work.spend()
+        if claim.kind == "date":
+            return next((self._days[day] for day in sorted(days(claim.text), key=str) if day in self._days), None)
+        if claim.kind in ("number", "amount", "percent"):
+            return self._of_number(claim)
+        words = folded(claim.text)
+        for source, text in self._texts:
+            work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
+            if (words in text) if claim.kind == "url" else holds_words(text, words):
+                return source
+        return None
+
+    def _of_number(self, claim: Claim) -> Source | None:
+        for number in sorted(readings(claim.text)):
+            shares = (number, number / 100) if claim.kind == "percent" else (number,)
+            for wanted in shares:
+                if (source := self._numbers.get(wanted)) is not None:
+                    return source
+            if (places := decimals(claim.text)) and (source := self._rounded_to(places).get(number)) is not None:
+                return source
+        return None
+
+    def _rounded_to(self, places: int) -> dict[Decimal, Source]:
+        """The given numbers rounded to so many decimals."""
+        if places not in self._rounded:
+            self._rounded[places] = {
+                round(number, places): source for number, source in self._numbers.items() if number < 10**15
+            }
+        return self._rounded[places]
+
+    def summing_up_to(self, claim: Claim, work: Work) -> tuple[Decimal, Decimal] | None:
+        """Two given numbers that are `claim` together; None without such.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        if claim.kind not in ("number", "amount") or len(self._numbers) > _MOST_SUMMED:
+            return None
+        work.spend(len(self._numbers))
+        for wanted in sorted(readings(claim.text)):
+            for number in sorted(self._numbers):
+                other = wanted - number
+                if other <= 0 or number <= 0:
+                    continue
+                if other in self._numbers and other != number:
+                    return number, other
+        return None
+
+
+def _scalars(value: JsonValue) -> Iterator[str | int | float | bool | None]:
+    """All scalars inside, and the keys of objects; in no particular order."""
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            left.extend(item.keys())
+            left.extend(item.values())
+        elif isinstance(item, list):
+            left.extend(item)
+        else:
+            yield item
