@@ -11,7 +11,8 @@ from tracegrade.evaluate.grounding.numbers import NUMBER, SCALE, readings
 Kind: TypeAlias = Literal["number", "amount", "percent", "date", "id", "url", "name"]
 KINDS: tuple[Kind, ...] = ("number", "amount", "percent", "date", "id", "url", "name")
 
-_CURRENCY = r"[$€£¥₹]|\b(?:US|A|C)\$|\b(?:USD|EUR|GBP|JPY|CHF|INR|CNY|AUD|CAD|SEK|NOK|DKK|PLN|CZK|BRL|euros?|dollars?|pounds?)\b"
+_CURRENCIES = "USD|EUR|GBP|JPY|CHF|INR|CNY|AUD|CAD|SEK|NOK|DKK|PLN|CZK|BRL|euros?|dollars?|pounds?"
+_CURRENCY = rf"[$€£¥₹]|\b(?:US|A|C)\$|\b(?:{_CURRENCIES})\b"
 # What is read ahead is bounded, so that an answer of any length is read in one go.
 _TOKEN = re.compile(
     "|".join(
