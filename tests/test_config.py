@@ -136,6 +136,45 @@ MISTAKES = [
     pytest.param(
         "journal: {sync: always}\njournal: {sync: interval}\n", ["2:1: duplicate key 'journal'"], id="duplicate key"
     ),
+    pytest.param(
+        "parquet: {url: 'gs://results/x'}",
+        ["1:11: parquet.url: expected a folder or s3://BUCKET/PREFIX, found 'gs://results/x'"],
+        id="a bucket of another kind",
+    ),
+    pytest.param(
+        "parquet: {url: 's3://key:secret@results/x'}",
+        [
+            "1:11: parquet.url: expected s3://BUCKET/PREFIX with a bucket of 3 to 63 lower-case letters, digits, '-' "
+            "and '.', found 'key:**********@results'; keys belong into parquet.s3"
+        ],
+        id="keys in the address",
+    ),
+    pytest.param("parquet: {every: 1m}", ["1:1: parquet: key 'url' is missing"], id="Parquet files nowhere"),
+    pytest.param(
+        "data_dir: ./data\nparquet: {url: ./data/parquet}",
+        ["2:11: parquet.url: './data/parquet' and data_dir './data' must not be in each other; name another folder"],
+        id="Parquet files in the data folder",
+    ),
+    pytest.param(
+        "data_dir: ./data\nparquet: {url: .}",
+        ["2:11: parquet.url: '.' and data_dir './data' must not be in each other; name another folder"],
+        id="the data folder among Parquet files",
+    ),
+    pytest.param(
+        "parquet: {url: ./parquet, s3: {region: x}}",
+        ["1:1: parquet: s3 is for an url that begins with s3://, found './parquet'; remove it, or change url"],
+        id="a region of a folder",
+    ),
+    pytest.param(
+        "parquet: {url: 's3://results', s3: {access_key_id: x}}",
+        ["1:32: parquet.s3: found access_key_id without secret_access_key; set both, or neither to use AWS's own ways"],
+        id="half of the keys",
+    ),
+    pytest.param(
+        "parquet: {url: 's3://results', s3: {endpoint: 'minio:9000'}}",
+        ["1:37: parquet.s3.endpoint: expected http://HOST:PORT or https://HOST:PORT, found 'minio:9000'"],
+        id="an S3 server without a scheme",
+    ),
     pytest.param("- journal", ["1:1: expected an object, found a list of 1"], id="a list"),
     pytest.param("journal: {sync: always", ["1:23: not YAML: did not find expected ',' or '}'"], id="not YAML"),
     pytest.param(

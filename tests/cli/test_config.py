@@ -146,3 +146,16 @@ def test_schema_is_a_json_schema_that_the_example_fits() -> None:
     schema = json.loads(_run("schema").output)
     Draft202012Validator(schema).validate(safe_load(EXAMPLE.read_text()))
     assert schema["$defs"]["TracesSettings"]["properties"]["settle"]["default"] == "2s"
+
+
+def test_parquet_files_without_the_extra_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.deliver.parquet.storage.find_spec", lambda name: None)
+    path = tmp_path / "config.yaml"
+    path.write_text(f"data_dir: {tmp_path}/data\nparquet: {{url: {tmp_path}/parquet}}")
+    for command in (["config", "check", str(path)], ["serve", "-c", str(path)]):
+        refused = CliRunner().invoke(main, command)
+        assert refused.exit_code == 2
+        assert refused.stderr == (
+            "Error: parquet needs an extra: pip install 'tracegrade[parquet]', or leave parquet out of the settings\n"
+        )
+    assert not (tmp_path / "parquet").exists()

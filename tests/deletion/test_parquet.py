@@ -21,6 +21,7 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.offline import run_deletion_offline
 from tracegrade.serve.parquet_upkeep import keep_parquet_files
+from waiting import eventually_in_loop
 
 SECRET = "4111-1111-1111-1111"
 
@@ -69,9 +70,7 @@ class Analysed:
         async def run() -> None:
             stop = asyncio.Event()
             keeping = asyncio.create_task(keep_parquet_files(settings, DataFolder(self.kept.folder), stop))
-            async with asyncio.timeout(60):
-                while not until():
-                    await asyncio.sleep(0)
+            await eventually_in_loop(until, "the deletion")
             stop.set()
             await keeping
 
@@ -105,6 +104,17 @@ def test_a_deleted_trace_leaves_all_files_and_so_do_its_session_and_its_values(a
     assert analysed.all_rows() == others
     assert SECRET not in repr(others)
     assert all(name.endswith(".parquet") for name in names(analysed.folder))
+
+
+def test_what_a_kill_left_of_a_file_goes_with_it(analysed: Analysed) -> None:
+    (first, *_) = names(analysed.folder)
+    ours = analysed.folder / f"{first}.123.unfinished"
+    of_another_machine = ours.with_name("there-results-0.parquet.123.unfinished")
+    ours.write_bytes(SECRET.encode())
+    of_another_machine.write_bytes(b"being written")
+    analysed.delete(id_of(1))
+    assert not ours.exists()
+    assert of_another_machine.exists()
 
 
 def test_a_file_of_which_nothing_is_left_is_deleted(analysed: Analysed) -> None:

@@ -22,6 +22,7 @@ from tracegrade.journal.retention import WhenFull
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.telemetry.metrics import Telemetry
+from waiting import eventually_in_loop
 
 FOLDERS = 3  # what one cut is spread over, as by tenant and day
 
@@ -184,9 +185,7 @@ def test_run_writes_when_it_is_due_though_nothing_more_comes(journalled: Journal
     async def run() -> None:
         stop = asyncio.Event()
         running = asyncio.create_task(consumer.run(stop))
-        async with asyncio.timeout(30):
-            while not sink.cuts:
-                await asyncio.sleep(0)
+        await eventually_in_loop(lambda: sink.cuts, "a write")
         stop.set()
         consumer.wake()
         await running

@@ -3,6 +3,7 @@
 import os
 import time
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 
 from tracegrade.journal.disk import sync_folder
@@ -31,9 +32,18 @@ def replace_file(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove files that a kill in `replace_file` left an hour ago or earlier; they are no longer needed."""
-    for path in folder.glob(f"*{_UNFINISHED}"):
+def remove_unfinished(
+    folder: Path, begins: str = "", *, left_after_s: float = _LEFT_AFTER_S, below: bool = False
+) -> None:
+    """Remove files that a kill in `replace_file` left; they are no longer needed.
+
+    Args:
+        folder: where they are.
+        begins: only those whose names begin like this.
+        left_after_s: only those that were written so long ago; another process may be writing younger ones.
+        below: also those in all folders below.
+    """
+    for path in folder.glob(f"{'**/' if below else ''}{escape(begins)}*{_UNFINISHED}"):
         with suppress(OSError):  # gone, or not ours to remove: it does no harm
-            if path.stat().st_mtime < time.time() - _LEFT_AFTER_S:
+            if path.stat().st_mtime <= time.time() - left_after_s:
                 path.unlink()

@@ -8,33 +8,33 @@ from datetime import UTC, datetime
 from tracegrade.deletion.carry_out import erase_from_files
 from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.consumer import wait
-from tracegrade.deliver.parquet.erase import delete_days_before
+from tracegrade.deliver.parquet.erase import delete_days_before, remove_unfinished
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import ParquetError, Storage
+from tracegrade.deliver.sinks.parquet import NAME as PARQUET
 from tracegrade.journal.errors import JournalLocked
 from tracegrade.pipeline.data_folder import DataFolder
 
 LOOK_EVERY_S = 0.5
 RETRY_AFTER_S = 30.0
-RETENTION_EVERY_S = 3600.0
+TIDY_EVERY_S = 3600.0
 
 logger = logging.getLogger(__name__)
 
 
 async def keep_parquet_files(settings: ParquetSettings | None, folder: DataFolder, stop: asyncio.Event) -> None:
-    """Until `stop` is set, carry out requested deletions in Parquet files, and delete days that are older than kept.
+    """Until `stop` is set, carry out requested deletions in Parquet files, and remove what is too old.
 
     Without `settings` only what an earlier start has left is finished: there are no files any more that are ours.
     """
     deletions = Deletions(folder.path)
-    days_due_s = deletion_due_s = 0.0
+    tidy_due_s = deletion_due_s = 0.0
     while not await wait(stop, LOOK_EVERY_S):
         now_s = time.monotonic()
         if now_s >= deletion_due_s and not await asyncio.to_thread(_erase, deletions, settings, folder):
             deletion_due_s = now_s + RETRY_AFTER_S
-        if settings is not None and settings.retention is not None and now_s >= days_due_s:
-            days_due_s = now_s + RETENTION_EVERY_S
-            await asyncio.to_thread(_delete_days, settings, settings.retention)
+        if settings is not None and now_s >= tidy_due_s and await asyncio.to_thread(_tidy, settings, folder):
+            tidy_due_s = now_s + TIDY_EVERY_S
 
 
 def _erase(deletions: Deletions, settings: ParquetSettings | None, folder: DataFolder) -> bool:
@@ -51,10 +51,16 @@ def _erase(deletions: Deletions, settings: ParquetSettings | None, folder: DataF
     return True
 
 
-def _delete_days(settings: ParquetSettings, retention_s: float) -> None:
-    first_kept = datetime.fromtimestamp(time.time() - retention_s, UTC).date()
+def _tidy(settings: ParquetSettings, folder: DataFolder) -> bool:
+    """Delete old days, and what kills left of files; False when files are being written just now."""
     try:
-        if deleted := delete_days_before(Storage(settings), first_kept):
-            logger.info("Parquet files of days before %s are deleted: %d folders", first_kept, deleted)
+        remove_unfinished(settings, folder.path / PARQUET)
+        if settings.retention is not None:
+            first_kept = datetime.fromtimestamp(time.time() - settings.retention, UTC).date()
+            if deleted := delete_days_before(Storage(settings), first_kept):
+                logger.info("Parquet files of days before %s are deleted: %d folders", first_kept, deleted)
+    except JournalLocked:
+        return False
     except (OSError, ParquetError) as error:
         logger.warning("old Parquet files are not deleted, trying again in an hour: %s", error)
+    return True

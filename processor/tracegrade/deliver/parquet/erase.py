@@ -12,6 +12,7 @@ from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.journal.lock import FolderLock
 
+CUT_SUFFIX = ".cut"  # of the file of a writer's last cut
 _AT_ONCE = 8  # files looked at: a bucket answers each in tens of milliseconds
 _NAMING = ("judged_id", "trace_id", "members")  # the columns that name traces
 
@@ -89,10 +90,30 @@ def erase(
             for gone in threads.map(lambda path: _erase_from(storage, path, deleted), paths):
                 removed += gone
                 alive()
-        storage.remove_unfinished({path.rpartition("/")[0] for path in paths})
+        storage.remove_unfinished(_writers(folder))
         return removed
     finally:
         lock.release()
+
+
+def remove_unfinished(settings: ParquetSettings, folder: Path) -> None:
+    """Remove what kills left of files; `folder` as in `erase`.
+
+    Raises:
+        JournalLocked: files are being written; try again.
+        OSError, ParquetError: the disk refused, or the extra is not installed.
+    """
+    storage = Storage(settings)
+    lock = writing_lock(folder)
+    try:
+        storage.remove_unfinished(_writers(folder))
+    finally:
+        lock.release()
+
+
+def _writers(folder: Path) -> list[str]:
+    """Who has written files from this data folder, as their names begin."""
+    return [path.stem for path in folder.glob(f"*{CUT_SUFFIX}")]
 
 
 def writing_lock(folder: Path) -> FolderLock:

@@ -140,11 +140,16 @@ class Storage:
         with suppress(FileNotFoundError):
             self._fs.delete_dir(f"{self._root}/{path}")
 
-    def remove_unfinished(self, folders: Iterable[str]) -> None:
-        """Remove what kills left in these folders an hour ago or earlier; a bucket shows no unfinished file."""
+    def remove_unfinished(self, writers: Iterable[str]) -> None:
+        """Remove what kills left of files of these writers, none of which may be writing; a bucket shows none.
+
+        Those of others, of an hour ago or earlier, are removed with them.
+        """
         if not self._settings.is_s3:
-            for folder in folders:
-                remove_unfinished(Path(self._root, folder))
+            folder = Path(self._root)
+            remove_unfinished(folder, below=True)
+            for writer in writers:
+                remove_unfinished(folder, f"{writer}-", left_after_s=0, below=True)
 
     def _below(self, folder: str, *, recursive: bool) -> list[Any]:
         from pyarrow import fs

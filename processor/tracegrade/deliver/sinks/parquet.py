@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tracegrade.deliver.cut import Cut, LastCut
-from tracegrade.deliver.parquet.erase import encoded, writing_lock
+from tracegrade.deliver.parquet.erase import CUT_SUFFIX, encoded, writing_lock
 from tracegrade.deliver.parquet.gathered import Gathered, path_name
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import SUFFIX, Storage
@@ -59,7 +59,7 @@ class ParquetSink:
         self._deleted = deleted
         self._writer = path_name(f"{instance_id}-{journal}")
         self._gathered = Gathered(settings.include_values)
-        self._last_cut = LastCut(folder / f"{self._writer}.cut")
+        self._last_cut = LastCut(folder / f"{self._writer}{CUT_SUFFIX}")
         self._thread = thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix="tracegrade-parquet")
 
     def of_journal(self, journal: str) -> "ParquetSink":
