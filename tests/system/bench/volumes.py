@@ -1,11 +1,11 @@
 """Bytes of a span and of a trace at each place on the path, and what a store takes to write one.
 
-    python tests/system/bench/volumes.py [--requests 100] [--corpus DIR] [--url postgresql+psycopg://USER@HOST/DATABASE]
+    python tests/system/bench/volumes.py [--requests 100] [--corpus DIR] [--url URL] [--writers 1]
 
 The load of `throughput.py`: generated traces of 19 spans, ten evaluations each. Everything runs in this process, by the
 path's own objects. Generated text compresses better than real text does, so --corpus says how large the spans of real
 frameworks' captures are, each trace by itself. With --url the generated traces are also written, batches of 250, into
-that database, which should be empty: CPU of this process and of PostgreSQL's own one, the time on the wall, and bytes.
+that PostgreSQL database (postgresql+psycopg://USER@HOST/NAME), which should be empty, by as many processes: CPU of this process and of PostgreSQL's own one, the time on the wall, and bytes.
 What it finds is what `unit_costs.yaml` says.
 """
 
@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,14 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100, help="of 26 traces each")
     parser.add_argument("--rules", type=int, default=50, help="rules loaded; five of them match")
     parser.add_argument("--url", help="of an empty PostgreSQL database")
+    parser.add_argument("--writers", type=int, default=1, help="processes that write to it at once")
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures, to weigh as well")
     options = parser.parse_args()
     found, judged = measure(options.requests, options.rules)
     if options.corpus:
         found |= weigh(options.corpus)
     if options.url:
-        found |= write(options.url, judged)
+        found |= write(options.url, judged, options.writers)
     for name, value in found.items():
         print(f"{name:48} {value:>10,.{2 if value < 1 else 0}f}")
 
@@ -128,28 +130,47 @@ def _sent(batch: Sequence[TraceResult]) -> Iterator[bytes]:
             yield request.payload
 
 
-def write(url: str, judged: Sequence[TraceResult]) -> dict[str, float]:
-    """What it takes to write `judged` into PostgreSQL, a trace."""
-    store = open_store(url)
-    writer = StoreWriter(store)
-    batches = iter(judged)
-    with store.connect() as connection:
-        server: int = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+def write(url: str, judged: Sequence[TraceResult], writers: int) -> dict[str, float]:
+    """What it takes to write `judged` into PostgreSQL by so many processes at once, a trace."""
     size = text("SELECT pg_database_size(current_database())")
+    store = open_store(url)
     with store.connect() as connection:
         before_bytes: int = connection.execute(size).scalar_one()
-    begun, ours_s, server_s = time.monotonic(), time.process_time(), cpu_s(server)
-    while batch := list(islice(batches, TRACES_A_BATCH)):
-        writer.write(batch)
-    took, ours_s, server_s = time.monotonic() - begun, time.process_time() - ours_s, cpu_s(server) - server_s
+    store.dispose()
+    processes = get_context("fork")  # they have the traces already
+    with processes.Pool(writers) as pool:
+        pool.map(_ready, range(writers), chunksize=1)
+        begun = time.monotonic()
+        spent = pool.starmap(_write, [(url, judged[number::writers]) for number in range(writers)], chunksize=1)
+        took = time.monotonic() - begun
+    store = open_store(url)
     with store.connect() as connection:
         after_bytes: int = connection.execute(size).scalar_one()
+    store.dispose()
     return {
-        "PostgreSQL: our CPU, µs a trace": ours_s / len(judged) * 1e6,
-        "PostgreSQL: its CPU, µs a trace": server_s / len(judged) * 1e6,
-        "PostgreSQL: traces a second of one writer": len(judged) / took,
+        "PostgreSQL: our CPU, µs a trace": sum(ours_s for ours_s, _ in spent) / len(judged) * 1e6,
+        "PostgreSQL: its CPU, µs a trace": sum(server_s for _, server_s in spent) / len(judged) * 1e6,
+        f"PostgreSQL: traces a second, {writers} writing": len(judged) / took,
         "PostgreSQL: bytes a trace": (after_bytes - before_bytes) / len(judged),
     }
+
+
+def _ready(_: int) -> None:
+    """Does nothing, in each process of the pool: they run before the clock does."""
+
+
+def _write(url: str, judged: Sequence[TraceResult]) -> tuple[float, float]:
+    """Write in batches; CPU of this process and of its PostgreSQL process, in seconds."""
+    store = open_store(url)
+    with store.connect() as connection:  # goes back to the pool, from which the writer takes it
+        server: int = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    writer, batches = StoreWriter(store), iter(judged)
+    ours_s, server_s = time.process_time(), cpu_s(server)
+    while batch := list(islice(batches, TRACES_A_BATCH)):
+        writer.write(batch)
+    spent = time.process_time() - ours_s, cpu_s(server) - server_s
+    store.dispose()
+    return spent
 
 
 if __name__ == "__main__":
