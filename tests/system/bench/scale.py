@@ -174,16 +174,29 @@ def costs(plan: Plan) -> list[str]:
 
 
 def workers(plan: Plan) -> list[str]:
-    """What several workers over one journal on one machine take."""
+    """What several workers over one journal on one machine take, beside the one process that delivers."""
     v = plan.value
+    judge_us = v["judge_us_span"] - v["deliver_us_span"]
+    delivered = 1e6 / v["deliver_us_span"]
     rows = []
-    alone = 1e6 / v["judge_us_span"]
     for count in (1, 2, 4, 8, 16, 32):
-        spans_s = count * 1e6 / (v["judge_us_span"] + (count - 1) * v["worker_waste_us_span"])
-        minute = spans_s * v["busy"] / v["peak"] * 60
-        rows.append((str(count), f"{spans_s:,.0f}", f"{spans_s / alone / count:.0%}", f"{minute / 1e6:,.1f} million"))
-    head = ("workers", "spans a second at most", "of as many single judges", "spans a minute, with room for the peak")
-    return _table(head, rows)
+        judged = count * 1e6 / (judge_us + (count - 1) * v["worker_waste_us_span"])
+        spans_s = min(judged, delivered) if count > 1 else 1e6 / v["judge_us_span"]  # one alone delivers, too
+        hottest, _ = skew.hottest_partition(count, spans_s * v["busy"] / count, 10)
+        minute = f"{spans_s * v['busy'] / v['peak'] * 60 / 1e6:,.1f} million"
+        ends = "delivery" if count > 1 and judged > delivered else "judging"
+        rows.append((str(count), f"{judged:,.0f}", f"{spans_s:,.0f}", ends, f"{hottest:.2f}", minute))
+    return _table(
+        (
+            "workers",
+            "judged, spans a second at most",
+            "and delivered",
+            "ended by",
+            "busiest worker in 10 s, of the mean",
+            "spans a minute, with room for the peak",
+        ),
+        rows,
+    )
 
 
 def needs(plan: Plan) -> list[str]:
@@ -192,6 +205,7 @@ def needs(plan: Plan) -> list[str]:
     lines: list[tuple[str, Callable[[Needs], str]]] = [
         ("spans a second, mean", lambda n: f"{n.spans_s:,.0f}"),
         ("traces a second, mean", lambda n: f"{n.traces_s:,.0f}"),
+        ("evaluations a second, mean", lambda n: f"{n.traces_s * plan.value['evaluations_trace']:,.0f}"),
         ("spans, MB a second, mean", lambda n: f"{n.wire_mb_s:,.0f}"),
         ("receivers, cores", lambda n: f"{n.receivers:,}"),
         ("judges, cores", lambda n: f"{n.judges:,}"),
@@ -292,7 +306,7 @@ def keys(plan: Plan) -> list[str]:
 
 
 def limits(plan: Plan) -> list[str]:
-    """What cannot be spread, as multiples of what one of it does, worst at the largest size first."""
+    """What cannot be spread, as multiples of what one of it does; that which ends first is first."""
     v = plan.value
     first = plan.needs(SIZES[0], plan.given["mixes"][EVERYTHING]).partitions
     largest_tenant = skew.zipf(TENANTS)[0]
@@ -300,35 +314,37 @@ def limits(plan: Plan) -> list[str]:
     def of(size: int) -> dict[str, float]:
         n = plan.needs(size, plan.given["mixes"][EVERYTHING])
         series = size / v["spans_a_series"]
+        rows = n.traces_s * v["peak"] / v["postgresql_traces_s"]
         return {
-            "one PostgreSQL takes the rows of the peak": n.traces_s * v["peak"] / v["postgresql_traces_s"],
+            "one PostgreSQL takes the rows of the peak": rows,
             f"one PostgreSQL holds {v['store_days']:g} days of traces": n.store_tb / v["store_tb"],
-            "the largest of 1,000 tenants has a PostgreSQL for itself": n.traces_s
-            * v["peak"]
-            * largest_tenant
-            / v["postgresql_traces_s"],
+            f"the largest of {TENANTS:,} tenants has a PostgreSQL for itself": rows * largest_tenant,
             "one process looks at all alerts in time": series * v["alert_us_series"] / 1e6 / v["look_every_s"],
             "metrics name all series (by default)": series * v["series_an_evaluation"] / v["metric_series"],
             "one consumer group has all judges": n.judges / v["group_members"],
-            "the partitions that 10 million spans a minute need are enough": n.partitions / first,
+            f"the partitions for {_size(SIZES[0])} are enough": n.partitions / first,
         }
 
     found = [of(size) for size in SIZES]
-    rows = [(name, *(f"{_times(one[name])}" for one in found)) for name in found[0]]
-    rows.sort(key=lambda row: -found[-1][row[0]])
-    return _table(("that", *_sizes()), rows)
-
-
-def _times(load: float) -> str:
-    return f"**{load:,.1f}**" if load > 1 else f"{load:.2f}"
+    by_end = sorted(found[0], key=lambda name: -found[0][name])
+    rows = [
+        (
+            name,
+            _size(SIZES[0] / found[0][name]),
+            *(f"**{one[name]:,.1f}**" if one[name] > 1 else f"{one[name]:.2f}" for one in found),
+        )
+        for name in by_end
+    ]
+    return _table(("that", "ends at, spans a minute", *_sizes()), rows)
 
 
 def _dollars(amount: float) -> str:
     return f"${amount:,.0f}" if amount < 10_000 else f"${round(amount, -3):,.0f}"
 
 
-def _size(spans: int) -> str:
-    return f"{spans / 1e6:,.0f} million"
+def _size(spans: float) -> str:
+    millions = spans / 1e6
+    return f"{millions:,.0f} million" if millions >= 10 else f"{millions:.1f} million"
 
 
 def _sizes() -> list[str]:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+from tracegrade.assemble.share import share_of
 from tracegrade.journal.kafka.partition_hash import partition_of
 
 TRACE_SIZE_EXPONENT = 1.8  # a mean of some 20 spans, and no bound on the spread but the largest trace
@@ -87,11 +88,11 @@ def hottest_packed(shares: Sequence[float], places: int) -> float:
 
 
 def hottest_worker(workers: int, traces: int = 20_000, seed: int = 1) -> float:
-    """Traces of the busiest of `workers`, as a multiple of the mean, by the real hash of random ids."""
+    """Traces of the busiest of `workers`, as a multiple of the mean, by the hash that workers of one machine use."""
     chance = random.Random(seed)
     load = [0] * workers
     for _ in range(traces):
-        load[partition_of(b"%032x" % chance.getrandbits(128), workers)] += 1
+        load[share_of(chance.getrandbits(128).to_bytes(16, "big"), workers)] += 1
     return max(load) * workers / traces
 
 

@@ -100,10 +100,11 @@ def test_the_largest_tenant_is_the_least_that_a_store_can_have() -> None:
 
 
 def test_one_table_is_printed_with_another_value() -> None:
-    done = _run("workers", "--set", "judge_us_span=50")
+    done = _run("workers", "--set", "judge_us_span=50", "--set", "deliver_us_span=10")
 
     assert done.returncode == 0
-    assert "| 1 | 20,000 | 100% |" in done.stdout
+    assert "| 1 | 25,000 | 20,000 | judging |" in done.stdout
+    assert "| 32 | 450,704 | 100,000 | delivery |" in done.stdout  # 32 judges of 40 + 31 µs, one delivery of 10 µs
 
 
 @pytest.mark.parametrize(

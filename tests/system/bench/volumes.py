@@ -4,9 +4,9 @@
 
 The load of `throughput.py`: generated traces of 19 spans, ten evaluations each. Everything runs in this process, by the
 path's own objects. Generated text compresses better than real text does, so --corpus says how large the spans of real
-frameworks' captures are, each trace by itself. With --url the generated traces are also written, batches of 250, into
-that PostgreSQL database (postgresql+psycopg://USER@HOST/NAME), which should be empty, by as many processes: CPU of this process and of PostgreSQL's own one, the time on the wall, and bytes.
-What it finds is what `unit_costs.yaml` says.
+frameworks' captures are, each trace by itself. With --url the generated traces are also written, batches of 250, by so
+many processes into that PostgreSQL database (postgresql+psycopg://USER@HOST/NAME), which should be empty: CPU of these
+processes and of PostgreSQL's own ones, the time on the wall, and bytes. What it finds is what `unit_costs.yaml` says.
 """
 
 import argparse
@@ -32,6 +32,9 @@ from bench import captures  # importable by the line above
 from bench.serving import cpu_s
 from bench.stages import SPANS, TRACES, Stages
 
+from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.share import Share
+from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
 from tracegrade.deliver.results import resource
@@ -60,18 +63,23 @@ def main() -> None:
     if options.url:
         found |= write(options.url, judged, options.writers)
     for name, value in found.items():
-        print(f"{name:48} {value:>10,.{2 if value < 1 else 0}f}")
+        print(f"{name:56} {value:>10,.{2 if value < 100 else 0}f}")
 
 
 def measure(count: int, rules: int) -> tuple[dict[str, float], list[TraceResult]]:
     """What lies where by its name, in bytes, and the judged traces."""
     sizes: Counter[str] = Counter()
     judged: list[TraceResult] = []
+    others = Decoder(AttributeFilter(frozenset()), Share(number=0, of=2**32))  # a judge to which no trace falls
 
     def run(stage: str, work: Callable[[], Any]) -> Any:
+        begun_ns = time.process_time_ns()
         result = work()
         if stage == "journal: read":
             sizes["request"] += sum(len(record.payload) for record in result)
+            for record in result:
+                assert not others.spans(record.payload)
+            sizes["passed over, ns"] += time.process_time_ns() - begun_ns
         elif stage == "pack the results":
             batch, entries = result
             judged.extend(batch)
@@ -93,6 +101,7 @@ def measure(count: int, rules: int) -> tuple[dict[str, float], list[TraceResult]
     assert len(judged) == traces
     return {
         "request: bytes a span": sizes["request"] / spans,
+        "read and passed over by another judge: µs of CPU a span": sizes["passed over, ns"] / spans / 1000,
         "results journal: bytes a trace": sizes["results"] / traces,
         "sent as spans and events: bytes a trace": sizes["sent"] / traces,
         "the same, gzipped: bytes a trace": sizes["gzipped"] / traces,
