@@ -2,8 +2,9 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
@@ -11,7 +12,7 @@ from sqlalchemy import Engine
 
 from tracegrade.codec.results import decode_result, erased, is_erased
 from tracegrade.deletion.otlp_request import trace_ids, trace_ids_with, without
-from tracegrade.deletion.request import Choice, Deletion, Deletions
+from tracegrade.deletion.request import Choice, Deleted, Deletion, Deletions
 from tracegrade.deliver.parquet.erase import erase
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.sinks.parquet import NAME as PARQUET
@@ -122,11 +123,12 @@ def erase_from_journal(
         OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
     """
     # The traces are resolved before anything is erased: their remains might not be found again.
-    resolved = [_resolved(deletion, deletions, folder, store_url) for deletion in waiting]
+    resolved = [
+        _resolved(deletion, deletions, partial(journalled_traces_of, folder), store_url) for deletion in waiting
+    ]
     # If two deletions name the same trace, the first counts it.
     wanted = {trace_id: place for place, item in reversed([*enumerate(resolved)]) for trace_id in item.trace_ids}
-    now_ns = time.time_ns()
-    deletions.tombstones().add(wanted, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
+    _add_tombstones(deletions, wanted, remembered_s)
     erased_items: Counter[tuple[int, Signal]] = Counter()
     searched = wanted if len(wanted) <= _MOST_SEARCHED else None
 
@@ -143,19 +145,39 @@ def erase_from_journal(
     erased_now = []
     for place, deletion in enumerate(resolved):
         spans, log_records = erased_items[place, Signal.TRACES], erased_items[place, Signal.LOGS]
-        counted = deletion.deleted.plus(spans=spans, log_records=log_records)
-        # Of what came late nothing was judged: the judge has no part in it.
-        erased_now.append(
-            deletion.done(counted) if deletion.late else replace(deletion, deleted=counted, state="erased")
-        )
-        deletions.save(erased_now[-1])
+        erased_now.append(_erased(deletion.deleted.plus(spans=spans, log_records=log_records), deletion, deletions))
     return erased_now
 
 
-def _resolved(deletion: Deletion, deletions: Deletions, folder: Path, store_url: str) -> Deletion:
+def bury(waiting: Sequence[Deletion], deletions: Deletions, *, store_url: str, remembered_s: float) -> list[Deletion]:
+    """As `erase_from_journal`, for a journal that we cannot change: what it holds of these traces is not judged again.
+
+    The traces of a session, user or time are those that the store knows, which does not know those that are open.
+    """
+    resolved = [_resolved(deletion, deletions, lambda choice: set(), store_url) for deletion in waiting]
+    _add_tombstones(deletions, {trace_id for item in resolved for trace_id in item.trace_ids}, remembered_s)
+    return [_erased(deletion.deleted, deletion, deletions) for deletion in resolved]
+
+
+def _add_tombstones(deletions: Deletions, trace_ids: Iterable[bytes], remembered_s: float) -> None:
+    now_ns = time.time_ns()
+    deletions.tombstones().add(trace_ids, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
+
+
+def _erased(counted: Deleted, deletion: Deletion, deletions: Deletions) -> Deletion:
+    """`deletion` with the journal's part done."""
+    # Of what came late nothing was judged: the judge has no part in it.
+    after = deletion.done(counted) if deletion.late else replace(deletion, deleted=counted, state="erased")
+    deletions.save(after)
+    return after
+
+
+def _resolved(
+    deletion: Deletion, deletions: Deletions, in_journal: Callable[[Choice], set[bytes]], store_url: str
+) -> Deletion:
     if deletion.state != "requested":
         return deletion
-    found = deletion.trace_ids | journalled_traces_of(folder, deletion.choice)
+    found = deletion.trace_ids | in_journal(deletion.choice)
     found |= stored_traces_of(store_url, deletion.choice)
     deletion = replace(deletion, trace_ids=found, trace_count=len(found), state="resolved")
     deletions.save(deletion)

@@ -62,6 +62,7 @@ class ReceiveRole:
 
         Raises:
             JournalLocked: another process receives into this data folder.
+            KafkaUnfit: Kafka cannot be the journal as it is set up.
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
@@ -69,7 +70,7 @@ class ReceiveRole:
         # Before anything asks where judges stand: their number may have changed.
         judge = role_command("judge", config, config_path)
         self._judges = JudgeKeeper(judge, config, self._folder, self._telemetry) if with_judge else None
-        self._received: Received = ReceivedOnDisk(config, self._folder, self._telemetry)
+        self._received = _received(config, self._folder, self._telemetry)
         self._deletions = Deletions(self._folder.path)
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
         self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
@@ -224,6 +225,14 @@ class ReceiveRole:
     async def _close_clients(self) -> None:
         for client in self._clients.values():
             await client.close()
+
+
+def _received(config: Config, folder: DataFolder, telemetry: Telemetry) -> Received:
+    if (kafka := config.journal.kafka) is not None:
+        from tracegrade.serve.received_in_kafka import ReceivedInKafka
+
+        return ReceivedInKafka(config, kafka, folder, telemetry)
+    return ReceivedOnDisk(config, folder, telemetry)
 
 
 async def _stopped_with(forwarder: Forwards, stop: asyncio.Event) -> None:

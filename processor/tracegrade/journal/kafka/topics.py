@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracegrade.journal.errors import KafkaUnfit
-from tracegrade.journal.kafka.client import client_config, error_text, library
+from tracegrade.journal.kafka.client import check_client, client_config, error_text, library
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.telemetry.conditions import Conditions
 
@@ -47,9 +47,10 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
         wait_s: how long a broker may take to answer.
 
     Raises:
-        KafkaUnfit: no broker answers, a topic is missing, the counts of partitions differ, or a topic's time is not the
-            brokers'.
+        KafkaUnfit: the extra is missing, the client's settings are wrong, no broker answers, a topic is missing, the
+            counts of partitions differ, or a topic's time is not the brokers'.
     """
+    check_client(settings)
     kafka = library()
     from confluent_kafka.admin import AdminClient
 
@@ -62,6 +63,7 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
             f"({error_text(error)}); start Kafka, or correct the addresses or journal.kafka.client"
         ) from None
     found = Topics()
+    described = _described(admin, topic_names(settings), has_controller=metadata.controller_id >= 0)
     for name in topic_names(settings):
         topic = metadata.topics.get(name)
         if topic is None or topic.error is not None:
@@ -70,7 +72,8 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
                 "as the others and message.timestamp.type=LogAppendTime"
             )
         found.partitions[name] = len(topic.partitions)
-        _look_at_settings(admin, name, min(len(each.replicas) for each in topic.partitions.values()), found)
+        replicas = min(len(each.replicas) for each in topic.partitions.values())
+        _look_at_settings(name, described[name], replicas, found)
     traces, logs = found.partitions[settings.traces_topic], found.partitions[settings.logs_topic]
     if traces != logs:
         raise KafkaUnfit(
@@ -80,8 +83,7 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
     return found
 
 
-def _look_at_settings(admin: Any, name: str, replicas: int, found: Topics) -> None:
-    described = _described(admin, name)
+def _look_at_settings(name: str, described: dict[str, str] | str, replicas: int, found: Topics) -> None:
     if isinstance(described, str):
         found.warn(name, f"its settings cannot be read ({described}); message.timestamp.type must be LogAppendTime")
         return
@@ -106,15 +108,18 @@ def _look_at_settings(admin: Any, name: str, replicas: int, found: Topics) -> No
         )
 
 
-def _described(admin: Any, name: str) -> dict[str, str] | str:
-    """The settings of a topic, or why they are not known: brokers may forbid to ask."""
+def _described(admin: Any, names: list[str], *, has_controller: bool) -> dict[str, dict[str, str] | str]:
+    """The settings of each topic, or why they are not known: brokers may forbid to ask."""
     kafka = library()
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # its stub forgets it
 
-    (asked,) = admin.describe_configs(
-        [ConfigResource(ConfigResource.Type.TOPIC, name)], request_timeout=_DESCRIBED_WITHIN_S
-    ).values()
-    try:
-        return {key: entry.value for key, entry in asked.result().items()}
-    except kafka.KafkaException as error:
-        return error_text(error)
+    if not has_controller:  # asking would take all the time there is
+        return dict.fromkeys(names, "the cluster has no controller")
+    resources = {ConfigResource(ConfigResource.Type.TOPIC, name): name for name in names}
+    found: dict[str, dict[str, str] | str] = {}
+    for resource, asked in admin.describe_configs(list(resources), request_timeout=_DESCRIBED_WITHIN_S).items():
+        try:
+            found[resources[resource]] = {key: entry.value for key, entry in asked.result().items()}
+        except kafka.KafkaException as error:
+            found[resources[resource]] = error_text(error)
+    return found
