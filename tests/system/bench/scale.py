@@ -53,8 +53,10 @@ class Plan:
         """What so many spans need, a share of which is named by rules and a sample of that judged."""
         v, spans_s = {**self.value, **mix.get("with", {})}, spans_a_minute / 60
         judged = mix["named"] * mix["sample"]
+        parquet_rows = judged * (v["evaluations_trace"] + v["calls_trace"]) / v["spans_trace"]  # a span
         judge_us = (
             judged * v["judge_us_span"]
+            + parquet_rows * v["parquet_us_row"]
             + (mix["named"] - judged) * v["sampled_out_us_span"]
             + (1 - mix["named"]) * v["not_named_us_span"]
             + v["kafka_consume_us_record"] / v["spans_record"]
@@ -94,13 +96,7 @@ class Plan:
             stores_by_size=math.ceil(store_tb / v["store_tb"]),
             store_cores=math.ceil(traces_s * v["postgresql_us_trace"] * busiest),
             store_tb=store_tb,
-            parquet_tb=traces_s
-            * judged
-            * v["evaluations_trace"]
-            * v["parquet_bytes_evaluation"]
-            * DAY_S
-            * v["parquet_days"]
-            / 1e12,
+            parquet_tb=spans_s * parquet_rows * v["parquet_bytes_row"] * DAY_S * v["parquet_days"] / 1e12,
             moved_mb_s={
                 "agents to receivers, gzip": gzipped / 1e6,
                 "receivers to Kafka, lz4": packed / 1e6,
@@ -216,7 +212,10 @@ def needs(plan: Plan) -> list[str]:
         ("PostgreSQL: servers for the rows of the peak", lambda n: f"{n.stores_by_writing:,}"),
         (f"PostgreSQL: servers for {plan.value['store_days']:g} days of traces", lambda n: f"{n.stores_by_size:,}"),
         ("PostgreSQL: disk, TB", lambda n: f"{n.store_tb:,.0f}"),
-        (f"Parquet: {plan.value['parquet_days']:g} days of evaluations, TB", lambda n: f"{n.parquet_tb:,.0f}"),
+        (
+            f"Parquet: {plan.value['parquet_days']:g} days of evaluations and calls, TB",
+            lambda n: f"{n.parquet_tb:,.0f}",
+        ),
         ("network, in all, MB a second, mean", lambda n: f"{sum(n.moved_mb_s.values()):,.0f}"),
     ]
     return _table(("", *_sizes()), [(name, *map(cell, found)) for name, cell in lines])

@@ -27,7 +27,9 @@ def test_ten_times_the_spans_need_ten_times_as_much() -> None:
 
 
 def test_judges_are_the_cores_that_the_busiest_hour_needs() -> None:
-    plan = scale.Plan.read({"judge_us_span": 30, "kafka_consume_us_record": 0, "peak": 3, "busy": 0.5})
+    plan = scale.Plan.read(
+        {"judge_us_span": 30, "kafka_consume_us_record": 0, "parquet_us_row": 0, "peak": 3, "busy": 0.5}
+    )
 
     assert (
         plan.needs(60e6, ALL).judges == 180
@@ -36,15 +38,20 @@ def test_judges_are_the_cores_that_the_busiest_hour_needs() -> None:
 
 def test_a_span_that_is_not_judged_costs_what_not_decoding_it_costs() -> None:
     changed = {"judge_us_span": 40, "sampled_out_us_span": 10, "not_named_us_span": 2, "kafka_consume_us_record": 0}
+    changed |= {"parquet_us_row": 2, "evaluations_trace": 10, "calls_trace": 9, "spans_trace": 19}
 
     found = scale.Plan.read(changed).needs(1e6, {"named": 0.5, "sample": 0.1})
 
     assert found.judged == pytest.approx(0.05)
-    assert found.judge_us == pytest.approx(0.05 * 40 + 0.45 * 10 + 0.5 * 2)
+    assert found.judge_us == pytest.approx(0.05 * 40 + 0.45 * 10 + 0.5 * 2 + 0.05 * 2)
 
 
 def test_a_mix_can_have_other_costs() -> None:
-    assert PLAN.needs(1e8, ALL | {"with": {"judge_us_span": 84.0}}).judges > 1.9 * PLAN.needs(1e8, ALL).judges
+    changed = {"judge_us_span": 7.0}
+
+    as_given, as_usual = PLAN.needs(1e8, ALL | {"with": changed}), scale.Plan.read(changed).needs(1e8, ALL)
+
+    assert as_given.judges == as_usual.judges != PLAN.needs(1e8, ALL).judges
 
 
 def test_copies_of_kafka_always_cross_a_zone() -> None:
@@ -100,7 +107,8 @@ def test_the_largest_tenant_is_the_least_that_a_store_can_have() -> None:
 
 
 def test_one_table_is_printed_with_another_value() -> None:
-    done = _run("workers", "--set", "judge_us_span=50", "--set", "deliver_us_span=10")
+    values = ("judge_us_span=50", "deliver_us_span=10", "worker_waste_us_span=1")
+    done = _run("workers", *(part for value in values for part in ("--set", value)))
 
     assert done.returncode == 0
     assert "| 1 | 25,000 | 20,000 | judging |" in done.stdout
