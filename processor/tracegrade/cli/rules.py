@@ -22,6 +22,7 @@ from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.rule_files import export, import_, new
 from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_of_id, rules_with_paths
 from tracegrade.cli.rule_tests import test
+from tracegrade.cli.rule_try import command as try_
 from tracegrade.display import count, time_text
 
 if TYPE_CHECKING:
@@ -256,5 +257,5 @@ def _cells(row: dict[str, Any], columns: Sequence[str]) -> list[str]:
     return [", ".join(cell) if isinstance(cell := row[column], list) else cell for column in columns]
 
 
-for subcommand in (test, new, import_, export, backtest):
+for subcommand in (test, new, import_, export, backtest, try_):
     command.add_command(subcommand)

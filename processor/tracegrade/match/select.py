@@ -75,7 +75,7 @@ def match_session(rule_set: RuleSet, session: Session) -> list[Match]:
     """The rules of scope session that judge `session`, by rule id; none for one without runs."""
     found: list[Match] = []
     if session.parts and (index := rule_set.once(indexes).get("session")) is not None:
-        _match(index, session_facts(session, _session_subject(session)), found)
+        _match(index, session_facts(session, session_subject(session)), found)
     return found
 
 
@@ -113,7 +113,7 @@ def explain_session(rule: Rule, session: Session) -> list[Explanation]:
     """Whether the rule judges `session`; empty for a rule of another scope and for a session without runs."""
     if rule.scope != "session" or not session.parts:
         return []
-    return [_explanation(rule, session_facts(session, _session_subject(session)))]
+    return [_explanation(rule, session_facts(session, session_subject(session)))]
 
 
 def _explanation(rule: Rule, facts: Facts) -> Explanation:
@@ -287,7 +287,8 @@ def _tool_call_subjects(extraction: Extraction) -> list[Subject]:
     return subjects
 
 
-def _session_subject(session: Session) -> Subject:
+def session_subject(session: Session) -> Subject:
+    """What is judged of a session."""
     last = session.last.trace
     first = _outermost(session.parts[0].runs)
     answers = [run.final_answer for part in session.parts if (run := _outermost(part.runs)) is not None]

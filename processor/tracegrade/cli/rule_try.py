@@ -1,0 +1,189 @@
+"""``tracegrade rules try``: one rule on one trace, step by step."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tracegrade.cli.output import (
+    EXIT_FAILED,
+    format_option,
+    outcome_text,
+    print_json,
+    print_line,
+    print_table,
+    reports_errors,
+    styled,
+    tool_text,
+)
+from tracegrade.cli.rule_paths import is_place, named_rules
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.display import count, json_text
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.history.rule_trial import Trial
+    from tracegrade.model.extraction import Extraction
+    from tracegrade.model.json_value import JsonValue
+    from tracegrade.rule.rule import Rule
+
+_TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
+_MAX_CELL = 60
+
+
+@click.command("try")
+@click.argument("name", metavar="RULE")
+@click.argument("sources", nargs=-1, required=True, metavar="TRACE_ID|FILE...")
+@settings_options
+@format_option
+@reports_errors
+def command(config: "Config", output_format: str, name: str, sources: tuple[str, ...]) -> None:
+    """Try one rule on traces, and show every step: what was read, what each clause found, what was judged.
+
+    RULE is a rule file, or the id of a rule in the settings. A trace is one of the store, by its id, or a FILE of OTLP.
+    Nothing is stored. The rule's sample is not looked at. Of a stored trace, only attributes are there that a rule in
+    force read when it came.
+
+    JSON: one line for each subject: {trace_id, rule_id, subject, calls, steps, decision, clause, outcome, reason,
+    evaluations}.
+
+    Exit code 1: a trace is not in the store.
+    """
+    from tracegrade.history.rule_trial import sessions_in, tried, tried_on_session
+    from tracegrade.plugins.installed import load_plugins
+    from tracegrade.rule.prices import Prices
+
+    load_plugins()
+    rule = _the_rule(name, config)
+    extractions = list(_extractions(sources, rule, config))
+    cost_of = Prices(config.traces.prices)
+    found = [(extraction, tried(rule, extraction, cost_of)) for extraction in extractions]
+    of_sessions = (
+        []
+        if rule.scope != "session"
+        else [tried_on_session(rule, session, cost_of) for session in sessions_in(extractions)]
+    )
+    if output_format == "json":
+        rows = [(extraction.trace.trace_id.hex(), trial) for extraction, trials in found for trial in trials]
+        rows += [("", trial) for trials in of_sessions for trial in trials]
+        print_json({"trace_id": trace_id, "rule_id": rule.id, **trial.to_json()} for trace_id, trial in rows)
+        return
+    for extraction, trials in found:
+        _print_trace(extraction)
+        if not trials and rule.scope != "session":
+            print_line(f"  It has no {rule.scope} to judge.")
+        for trial in trials:
+            _print_trial(rule, trial)
+    for trials in of_sessions:
+        for trial in trials:
+            _print_trial(rule, trial)
+    if rule.scope == "session" and not of_sessions:
+        print_line("  It is part of no session: no conversation id was recorded.")
+
+
+def _the_rule(name: str, config: "Config") -> "Rule":
+    _, rules = named_rules(name, () if is_place(name) else config.rules.paths)
+    if len(rules) != 1:
+        raise click.UsageError(f"expected one rule at {name!r}, found {len(rules)}; give its file or its id")
+    return rules[0]
+
+
+def _is_file(name: str) -> bool:
+    return Path(name).exists()
+
+
+def _extractions(sources: Sequence[str], rule: "Rule", config: "Config") -> "Iterator[Extraction]":
+    from tracegrade.extract.extract import extract
+    from tracegrade.otlp.file import read_sources
+    from tracegrade.pipeline.replay import read_traces
+    from tracegrade.rule.rule_set import RuleSet
+    from tracegrade.rule.tool_aliases import ToolAliases
+
+    ids = [source for source in sources if _TRACE_ID.fullmatch(source.replace("-", "")) and not _is_file(source)]
+    files = [source for source in sources if source not in ids]
+    if ids:
+        yield from _stored(ids, config)
+    if files:
+        stdin = sys.stdin.buffer if "-" in files else None
+        for trace in read_traces(read_sources(files, stdin), RuleSet([rule])):
+            yield extract(trace, ToolAliases(config.traces.tool_aliases))
+
+
+def _stored(ids: Sequence[str], config: "Config") -> "Iterator[Extraction]":
+    from tracegrade.history.stored_extraction import extract_stored
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.read import stored_traces
+
+    with reading_store(config.store_url) as connection:
+        for text in ids:
+            found = stored_traces(connection, bytes.fromhex(text.replace("-", "")))
+            if not found:
+                print_line(f"Trace {text} is not in the store; 'tracegrade why {text}' says where to look.", err=True)
+                sys.exit(EXIT_FAILED)
+            for stored in found:
+                yield extract_stored(stored, config.traces)
+
+
+def _print_trace(extraction: "Extraction") -> None:
+    trace = extraction.trace
+    calls = count(len(extraction.calls), "tool call")
+    print_table(
+        f"trace {trace.trace_id.hex()} of {trace.resource.service or 'an unnamed service'}: {calls}",
+        ("", "call", "arguments", "output", "agent"),
+        [
+            (
+                number,
+                tool_text(call.depth, call.name, call.raw_name),
+                _cut(json_text(call.arguments)) if call.arguments is not None else f"({call.arguments_status})",
+                _cut(json_text(call.output)) if call.output is not None else f"({call.output_status})",
+                call.agent,
+            )
+            for number, call in enumerate(extraction.calls, 1)
+        ],
+        empty="no tool calls were read",
+        whole=["", "call"],
+    )
+
+
+def _print_trial(rule: "Rule", trial: "Trial") -> None:
+    subject = trial.matching.subject
+    named = f"{subject.kind} {subject.agent or subject.id}"
+    rows: list[Sequence[object]] = []
+    for step in trial.matching.steps:
+        # `unless` excludes by holding.
+        good = step.holds is not step.clause.startswith("unless.") if isinstance(step.holds, bool) else None
+        sign = styled("?", "yellow") if good is None else styled("✓", "green") if good else styled("✗", "bold red")
+        found = step.holds if isinstance(step.holds, str) else _shown(step.found)
+        rows.append((sign, step.clause, _shown(step.asks), found))
+    for item in trial.decision.evaluations if trial.decision is not None else ():
+        score = "" if item.score is None else f"score {item.score:.4g}, passes from {item.threshold:.4g}"
+        rows.append((outcome_text(item.outcome), item.evaluation, score, item.explanation or item.reason))
+    print_table(
+        f"{rule.id} on {named}",
+        ("", "step", "asks", "found"),
+        rows,
+        empty="it has no clauses: it judges everything in its scope",
+        whole=["", "step"],
+    )
+    print_line(f"  {_verdict(trial)}")
+
+
+def _verdict(trial: "Trial") -> str:
+    decision = trial.decision
+    if decision is None:
+        return f"not_matched: {trial.matching.clause} does not hold" + (
+            " (all its clauses do, so the subject is excluded)" if trial.matching.clause == "unless" else ""
+        )
+    outcome = decision.outcome or decision.kind
+    return f"{outcome}: {decision.reason}" if decision.reason else outcome
+
+
+def _shown(value: "JsonValue") -> str:
+    return "" if value is None else _cut(value if isinstance(value, str) else json_text(value))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"

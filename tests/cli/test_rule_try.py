@@ -1,0 +1,98 @@
+"""``rules try``: each step of a rule on traces of files and of the store."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.backtested import stored
+from cli.stored import run, store
+from store.judged_traces import trace_id
+from tracegrade.cli import main
+
+RULE = """
+id: refund-after-refusal
+match: {service: help-desk, tools: [refund_order], attributes: {tier: gold}}
+unless: {environment: staging}
+when: look_up_order
+then: [{evaluator: constraints, constraints: [{never: refund_order}]}]
+"""
+
+
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    assert invoke("rules", "new", "support/refund-at-once").exit_code == 0
+    (tmp_path / "one.rule.yaml").write_text(RULE)
+    return tmp_path / "rules/support/refund-at-once/traces"
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def tried(rule: str, *sources: Path) -> list[dict[str, Any]]:
+    result = invoke("rules", "try", rule, *map(str, sources), "--format", "json")
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_each_clause_says_what_it_found(traces: Path) -> None:
+    (found,) = tried("one.rule.yaml", traces / "looked_up_then_refunded.json")
+    assert [(step["clause"], step["found"], step["holds"]) for step in found["steps"]] == [
+        ("service", "help-desk", True),
+        ("tools", ["look_up_order", "refund_order"], True),
+        ("attributes.tier", None, False),
+        ("unless.environment", None, False),
+        ("when", "call 1 (look_up_order)", True),
+    ]
+    assert (found["decision"], found["clause"], found["evaluations"]) == ("not_matched", "attributes.tier", [])
+
+
+def test_a_rule_that_matches_says_what_it_judged(traces: Path) -> None:
+    text = RULE.replace(", attributes: {tier: gold}", "")
+    Path("one.rule.yaml").write_text(text + "sample: 0.0001\n")  # who tries a rule wants to see it judge
+    both = tried("one.rule.yaml", traces)
+    by_outcome = {found["outcome"]: found for found in both}
+    assert by_outcome.keys() == {"fail", None}
+    assert [item["outcome"] for item in by_outcome["fail"]["evaluations"]] == ["fail"]
+    assert by_outcome[None]["clause"] == "when"
+    shown = invoke("rules", "try", "one.rule.yaml", str(traces)).stdout
+    assert "not_matched: when does not hold" in shown
+    assert "refund_order is never called" in shown
+
+
+def test_a_rule_on_sessions_is_tried_on_them(traces: Path) -> None:
+    Path("one.rule.yaml").write_text("id: one\nscope: session\nevaluate: [{evaluator: loop-repetition}]\n")
+    assert tried("one.rule.yaml", traces) == []
+    assert "It is part of no session" in invoke("rules", "try", "one.rule.yaml", str(traces)).stdout
+
+
+def test_a_stored_trace_is_tried_by_its_id(tmp_path: Path) -> None:
+    store(tmp_path, stored(3, "1.0"))
+    judged = "evaluate: [{evaluator: condition, expression: size(calls) == 1}]"
+    (tmp_path / "one.rule.yaml").write_text(f"id: one\n{judged}\n")
+    known = trace_id(3)
+    result = run(tmp_path, "rules", "try", str(tmp_path / "one.rule.yaml"), known, "--format", "json")
+    assert result.exit_code == 0, result.output
+    assert (found := json.loads(result.stdout))["outcome"] == "pass"
+    assert found["trace_id"] == known
+    missing = run(tmp_path, "rules", "try", str(tmp_path / "one.rule.yaml"), "ab" * 16)
+    assert missing.exit_code == 1
+    assert f"Trace {'ab' * 16} is not in the store" in missing.stderr
+
+
+@pytest.mark.parametrize(
+    ("rule", "source", "why"),
+    [
+        ("builtin:all", "x.json", "expected one rule at 'builtin:all', found "),
+        ("no-such-rule", "x.json", "no rule 'no-such-rule' here"),
+        ("one.rule.yaml", "x.json", "x.json: cannot be read"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(traces: Path, rule: str, source: str, why: str) -> None:
+    result = invoke("rules", "try", rule, source)
+    assert result.exit_code == 2
+    assert why in result.output
