@@ -98,6 +98,13 @@ class TracesSettings(FileModel):
         """Set `kept_attributes`; called once, by what joins the sections."""
         self._kept = frozenset(attributes)
 
+    def shared_by(self, parts: int) -> "TracesSettings":
+        """The same with the bounds of memory of one of so many assemblers in one process."""
+        if parts <= 1:
+            return self
+        bounds = ("max_live_traces", "max_live_spans", "max_unpacked_spans")
+        return self.model_copy(update={name: max(1, getattr(self, name) // parts) for name in bounds})
+
     @model_validator(mode="after")
     def _orders_its_times(self) -> "TracesSettings":
         if not self.settle <= self.idle_timeout <= self.max_age:

@@ -77,6 +77,7 @@ def command(
 
 def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, part: str | None) -> int:
     from tracegrade.journal.errors import JournalLocked, JournalNotFound
+    from tracegrade.journal.kafka.consume import KafkaFailed
     from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, judge_of
     from tracegrade.serve.delivery_role import DeliveryRole
     from tracegrade.serve.judge_keeper import lock_judges, put_in_force
@@ -116,7 +117,7 @@ def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, pa
     except StoreUnavailable as error:
         say_that_the_store_is_away(folder, str(error), part or JUDGE)
         return EXIT_NOT_YET
-    except JournalNotFound as error:
+    except (JournalNotFound, KafkaFailed) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
     return 0

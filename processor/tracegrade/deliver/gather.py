@@ -56,10 +56,11 @@ class GatheringConsumer(SinkConsumer):
         telemetry: Telemetry,
         recent: RecentResults,
         *,
+        delivered: Callable[[int], None] = lambda position: None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """As a `SinkConsumer`, and goes on with the sink's last cut; `monotonic_s` is for tests."""
-        super().__init__(sink, reader, position, telemetry, recent)
+        super().__init__(sink, reader, position, telemetry, recent, delivered=delivered)
         self._gathering = sink
         self._monotonic_s = monotonic_s
         self._begin = self.position  # of the next cut

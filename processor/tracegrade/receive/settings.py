@@ -222,10 +222,19 @@ class OtlpReceiverSettings(FileModel):
         """The bound in bytes."""
         return self.max_in_flight_mib * _MIB
 
+    @property
+    def max_request_bytes(self) -> int:
+        """The largest request that any protocol takes."""
+        return self._largest_request_mib * _MIB
+
+    @property
+    def _largest_request_mib(self) -> int:
+        grpc, http = self.protocols.grpc, self.protocols.http
+        return max(grpc.max_recv_msg_size_mib if grpc else 0, http.max_request_body_size_mib if http else 0)
+
     @model_validator(mode="after")
     def _refuse_bound_below_one_request(self) -> "OtlpReceiverSettings":
-        grpc, http = self.protocols.grpc, self.protocols.http
-        largest = max(grpc.max_recv_msg_size_mib if grpc else 0, http.max_request_body_size_mib if http else 0)
+        largest = self._largest_request_mib
         if self.max_in_flight_mib < 2 * largest:
             raise ValueError(
                 f"max_in_flight_mib: expected at least {2 * largest}, twice the largest request allowed, "

@@ -5,8 +5,9 @@ It runs in a thread of its own: of the judge's process, or of the delivery proce
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Engine
 
@@ -206,19 +207,32 @@ class Delivery:
 
     def _consumers(self, sinks: Sequence[Sink], sources: Sequence[ResultsSource]) -> list[_Delivered]:
         turns = {sink.name: asyncio.Lock() for sink in sinks}
-        return [
-            _Delivered(source, [self._consumer(sink, source, turns[sink.name]) for sink in sinks]) for source in sources
-        ]
+        return [_Delivered(source, self._consumers_of(source, sinks, turns)) for source in sources]
 
-    def _consumer(self, sink: Sink, source: ResultsSource, turn: asyncio.Lock) -> SinkConsumer:
+    def _consumers_of(
+        self, source: ResultsSource, sinks: Sequence[Sink], turns: Mapping[str, asyncio.Lock]
+    ) -> list[SinkConsumer]:
+        needed: dict[str, int] = {sink.name: 0 for sink in sinks if sink.when_full == "refuse"}
+
+        def delivered(sink: Sink, position: int) -> None:
+            if sink.name == SqlSink.name:
+                source.stored(position)
+            if sink.name in needed:
+                needed[sink.name] = position
+                source.confirmed(min(needed.values()))
+
+        return [self._consumer(sink, source, turns[sink.name], partial(delivered, sink)) for sink in sinks]
+
+    def _consumer(
+        self, sink: Sink, source: ResultsSource, turn: asyncio.Lock, delivered: Callable[[int], None]
+    ) -> SinkConsumer:
         telemetry = self._metrics.telemetry
         reader = JournalReader(source.folder, telemetry=telemetry, name=source.name)
         position = Position(source.position(sink.name))
         if isinstance(sink, ParquetSink):
-            return GatheringConsumer(sink.of_journal(source.name), reader, position, telemetry, source.recent)
-        if sink.name == SqlSink.name:
-            return SinkConsumer(sink, reader, position, telemetry, source.recent, delivered=source.stored, turn=turn)
-        return SinkConsumer(sink, reader, position, telemetry, source.recent, turn=turn)
+            gathering = sink.of_journal(source.name)
+            return GatheringConsumer(gathering, reader, position, telemetry, source.recent, delivered=delivered)
+        return SinkConsumer(sink, reader, position, telemetry, source.recent, delivered=delivered, turn=turn)
 
     def _all_consumers(self) -> list[SinkConsumer]:
         return [consumer for delivered in self._delivered for consumer in delivered.consumers]

@@ -26,12 +26,13 @@ from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.background import Work, every
 from tracegrade.serve.delivery import TRIM_EVERY_S, Delivery
+from tracegrade.serve.file_hand_over import confirmed_position
 from tracegrade.serve.judge_deletions import RETRY_AFTER_S, finish_deletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.judge_role import DRAIN_AT_STOP_S
 from tracegrade.serve.judged_to import StoredClocks
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
-from tracegrade.serve.results_source import LeftResults, ResultsSource
+from tracegrade.serve.results_source import LeftResults, ResultsSource, ignore_stored
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.turns import NAME as TURNS
 from tracegrade.serve.turns import TellingSink, erase_turns, trim_turns
@@ -125,7 +126,10 @@ class DeliveryRole:
         # It is made by the judge, which is started together with us.
         patiently(lambda: Published(path), JournalNotFound, self._beat).close()
         position = partial(self._folder.position_in, judge.results)
-        return ResultsSource(judge.results, path, position, RecentResults(0), is_written_elsewhere=True)
+        confirmed = confirmed_position(self._folder, judge).commit if self._config.journal.kafka else ignore_stored
+        return ResultsSource(
+            judge.results, path, position, RecentResults(0), is_written_elsewhere=True, confirmed=confirmed
+        )
 
     def _open_turns(self) -> LocalJournal:
         return LocalJournal.open(

@@ -22,6 +22,11 @@ class HandOver(Protocol):
         """The store holds every result before this position of the results journal."""
         ...
 
+    @property
+    def confirmed_to(self) -> int:
+        """Every sink that must lose nothing has every result before this position; 0 until that is known."""
+        ...
+
     def add(self, batch: Sequence[TraceResult], end: int) -> None:
         """`batch` is durable in the results journal now, and ends at `end`."""
         ...
@@ -78,6 +83,7 @@ class MemoryHandOver:
         self.stopping = threading.Event()
         self._stored = threading.Condition()
         self._stored_to = 0
+        self._confirmed_to = 0
         self._has_left = has_left
         self._clock = StoredClock()
         self._failure: BaseException | None = None
@@ -86,6 +92,11 @@ class MemoryHandOver:
     def stored_to(self) -> int:
         """As in `HandOver`."""
         return self._stored_to
+
+    @property
+    def confirmed_to(self) -> int:
+        """As in `HandOver`."""
+        return self._confirmed_to
 
     def add(self, batch: Sequence[TraceResult], end: int) -> None:
         """As in `HandOver`."""
@@ -118,6 +129,10 @@ class MemoryHandOver:
         with self._stored:
             self._stored_to = position
             self._stored.notify_all()
+
+    def confirm(self, position: int) -> None:
+        """Every sink that must lose nothing has every result before `position`; called by delivery."""
+        self._confirmed_to = position
 
     def left_stored(self) -> None:
         """The store holds all results that earlier sets of judges left; called by delivery."""

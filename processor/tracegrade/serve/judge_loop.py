@@ -103,7 +103,7 @@ class JudgeLoop:
             if self._deletions.are_waiting():
                 break
             if not records:
-                self._writer.release_stored(judge)
+                self._writer.release_stored()
                 self._stopping.wait(POLL_S)
         self._commit(judge, position)
 

@@ -1,14 +1,15 @@
 """The snapshot of the judge's metrics and conditions, which the receive role shows."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from tracegrade.extract.unread import unread_spans
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.version import tracegrade_version
+from tracegrade.serve.read_sums import ReadSums
 from tracegrade.telemetry.conditions import conditions_in
-from tracegrade.telemetry.metrics import Labels, Telemetry, series
+from tracegrade.telemetry.metrics import Telemetry, series
 from tracegrade.telemetry.series_bound import MAX_SERIES
 
 MAX_SCOPES = 200
@@ -34,17 +35,11 @@ class JudgeMetrics:
 
     def publish(self, judge: RecordJudge) -> None:
         """Take over from `judge` what it has read and all dispositions, as of one moment (promise 5)."""
+        sums = ReadSums()
+        sums.add(judge)
         self.telemetry.replace(
             {
-                "tracegrade.spans": _by_disposition("tracegrade.spans", judge.intake.span_dispositions),
-                "tracegrade.spans.open": {(): judge.live.open_spans},
-                "tracegrade.spans.read": {(): judge.intake.read_spans},
-                "tracegrade.log_records": _by_disposition(
-                    "tracegrade.log_records", judge.intake.log_record_dispositions
-                ),
-                "tracegrade.log_records.open": {(): judge.live.open_log_records},
-                "tracegrade.log_records.read": {(): judge.intake.read_log_records},
-                "tracegrade.traces.open": {(): len(judge.live)},
+                **sums.metrics(),
                 "tracegrade.journal.position": {
                     series("tracegrade.journal.position", journal="journal", consumer=self.name): judge.read_position
                 },
@@ -91,7 +86,3 @@ class JudgeMetrics:
                 service = scope = "other"
             self._scopes.add((service, scope))
         self.telemetry.add(metric, service=service, scope=scope)
-
-
-def _by_disposition(name: str, dispositions: Mapping[tuple[str, str], int]) -> dict[Labels, float]:
-    return {series(name, fate=fate, reason=reason): count for (fate, reason), count in dispositions.items()}

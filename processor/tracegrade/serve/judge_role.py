@@ -17,6 +17,8 @@ from tracegrade.assemble.share import ALL
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletion
 from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound
+from tracegrade.journal.kafka.settings import KafkaSettings
+from tracegrade.journal.kafka.topics import examine_topics
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder, Judge
@@ -26,13 +28,16 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.delivery import Delivery
 from tracegrade.serve.hand_over import HandOver, MemoryHandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
+from tracegrade.serve.judge_input import JudgeInput, LocalInput
 from tracegrade.serve.judge_loop import JudgeLoop
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.judge_position import JudgePosition
+from tracegrade.serve.kafka_loop import KafkaJudgeLoop
+from tracegrade.serve.kafka_records import KafkaRecords
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
 from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.results_writer import ResultsWriter
-from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.serve.rule_reload import RuleReload, none_refused, refuse_sessions
 from tracegrade.serve.stored_traces import StoredTraces
 from tracegrade.serve.tuning import THREAD_SWITCH_S
 from tracegrade.serve.turns import SessionTurns
@@ -69,7 +74,8 @@ class JudgeRole:
         self._own = judge
         self._folder = DataFolder(config.data_path)
         self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series, judge.name)
-        self._rules = RuleReload(config.rules, self._metrics.telemetry)
+        check = refuse_sessions if config.journal.kafka is not None else none_refused
+        self._rules = RuleReload(config.rules, self._metrics.telemetry, check)
         with ExitStack() as opened:
             self._results = self._open_results()
             opened.callback(self._results.close)
@@ -83,37 +89,18 @@ class JudgeRole:
                 lambda: open_store(config.store_url, read_only=True), self._heartbeat, judge.share
             )
             opened.callback(self._stored.close)
-            reader = self._open_journal()
-            opened.callback(reader.close)
-            self._position = JudgePosition(self._folder.position(judge.name), self._heartbeat)
-            opened.callback(self._position.close)
+            self._deletions = JudgeDeletions(self._folder, with_files=config.parquet is not None)
+            self._aside = self._folder.set_aside.load()
+            self._writer = ResultsWriter(
+                self._results, self._hand_over, self._heartbeat, config.settings_hash, config.traces.max_live_spans
+            )
+            self._input = self._open_input(opened)
             self._opened = opened.pop_all()
-        self._deletions = JudgeDeletions(self._folder, with_files=config.parquet is not None)
-        self._aside = self._folder.set_aside.load()
-        self._writer = ResultsWriter(
-            self._results, self._hand_over, self._heartbeat, config.settings_hash, config.traces.max_live_spans
-        )
-        self._judge = self._new_judge()
-        self._loop = JudgeLoop(
-            reader,
-            self._position,
-            self._writer,
-            self._hand_over,
-            self._heartbeat,
-            self._metrics,
-            self._rules,
-            self._deletions,
-            self._folder.set_aside,
-            self._aside.suspects(judge.name),
-            self._turns,
-        )
 
     def run(self) -> None:
         """Judge until `stop` is called; returns when everything is committed and closed."""
         sys.setswitchinterval(THREAD_SWITCH_S)
-        # Before anything is read and committed, so that the counts of unread items go with a snapshot of ours.
-        self._judge.read_position = self._position.load()
-        self._metrics.publish(self._judge)
+        self._input.prepare()
         self._metrics.write_snapshot()
         self._beside.start()
         try:
@@ -122,12 +109,11 @@ class JudgeRole:
                 # Late spans look for their traces in the store: it must hold all results before any span is read.
                 self._writer.wait_until_stored()
                 self._carry_out_deletions()
-                self._judge.resume(self._stored.sessions_going_on())
-                self._loop.run(self._judge)
-            self._heartbeat.beat(self._judge.read_position)
+                self._input.run()
+            self._heartbeat.beat(self._input.read_position)
         except (OSError, JournalError, SQLAlchemyError) as error:
             # A disk or a store ends us, not the record being read.
-            self._heartbeat.beat(self._judge.read_position)
+            self._heartbeat.beat(self._input.read_position)
             if isinstance(error, SQLAlchemyError) and (known := unavailable(self._config.store_url, error)):
                 raise known from error
             raise
@@ -139,24 +125,65 @@ class JudgeRole:
         """Ask `run` to return; open traces stay in the journal for the next start. Called from any thread."""
         self._hand_over.stopping.set()
 
-    def _new_judge(self) -> RecordJudge:
-        """A judge that has read nothing."""
+    def _open_input(self, opened: ExitStack) -> JudgeInput:
+        if self._config.journal.kafka is not None:
+            return self._kafka_input(self._config.journal.kafka)
+        reader = self._open_journal()
+        opened.callback(reader.close)
+        position = JudgePosition(self._folder.position(self._own.name), self._heartbeat)
+        opened.callback(position.close)
+        loop = JudgeLoop(
+            reader,
+            position,
+            self._writer,
+            self._hand_over,
+            self._heartbeat,
+            self._metrics,
+            self._rules,
+            self._deletions,
+            self._folder.set_aside,
+            self._aside.suspects(self._own.name),
+            self._turns,
+        )
+        return LocalInput(loop, position, self._metrics, self._stored, self._new_judge)
+
+    def _kafka_input(self, settings: KafkaSettings) -> JudgeInput:
+        examine_topics(settings).say(self._metrics.telemetry.conditions)
+        otlp = self._config.receivers.otlp
+        return KafkaJudgeLoop(
+            settings,
+            self._own.share.number,
+            self._writer,
+            self._hand_over,
+            self._heartbeat,
+            self._metrics,
+            self._rules,
+            self._deletions,
+            self._new_judge,
+            KafkaRecords(settings, otlp.max_request_bytes, otlp.max_request_messages, self._metrics.telemetry),
+            self._config.traces.max_live_spans,
+        )
+
+    def _new_judge(self, parts: int = 1) -> RecordJudge:
+        """A judge that has read nothing, for one of so many parts that share the bounds of memory."""
+        traces = self._config.traces.shared_by(parts)
         closed = ClosedTraces(
             self._stored.closed_traces,
             deleted=self._deletions.tombstones(),
             set_aside=self._aside.traces,
-            max_unpacked_spans=self._config.traces.max_unpacked_spans,
+            max_unpacked_spans=traces.max_unpacked_spans,
         )
         closed.came_deleted = self._deletions.late_spans.trace_ids
         return RecordJudge(
-            self._config.traces,
+            traces,
             self._rules.in_force,
             closed,
             set_aside=self._aside.pairs,
             passed_over=self._aside.positions,
             heartbeat=self._heartbeat,
             session=self._stored.session,
-            share=self._own.share,
+            # Of Kafka's partitions, those given to this judge are its share.
+            share=self._own.share if self._config.journal.kafka is None else ALL,
         )
 
     def _carry_out_deletions(self) -> None:
@@ -169,7 +196,7 @@ class JudgeRole:
         if waited := self._delete():
             self._metrics.forget_traces({trace_id for deletion in waited for trace_id in deletion.trace_ids})
             self._writer.forget()
-            self._judge = self._new_judge()
+            self._input.forget()
 
     def _delete(self) -> list[Deletion]:
         """Erase what was requested from all that is ours to write; returns what waited."""
@@ -220,6 +247,7 @@ class JudgeRole:
             hand_over.recent,
             hand_over.store_holds,
             self._results.trim,
+            confirmed=hand_over.confirm,
         )
         return hand_over, Delivery(
             self._config,

@@ -20,7 +20,7 @@ Trim = Callable[[Mapping[str, Consumer]], Mapping[str, Counter[Signal]]]
 
 
 def ignore_stored(position: int) -> None:
-    """Nobody asks up to where the store holds the results of this journal."""
+    """Nobody asks up to where the store, or every sink, holds the results of this journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class ResultsSource:
 
     ``name`` is its label in metrics, ``folder`` where it is. ``position`` gives the position file of a sink. ``recent``
     has the batches that were written by this process. ``stored`` is called with each position up to which the store
-    holds everything. ``trim`` applies retention, where this process is the writer. ``is_written_elsewhere`` says that
-    another process adds to it.
+    holds everything, ``confirmed`` with each up to which every sink does that must lose nothing. ``trim`` applies
+    retention, where this process is the writer. ``is_written_elsewhere`` says that another process adds to it.
     """
 
     name: str
@@ -40,6 +40,7 @@ class ResultsSource:
     stored: Callable[[int], None] = ignore_stored
     trim: Trim | None = None
     is_written_elsewhere: bool = False
+    confirmed: Callable[[int], None] = ignore_stored
 
 
 class LeftResults:

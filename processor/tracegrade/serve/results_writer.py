@@ -1,7 +1,8 @@
 """Makes results durable in the results journal and hands them over to delivery."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tracegrade.codec.results import encode_result
 from tracegrade.journal.errors import JournalRefused
@@ -18,6 +19,15 @@ _RETRY_S = 0.2
 _LOOK_AT_STORE_S = 0.1
 
 
+class _Unstored(NamedTuple):
+    """Results of one judge, up to its ``sequence``, that end at ``end`` in their journal."""
+
+    end: int
+    judge: RecordJudge
+    sequence: int
+    spans: int
+
+
 class ResultsWriter:
     """The judging thread's side of the results journal.
 
@@ -27,14 +37,23 @@ class ResultsWriter:
     def __init__(
         self, journal: LocalJournal, hand_over: HandOver, heartbeat: Heartbeat, settings_hash: str, max_spans: int
     ) -> None:
-        """`max_spans`: the largest number of spans in closed traces not stored yet; beyond it, judging waits."""
+        """`max_spans`: the largest number of spans in closed traces not stored yet; beyond it, judging waits.
+
+        ``wait`` waits so many seconds and says whether to stop; to be replaced where something must go on meanwhile.
+        """
         self._journal = journal
         self._hand_over = hand_over
         self._heartbeat = heartbeat
         self._settings_hash = settings_hash
         self._max_spans = max_spans
-        self._unstored: deque[tuple[int, int, int]] = deque()  # end in the results journal, sequence, spans
+        self.wait: Callable[[float], bool] = hand_over.stopping.wait
+        self._unstored: deque[_Unstored] = deque()
         self._unstored_spans = 0
+
+    @property
+    def end(self) -> int:
+        """Every result so far is before this position of the results journal."""
+        return self._journal.end
 
     def append(self, judged: Sequence[Judged], judge: RecordJudge) -> bool:
         """Make the results of `judge` durable; waits while their journal is full. False when stopped meanwhile."""
@@ -51,11 +70,11 @@ class ResultsWriter:
             except JournalRefused:
                 # Sinks are behind, or the disk is full: wait, with heartbeats for the watchdog.
                 self._heartbeat.beat(judge.read_position)
-                if self._hand_over.stopping.wait(_RETRY_S):
+                if self.wait(_RETRY_S):
                     return False
         self._hand_over.add(batch, end)
         spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedTrace))
-        self._unstored.append((end, judged[-1].sequence, spans))
+        self._unstored.append(_Unstored(end, judge, judged[-1].sequence, spans))
         self._unstored_spans += spans
         return True
 
@@ -65,12 +84,12 @@ class ResultsWriter:
 
     def wait_for_room(self, judge: RecordJudge) -> bool:
         """Wait until enough closed traces of `judge` are stored; False when stopped meanwhile."""
-        self.release_stored(judge)
+        self.release_stored()
         while self._unstored_spans > self._max_spans:
             self._heartbeat.beat(judge.read_position)
-            if self._hand_over.stopping.wait(_LOOK_AT_STORE_S):
+            if self.wait(_LOOK_AT_STORE_S):
                 return False
-            self.release_stored(judge)
+            self.release_stored()
         return True
 
     def wait_until_stored(self) -> None:
@@ -84,12 +103,12 @@ class ResultsWriter:
             if self._hand_over.wait_until_stored(self._journal.end, _RETRY_S):
                 return
 
-    def release_stored(self, judge: RecordJudge) -> None:
-        """Let `judge` forget the closed traces that the store holds by now."""
-        while self._unstored and self._unstored[0][0] <= self._hand_over.stored_to:
-            _, sequence, spans = self._unstored.popleft()
-            judge.release(sequence)
-            self._unstored_spans -= spans
+    def release_stored(self) -> None:
+        """Let judges forget the closed traces that the store holds by now."""
+        while self._unstored and self._unstored[0].end <= self._hand_over.stored_to:
+            stored = self._unstored.popleft()
+            stored.judge.release(stored.sequence)
+            self._unstored_spans -= stored.spans
 
     def forget(self) -> None:
         """Forget all counts: records of the journal were erased, and a new judge without closed traces takes over."""

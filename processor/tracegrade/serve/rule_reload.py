@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from tracegrade.config import RulesSettings
 from tracegrade.deliver.consumer import wait
@@ -14,16 +15,37 @@ _EXPERIMENTAL = "tracegrade.rules.experimental"
 logger = logging.getLogger(__name__)
 
 
+def none_refused(rules: RuleSet) -> None:
+    """All rules that can be read can be used."""
+
+
+def refuse_sessions(rules: RuleSet) -> None:
+    """Refuse rules of scope session: where judges share a topic, no judge has all traces of a session.
+
+    Raises:
+        TraceGradeError: naming the first of them.
+    """
+    for rule in rules.rules:
+        if rule.scope == "session":
+            raise TraceGradeError(
+                f"rule {rule.id!r} has scope session, which is not judged with journal.kafka: the traces of a session "
+                "lie in several partitions, which several judges read; remove it from rules.paths"
+            )
+
+
 class RuleReload:
     """Watches the rule files of one process."""
 
-    def __init__(self, settings: RulesSettings, telemetry: Telemetry) -> None:
-        """Read the first rules: ``in_force``.
+    def __init__(
+        self, settings: RulesSettings, telemetry: Telemetry, check: Callable[[RuleSet], None] = none_refused
+    ) -> None:
+        """Read the first rules: ``in_force``. `check` raises a TraceGradeError for rules that cannot be used here.
 
         Raises:
             TraceGradeError: the rules are wrong.
         """
         self._settings = settings
+        self._check = check
         self._telemetry = telemetry
         # Taken before reading: a file that is written meanwhile then counts as changed.
         self._stamp = rules_stamp(settings.paths)
@@ -31,7 +53,9 @@ class RuleReload:
         self._note()
 
     def _read(self) -> RuleSet:
-        return load_rules(self._settings.paths, semantic_model=self._settings.semantic_model)
+        rules = load_rules(self._settings.paths, semantic_model=self._settings.semantic_model)
+        self._check(rules)
+        return rules
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look as often as the settings say, in a thread, until `stop` is set."""

@@ -41,7 +41,8 @@ class WorkerRole(JudgeRole):
 
     def _open_delivery(self, opened: ExitStack) -> tuple[HandOver, Beside]:
         """Another process delivers; here are the files by which it is known how far it is."""
-        hand_over = FileHandOver(self._folder, self._own, lambda: self._turns.clock_ns)
+        has_sessions = self._config.journal.kafka is None
+        hand_over = FileHandOver(self._folder, self._own, (lambda: self._turns.clock_ns) if has_sessions else None)
         opened.callback(hand_over.close)
         return hand_over, Upkeep(self._folder, self._own, self._results, self._rules, self._metrics, hand_over.fail)
 

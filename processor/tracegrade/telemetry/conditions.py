@@ -75,6 +75,11 @@ KINDS: dict[str, Kind] = {
         "start or repair it, or move the file away; it is tried again all the time",
     ),
     "store_updating": Kind("the store is brought up to date after an upgrade", "wait: a large one takes minutes"),
+    "kafka_misplaced": Kind(
+        "messages of Kafka lie in other partitions than their keys say, so one trace may be judged in two parts",
+        "have every producer hash keys by FNV-1a: the Collector's exporter does by default, librdkafka by "
+        "partitioner=fnv1a; and do not change the number of partitions while traces are open",
+    ),
     "rules_refused": Kind(
         "the rule files have changed and are wrong; the old rules are in force", "'tracegrade rules check' says where"
     ),

@@ -155,6 +155,34 @@ METRICS: dict[str, Metric] = {
     "tracegrade.judge.lag": Metric(
         "gauge", "By", "Bytes journalled and not yet read by the judge; of several judges, by each", ("judge",)
     ),
+    # Kafka as the journal.
+    "tracegrade.kafka.lag": Metric(
+        "gauge",
+        "s",
+        "Time since the message read last was written, for each partition that this judge reads; 0 at its end",
+        ("partition",),
+    ),
+    "tracegrade.kafka.malformed": Metric(
+        "counter",
+        "{message}",
+        "Messages that are not judged, or not with all spans, because of what they are; the log has their offsets",
+        ("topic", "reason"),
+    ),
+    "tracegrade.kafka.misplaced": Metric(
+        "counter",
+        "{message}",
+        "Messages found in another partition than their key's by FNV-1a, of those looked at (one in 64)",
+        ("topic",),
+    ),
+    "tracegrade.kafka.senders_times": Metric(
+        "counter", "{message}", "Messages with their sender's time: their topic is not LogAppendTime", ("topic",)
+    ),
+    "tracegrade.kafka.lost": Metric(
+        "counter", "{message}", "Messages deleted by the topic's retention before a judge had read them", ("topic",)
+    ),
+    "tracegrade.kafka.paused": Metric(
+        "gauge", "{partition}", "Partitions not read at the moment, so that open traces stay within their bound"
+    ),
     "tracegrade.judge.restarts": Metric("counter", "{restart}", "Restarts by the watchdog", ("reason",)),
     "tracegrade.extract.unread_tool_spans": Metric(
         "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")

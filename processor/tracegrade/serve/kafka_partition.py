@@ -1,0 +1,67 @@
+"""The judge of one partition: its own clock, live traces and positions, fed by both topics."""
+
+from collections.abc import Iterator, Mapping
+
+from tracegrade.journal.kafka.consume import Extent, TopicPart
+from tracegrade.journal.kafka.merge import PartitionMerge
+from tracegrade.journal.kafka.positions import PartitionPositions
+from tracegrade.pipeline.judged import Judged
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.serve.kafka_records import KafkaRecords
+
+
+class PartitionJudge:
+    """One partition, from its assignment to its revocation."""
+
+    def __init__(
+        self,
+        number: int,
+        extents: Mapping[str, Extent],
+        judge: RecordJudge,
+        records: KafkaRecords,
+        stored_before: int,
+    ) -> None:
+        """Begin at the committed offsets; `judge` has read nothing.
+
+        `stored_before` is an end of the results journal: until the store holds all results before it, nothing is
+        judged, since late spans look for their traces in the store.
+        """
+        self.number = number
+        self.judge = judge
+        self.stored_before = stored_before
+        self.merge = PartitionMerge(extents)
+        self.positions = PartitionPositions({topic: extent.start for topic, extent in extents.items()})
+        judge.read_position = self.positions.read_to
+        self._records = records
+        self._read_ns = 0  # the broker's time of the last message read
+
+    @property
+    def parts(self) -> list[TopicPart]:
+        """Its number, with each of both topics."""
+        return [(topic, self.number) for topic in self.merge.topics]
+
+    @property
+    def open_contents(self) -> int:
+        """Spans and log records in live traces."""
+        return self.judge.live.open_spans + self.judge.live.open_log_records
+
+    def lag_s(self, now_ns: int) -> float:
+        """How long ago the message read last was written; 0 when there is none after it."""
+        if self.merge.has_caught_up and self.merge.is_empty:
+            return 0.0
+        return max(0, now_ns - self._read_ns) / 1e9 if self._read_ns else 0.0
+
+    def judged(self, clock_ns: int | None) -> Iterator[Judged]:
+        """What closes by the messages fetched so far.
+
+        Once both topics are read to their ends, also what is due by `clock_ns`; None when there may be more to fetch.
+        """
+        for message in self.merge.take():
+            begin, end = self.positions.read(message.topic, message.offset)
+            self._read_ns = message.broker_ns
+            record = self._records.record(message, begin, end, self.judge.clock_ns)
+            if record is not None:
+                yield from self.judge.read(record)
+        is_at_end = clock_ns is not None and self.merge.has_caught_up and self.merge.is_empty
+        # Without a clock too: traces that a bound has cut wait for it, and no longer hold their position.
+        yield from self.judge.tick(max(clock_ns if is_at_end and clock_ns else 0, self.judge.clock_ns))

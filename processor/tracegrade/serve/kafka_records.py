@@ -1,0 +1,137 @@
+"""Messages of Kafka as journal records; those that cannot be one are counted, named by coordinates, and passed over."""
+
+import logging
+import re
+import time
+
+from tracegrade.journal.kafka.consume import Message
+from tracegrade.journal.kafka.settings import KafkaSettings
+from tracegrade.journal.record import MAX_TENANT_BYTES, Encoding, Record
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.receive.ingest import DEFAULT_TENANT
+from tracegrade.receive.validate import Checked, TooDenseError, UndecodableError, check, check_in_turns, is_large
+from tracegrade.telemetry.metrics import Telemetry
+
+TENANT_HEADER = "tenant"
+
+_KEY = re.compile(rb"[0-9a-f]{32}")
+
+logger = logging.getLogger(__name__)
+
+
+class _Malformed(TraceGradeError):
+    """The message cannot be judged; ``reason`` is a label for counting."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        super().__init__(text)
+
+
+class KafkaRecords:
+    """Makes records of messages. What a receiver would refuse or reject is left out here, whoever produced it."""
+
+    def __init__(self, settings: KafkaSettings, max_bytes: int, max_messages: int, telemetry: Telemetry) -> None:
+        """Prepare.
+
+        Args:
+            settings: name the topics.
+            max_bytes: a larger message is not read.
+            max_messages: the most protobuf messages in one, as ``receivers.otlp.max_request_messages``.
+            telemetry: counts what is left out.
+        """
+        self._signals = {settings.traces_topic: Signal.TRACES, settings.logs_topic: Signal.LOGS}
+        self._max_bytes = max_bytes
+        self._max_messages = max_messages
+        self._telemetry = telemetry
+
+    def record(self, message: Message, position: int, end: int, clock_ns: int) -> Record | None:
+        """The record that `message` is; None when it is malformed, which is counted.
+
+        Args:
+            message: of one of the two topics.
+            position: of the record in its partition, and `end` that of the next one.
+            clock_ns: the receive time is the broker's, but never before this. Where the topic keeps the sender's time,
+                it is never after our own clock.
+        """
+        try:
+            tenant = _tenant(message)
+            checked = self._checked(message)
+        except _Malformed as error:
+            self._count(message, error.reason, str(error))
+            return None
+        received_ns = message.broker_ns
+        if not message.has_broker_time:
+            self._telemetry.add("tracegrade.kafka.senders_times", topic=message.topic)
+            received_ns = min(received_ns, time.time_ns())
+        for reason, spans in checked.rejected.items():
+            self._count(message, reason, f"{spans} of its spans are left out")
+        return Record(
+            position,
+            end,
+            max(received_ns, clock_ns),
+            tenant,
+            self._signals[message.topic],
+            Encoding.PROTOBUF,
+            checked.items,
+            checked.payload,
+        )
+
+    def _checked(self, message: Message) -> Checked:
+        value, signal = message.value, self._signals[message.topic]
+        if value is None:
+            raise _Malformed("empty", "it has no value; expected an OTLP request in protobuf")
+        if len(value) > self._max_bytes:
+            raise _Malformed("too_large", f"{len(value)} bytes; expected at most {self._max_bytes}")
+        try:
+            checked = self._read(signal, value)
+        except TooDenseError as error:
+            raise _Malformed("too_dense", str(error)) from None
+        except UndecodableError as error:
+            raise _Malformed("undecodable", str(error)) from None
+        if signal is Signal.TRACES:
+            _check_key(message.key, value)
+        return checked
+
+    def _read(self, signal: Signal, value: bytes) -> Checked:
+        if not is_large(Encoding.PROTOBUF, value):
+            return check(signal, Encoding.PROTOBUF, value)
+        turns = check_in_turns(signal, value, self._max_messages)
+        while True:
+            try:
+                next(turns)
+            except StopIteration as done:
+                checked: Checked = done.value
+                return checked
+
+    def _count(self, message: Message, reason: str, text: str) -> None:
+        self._telemetry.add("tracegrade.kafka.malformed", topic=message.topic, reason=reason)
+        logger.warning(
+            "malformed message (%s) in %s, partition %d, offset %d: %s",
+            reason,
+            message.topic,
+            message.partition,
+            message.offset,
+            text,
+        )
+
+
+def _tenant(message: Message) -> str:
+    for name, value in message.headers:
+        if name == TENANT_HEADER and value:
+            try:
+                tenant = value.decode()
+            except UnicodeDecodeError:
+                raise _Malformed("bad_tenant", f"the header {TENANT_HEADER!r} is not UTF-8") from None
+            if len(value) > MAX_TENANT_BYTES:
+                raise _Malformed("bad_tenant", f"the header {TENANT_HEADER!r} has {len(value)} bytes")
+            return tenant
+    return DEFAULT_TENANT
+
+
+def _check_key(key: bytes | None, value: bytes) -> None:
+    """Spans of one trace are together only where the trace's id is the key; the id must be that of the spans, too."""
+    if key is None:
+        raise _Malformed("no_key", "it has no key; set partition_traces_by_id: true in the Collector's Kafka exporter")
+    if not _KEY.fullmatch(key) or bytes.fromhex(key.decode()) not in value:
+        raise _Malformed("other_key", f"its key is {key[:40]!r}; expected the trace id of its spans, as 32 hex digits")

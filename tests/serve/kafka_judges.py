@@ -1,0 +1,162 @@
+"""Judges of a Kafka that is a mock in this process: librdkafka's, which keeps the sender's times."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.config import RulesSettings
+from tracegrade.journal.kafka.settings import KafkaSettings
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.settings import JournalSettings
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.serve.hand_over import MemoryHandOver
+from tracegrade.serve.judge_deletions import JudgeDeletions
+from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.kafka_loop import KafkaJudgeLoop
+from tracegrade.serve.kafka_records import KafkaRecords
+from tracegrade.serve.results_writer import ResultsWriter
+from tracegrade.serve.rule_reload import RuleReload
+from waiting import eventually
+
+SPANS, LOGS = "otlp_spans", "otlp_logs"
+PARTITIONS = 4  # of every topic of the mock
+QUICK = TracesSettings(settle="200ms", idle_timeout="400ms", max_age="5s", reopen_for="5s")
+
+
+class MockKafka:
+    """One broker. Topics exist once they are named."""
+
+    def __init__(self) -> None:
+        self._producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "partitioner": "fnv1a"})
+        brokers = self._producer.list_topics(timeout=10).brokers.values()
+        self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+        for topic in (SPANS, LOGS):
+            self._producer.list_topics(topic, timeout=10)
+
+    def settings(self, name: str = "a") -> KafkaSettings:
+        """Those of one judge."""
+        quick = {"session.timeout.ms": 4000, "heartbeat.interval.ms": 100}
+        return KafkaSettings(brokers=[self.address], instance_id=name, clock_skew="0s", client=quick)
+
+    def send(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int | None = None, **headers: bytes
+    ) -> tuple[int, int]:
+        """Produce one message. Returns its partition and offset, once the broker has it."""
+        taken: list[tuple[int, int]] = []
+
+        def delivered(error: object, message: object) -> None:
+            assert error is None, error
+            taken.append((message.partition(), message.offset()))  # type: ignore[attr-defined]
+
+        where = {} if partition is None else {"partition": partition}
+        self._producer.produce(topic, value, key, on_delivery=delivered, headers=list(headers.items()), **where)
+        self._producer.flush(10)
+        return taken[0]
+
+
+def key_of(trace: int) -> bytes:
+    """The key of messages of this trace."""
+    return f"{trace:032x}".encode()
+
+
+class Delivery(MemoryHandOver):
+    """Takes results and confirms them when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.results: list[TraceResult] = []
+        self.end = 0
+        self.takes_all = True
+
+    def add(self, batch: Sequence[TraceResult], end: int) -> None:
+        """As in `HandOver`."""
+        self.results += batch
+        self.end = end
+        if self.takes_all:
+            self.take()
+
+    def take(self) -> None:
+        """Every sink has everything so far."""
+        self.store_holds(self.end)
+        self.confirm(self.end)
+
+
+class KafkaJudge:
+    """One judge in a thread, over a folder of its own."""
+
+    def __init__(self, kafka: MockKafka, folder: Path, name: str = "a", traces: TracesSettings = QUICK) -> None:
+        self.delivery = Delivery()
+        self.folder = DataFolder(folder)
+        self.metrics = JudgeMetrics(self.folder)
+        self.heartbeat = Heartbeat(self.folder.heartbeat("judge"))
+        journal = LocalJournal.open(self.folder.path / "results", JournalSettings(), name="results", clocked=False)
+        self.writer = ResultsWriter(journal, self.delivery, self.heartbeat, "hash", traces.max_live_spans)
+        self.delivery.end = journal.end
+        self.delivery.take()
+        rules = RuleReload(RulesSettings(paths=[]), self.metrics.telemetry)
+
+        def new_judge(parts: int) -> RecordJudge:
+            return RecordJudge(traces.shared_by(parts), rules.in_force, ClosedTraces())
+
+        self._journal = journal
+        settings = kafka.settings(name)
+        self.loop = KafkaJudgeLoop(
+            settings,
+            0,
+            self.writer,
+            self.delivery,
+            self.heartbeat,
+            self.metrics,
+            rules,
+            JudgeDeletions(self.folder),
+            new_judge,
+            KafkaRecords(settings, 100_000, 4_000_000, self.metrics.telemetry),
+            traces.max_live_spans,
+        )
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def revisions(self) -> dict[str, int]:
+        """Trace id -> the highest revision judged."""
+        found: dict[str, int] = {}
+        for result in [*self.delivery.results]:
+            found[result.trace.trace_id] = max(result.trace.revision, found.get(result.trace.trace_id, 0))
+        return found
+
+    def value(self, metric: str, **labels: str) -> float:
+        """Of a metric, now."""
+        return self.metrics.telemetry.value(metric, **labels)
+
+    def has_partitions(self) -> bool:
+        """Whether the group has given it some."""
+        return bool(self.loop._parts)
+
+    def wait_for(self, **revisions: int) -> None:
+        """Until these traces were judged, in these revisions; ``t7=2`` is trace 7 in revision 2."""
+        wanted = {f"{int(name[1:]):032x}": revision for name, revision in revisions.items()}
+        eventually(lambda: self._error or wanted.items() <= self.revisions.items(), f"{wanted}, has {self.revisions}")
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.delivery.stopping.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._journal.close()
+        self.heartbeat.close()
+
+    def _run(self) -> None:
+        try:
+            self.loop.run()
+        except BaseException as error:
+            self._error = error
