@@ -29,12 +29,12 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
+from tracegrade.model.trace_result import NotDecoded
 from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.rule.case import Case
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.rule.sampling import sample_point
 
 NOTHING_SET_ASIDE: Mapping[tuple[str, str], str] = {}
 
@@ -44,10 +44,15 @@ _WORST_FIRST: tuple[Outcome, ...] = ("fail", "error", "not_evaluable")
 
 @dataclass(slots=True)
 class Judgement:
-    """The result of judging one trace; ``decisions`` has every (subject, rule) pair that matched."""
+    """The result of judging one trace; ``decisions`` has every (subject, rule) pair that matched.
+
+    ``not_decoded`` says why no rule judges it, where that is known without reading its spans; its runs and calls are
+    not read then.
+    """
 
     extraction: Extraction
     decisions: list[Decision] = field(default_factory=list)
+    not_decoded: NotDecoded | None = None
 
     @property
     def evaluations(self) -> list[Evaluation]:
@@ -150,7 +155,7 @@ def _decide(
     rule = matched.rule
     pair = _JudgedPair(subject, rule)
     sample = rule.sample
-    sampled = sample.share == 1.0 or sample_point(sampled_by) < sample.share
+    sampled = sample.holds(sampled_by)
     if not sampled and not sample.keep_failures:
         decision = pair.sampled_out()
     elif set_aside and (reason := set_aside.get((trace_id, rule.id))) is not None:

@@ -9,7 +9,7 @@ from tracegrade.codec.packing import pack
 from tracegrade.codec.results import ResultError, decode_result, encode_result, new_result, unpack_summary
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
 from tracegrade.model.tool_call import ToolCall, ToolError
-from tracegrade.model.trace_result import RunSummary, TraceSummary
+from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
 
 
 def _distinct(record: type, **given: Any) -> Any:
@@ -26,7 +26,12 @@ def test_what_is_packed_comes_back_field_by_field() -> None:
     shared = {name: getattr(subject, name) for name in ("tenant", "run", "trace_id", "revision", "close_reason")}
     shared |= {name: getattr(subject, name) for name in ("complete", "missing", "release")}
     trace = _distinct(
-        TraceSummary, **shared, resource={"a": 1}, runs=[_distinct(RunSummary)], members={b"\x01" * 16: 2}
+        TraceSummary,
+        **shared,
+        resource={"a": 1},
+        runs=[_distinct(RunSummary)],
+        members={b"\x01" * 16: 2},
+        not_decoded=_distinct(NotDecoded, tool_aliases={"refund": ["*_refund"]}),
     )
     result = new_result(trace, b"spans", [call], [decision])
     assert decode_result(encode_result(result)) == result

@@ -215,7 +215,8 @@ class Store:
             assert first == payload, (decode_result(first).trace, judged.trace)
 
     def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
-        return {key: ClosedTrace.of(trace_of(self.traces[key])) for key in keys if key in self.traces}
+        held = {key: self.traces[key] for key in keys if key in self.traces}
+        return {key: ClosedTrace.of(trace_of(judged, as_they_came=True)) for key, judged in held.items()}
 
     def session(self, key: SessionKey) -> KnownSession | None:
         judged = self.traces.get((key[0], session_trace_id(*key)))
@@ -242,8 +243,9 @@ def _known(session: TraceSummary) -> KnownSession:
 class Run:
     """One judge process after another over the same records, as `judge_role` does it."""
 
-    def __init__(self, rule_set: RuleSet, settings: TracesSettings) -> None:
+    def __init__(self, rule_set: RuleSet, settings: TracesSettings, *, decodes_all: bool = False) -> None:
         self.store = Store()
+        self._decodes_all = decodes_all
         self.position = 0  # committed
         self._rule_set = rule_set
         self._settings = settings
@@ -251,7 +253,9 @@ class Run:
 
     def _start(self) -> RecordJudge:
         closed = ClosedTraces(self.store.lookup, max_unpacked_spans=self._settings.max_unpacked_spans)
-        judge = RecordJudge(self._settings, self._rule_set, closed, session=self.store.session)
+        judge = RecordJudge(
+            self._settings, self._rule_set, closed, session=self.store.session, decodes_all=self._decodes_all
+        )
         judge.resume(self.store.sessions_going_on())
         return judge
 

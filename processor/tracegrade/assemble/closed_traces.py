@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
+from tracegrade.codec.raw_spans import plain
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
@@ -68,7 +69,7 @@ class ClosedTrace:
         """The same with its spans unpacked; itself if they already are."""
         if not self.packed:
             return self
-        kept = decode_spans(self.packed)
+        kept = decode_spans(self.packed, as_they_came=True)
         return replace(self, spans=kept.spans, replaced=kept.replaced, log_records=kept.log_records, packed=b"")
 
     def trace(self, key: TraceKey) -> Trace:
@@ -77,7 +78,7 @@ class ClosedTrace:
         return Trace(
             trace_id=trace_id,
             tenant=tenant,
-            spans=self.spans,
+            spans=[plain(span) for span in self.spans],
             close_reason="",
             missing=missing_in(self.spans),
             revision=self.revision,

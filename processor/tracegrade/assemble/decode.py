@@ -1,23 +1,30 @@
 """Bytes to spans and log records, keeping only the attributes that something reads."""
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Callable, Container, Iterable
+from typing import Any, TypeAlias
 
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
+from tracegrade.codec.raw_spans import Origin, RawReader, RawSpan
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
+from tracegrade.match.demand import Demand
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.semconv import EVENT_NAME, LOG_BODY, MOVED_CONTENT, OWN_SCOPE
 
+DemandOf: TypeAlias = Callable[[Origin], Demand]
+"""Says what rules ask for of spans with this origin."""
+
 
 class Decoder:
     """Turns OTLP requests into `Span`s and `LogRecord`s."""
 
-    def __init__(self, attribute_filter: AttributeFilter, share: Share = ALL) -> None:
-        """Only what is of `share` is decoded and counted as own; ``other_*`` count the rest."""
-        self.use(attribute_filter)
+    def __init__(
+        self, attribute_filter: AttributeFilter, share: Share = ALL, demand_of: DemandOf | None = None
+    ) -> None:
+        """Only what is of `share` is decoded and counted as own; ``other_*`` count the rest. `demand_of`: see `use`."""
+        self.use(attribute_filter, demand_of)
         self.own_spans = 0  # spans of our own scope left out so far
         self.own_log_records = 0
         self.other_spans = 0  # spans of other shares left out so far
@@ -25,9 +32,14 @@ class Decoder:
         self.unwanted_log_records = 0  # log records that nothing reads, left out so far
         self._share = None if share.is_all else share
 
-    def use(self, attribute_filter: AttributeFilter) -> None:
-        """Apply `attribute_filter` to everything that is decoded from now on."""
+    def use(self, attribute_filter: AttributeFilter, demand_of: DemandOf | None = None) -> None:
+        """Apply `attribute_filter` to everything that is decoded from now on.
+
+        With `demand_of`, spans that no rule asks for stay as they came (`RawSpan`), and are read when they are used.
+        """
         self._reader = SpanReader(attribute_filter)
+        self._raw_reader = RawReader(self._reader)
+        self._demand_of = demand_of
         self._kept_events = attribute_filter.events
 
     def spans(self, payload: bytes, trace_ids: Container[bytes] | None = None) -> list[Span]:
@@ -38,6 +50,8 @@ class Decoder:
         Raises:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
+        if self._demand_of is not None and trace_ids is None:
+            return self._asked_for(payload, self._demand_of)
         request = KeyedRequest.FromString(payload)
         read = self._reader.read
         decoded: list[Span] = []
@@ -61,6 +75,49 @@ class Decoder:
                 for span in spans:
                     decoded.append(read(span, scope, resource))
         return decoded
+
+    def _asked_for(self, payload: bytes, demand_of: DemandOf) -> list[Span]:
+        """As `spans`; those that no rule asks for as they came."""
+        decoded: list[Span] = []
+        left_out: dict[Demand, dict[bytes, bool]] = {}
+        request: Any = None
+        for group in self._raw_reader.groups(payload):
+            found = list(zip(group.heads, group.spans, range(len(group.spans)), strict=True))
+            if self._share is not None:
+                found = [item for item in found if self._share.takes(item[0].trace_id)]
+                self.other_spans += len(group.spans) - len(found)
+            origin = group.origin
+            if origin is not None and origin.scope == OWN_SCOPE:
+                self.own_spans += len(found)
+                continue
+            wanted = [place for _, _, place in found]
+            if origin is not None and (asked := demand_of(origin)).share < 1.0:
+                wanted, of_traces = [], left_out.setdefault(asked, {})
+                for head, raw, place in found:
+                    trace_id = head.trace_id
+                    out = of_traces.get(trace_id)
+                    if out is None:
+                        out = of_traces[trace_id] = asked.left_out(trace_id) is not None
+                    if out:
+                        decoded.append(RawSpan(head, raw, origin))
+                    else:
+                        wanted.append(place)
+            if wanted:
+                if request is None:
+                    request = KeyedRequest.FromString(payload)
+                resource_spans = request.resource_spans[group.resource_number]
+                decoded += self._chosen(resource_spans, group.scope_number, wanted)
+        return decoded
+
+    def _chosen(self, resource_spans: Any, scope_number: int, places: Iterable[int]) -> list[Span]:
+        scope_spans = resource_spans.scope_spans[scope_number]
+        scope, spans = scope_spans.scope.name, scope_spans.spans
+        chosen = [spans[place] for place in places]
+        if scope == OWN_SCOPE:
+            self.own_spans += len(chosen)
+            return []
+        resource, read = Resource(all_values(resource_spans.resource.attributes)), self._reader.read
+        return [read(span, scope, resource) for span in chosen]
 
     def log_records(self, payload: bytes) -> list[LogRecord]:
         """The log records of one ExportLogsServiceRequest that name a span and are events that something reads.

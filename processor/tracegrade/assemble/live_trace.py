@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tracegrade.assemble.completion import Deadlines
 from tracegrade.assemble.content import digest, is_preferred, is_same_otherwise_kept, log_record_digest
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
+from tracegrade.codec.raw_spans import plain
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 
@@ -88,7 +89,7 @@ class LiveTrace:
         if span.span_id not in self.spans:
             return False
         held = self._unpacked_span(span.span_id)
-        if span == held or (self.kept_otherwise and is_same_otherwise_kept(span, held)):
+        if span == held or (self.kept_otherwise and is_same_otherwise_kept(plain(span), plain(held))):
             return True
         return bool(self.replaced) and digest(span) in self.replaced
 
@@ -151,7 +152,7 @@ class LiveTrace:
 
     def _unpack_last(self) -> None:
         *rest, last = self.packed
-        kept = decode_spans(last.blob)
+        kept = decode_spans(last.blob, as_they_came=True)
         for span in kept.spans:
             self.spans[span.span_id] = span
         for record in kept.log_records:

@@ -27,6 +27,7 @@ from tracegrade.assemble.completion import Overrides
 from tracegrade.assemble.content import in_order_written, log_record_digest
 from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
@@ -203,7 +204,7 @@ class LiveTraces:
             # The end attribute may have come before the span that says which attribute that is. A reopened trace had
             # its end before, and settles.
             asked = live.all_spans() if changed and live.judged_revision is None else added
-            live.ended = live.ended or any(span.attributes.get(end_attribute) is True for span in asked)
+            live.ended = live.ended or any(_has_ended(span, end_attribute) for span in asked)
         self.open_spans += len(added)
         if duplicates := len(group) - len(added):
             self.span_dispositions["duplicate", ""] += duplicates
@@ -376,6 +377,12 @@ class LiveTraces:
             closed_ns=closed_ns,
             log_records=in_order_written(log_records) if log_records else [],
         )
+
+
+def _has_ended(span: Span, end_attribute: str) -> bool:
+    if isinstance(span, RawSpan) and not span.may_hold(end_attribute):
+        return False
+    return span.attributes.get(end_attribute) is True
 
 
 def _ignored(trace_id: bytes) -> None:

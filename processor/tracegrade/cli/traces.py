@@ -105,7 +105,7 @@ def list_(
                 head.service,
                 head.root_name,
                 head.span_count,
-                head.call_count,
+                head.call_count if head.not_decoded is None else None,
                 elapsed_text(head.end_ns - head.start_ns),
                 _closing(head),
                 _outcome_counts(head),

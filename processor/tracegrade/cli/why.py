@@ -125,6 +125,12 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
     )
     if head.cut_by:
         print_line(f"  cut short by {head.cut_by}: spans beyond that bound were not judged")
+    if head.not_decoded is not None:
+        why = {
+            "not_matched": "no rule could match it",
+            "sampled_out": "the samples of all rules that might match left it out",
+        }[head.not_decoded.reason]
+        print_line(f"  not decoded when it came, since {why}")
     if not len(rule_set):
         print_line("  no rules given: give -c CONFIG or --rules PATH to see what did not match")
     elif not judged_alike:

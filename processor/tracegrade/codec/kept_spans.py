@@ -5,22 +5,35 @@ equal. Resources, scopes and the trace id are written once, so that fewer bytes 
 """
 
 from collections.abc import Sequence
+from struct import Struct
+from struct import error as StructError
 from typing import Any, NamedTuple
 
 import orjson
+from google.protobuf.message import DecodeError
 
 from tracegrade.codec.packing import pack, unpack
+from tracegrade.codec.raw_spans import (
+    RawSpan,
+    all_raw,
+    further_attributes,
+    plain,
+    raw_reader_of,
+    request_of,
+)
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import SPAN_ORDER, Trace
 from tracegrade.model.trace_result import TraceResult
 
 _VERSION_BYTE = b"\x03"
 # Stored among the attributes of a span in the blob, for compatibility; no sender uses this name.
 _UNREAD_KEYS = "tracegrade.unread_keys"
 _WITHOUT_FILTER_HASH = b"\x02"
+_AS_THEY_CAME = b"\x04"
+_HEAD_LENGTH = Struct(">I")
 
 
 class KeptSpans(NamedTuple):
@@ -41,8 +54,12 @@ def encode_spans(
 ) -> bytes:
     """Pack `spans`, the digests of replaced contents and the log records; their order is kept.
 
-    Attribute values are decoded AnyValues: their integers fit 64 bits and their texts are UTF-8.
+    Attribute values are decoded AnyValues: their integers fit 64 bits and their texts are UTF-8. Spans that are
+    all held as they came, and are read alike, are kept so: with all attributes, of which decoding chooses.
     """
+    raw = all_raw(spans)
+    if raw is not None and len({span.origin.reader.filter_hash for span in raw}) == 1:
+        return _as_they_came(raw, replaced, log_records)
     resource_numbers: dict[int, int] = {}
     resources: list[dict[str, JsonValue]] = []
     trace_ids: dict[bytes, int] = {}
@@ -86,16 +103,32 @@ def encode_spans(
     return _VERSION_BYTE + pack(orjson.dumps((*header, rows, log_rows, filter_hash)))
 
 
+def _as_they_came(spans: list[RawSpan], replaced: list[bytes], log_records: Sequence[LogRecord]) -> bytes:
+    reader = spans[0].origin.reader
+    log_rows = [
+        (record.trace_id.hex(), record.span_id.hex(), record.scope, _event(record.event)) for record in log_records
+    ]
+    head = orjson.dumps((reader.filter_hash, further_attributes(reader.filter), [d.hex() for d in replaced], log_rows))
+    return _AS_THEY_CAME + pack(b"".join((_HEAD_LENGTH.pack(len(head)), head, request_of(spans))))
+
+
 def _event(event: SpanEvent) -> tuple[str, int, dict[str, JsonValue]]:
     return event.name, event.time_ns, event.attributes
 
 
-def decode_spans(blob: bytes) -> KeptSpans:
+def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
     """The parts that `encode_spans` packed.
+
+    Args:
+        blob: what it returned.
+        as_they_came: spans that are kept so are `RawSpan`s again, of which little is read.
 
     Raises:
         KeptSpansError: `blob` is damaged or of another version.
     """
+    if blob[:1] == _AS_THEY_CAME:
+        kept = _decode_as_they_came(blob)
+        return kept if as_they_came else kept._replace(spans=sorted(map(plain, kept.spans), key=SPAN_ORDER))
     if blob[:1] not in (_VERSION_BYTE, _WITHOUT_FILTER_HASH):
         raise KeptSpansError(f"kept spans of version {blob[:1].hex() or None} found, expected {_VERSION_BYTE.hex()}")
     try:
@@ -114,23 +147,48 @@ def decode_spans(blob: bytes) -> KeptSpans:
         raise KeptSpansError(f"kept spans cannot be read: {error}") from None
 
 
+def _decode_as_they_came(blob: bytes) -> KeptSpans:
+    try:
+        _, further, replaced, log_rows, request = _parts_as_they_came(blob)
+        reader = raw_reader_of(further)
+        return KeptSpans(
+            reader.spans(request),
+            [bytes.fromhex(digest) for digest in replaced],
+            [
+                LogRecord(bytes.fromhex(trace_id), bytes.fromhex(span_id), scope, SpanEvent(*event))
+                for trace_id, span_id, scope, event in log_rows
+            ],
+            reader.reader.filter_hash,  # that of now: all attributes are there
+        )
+    except (ValueError, TypeError, IndexError, StructError, DecodeError) as error:
+        raise KeptSpansError(f"kept spans cannot be read: {error}") from None
+
+
+def _parts_as_they_came(blob: bytes) -> list[Any]:
+    data = unpack(blob[1:])
+    end = _HEAD_LENGTH.size + _HEAD_LENGTH.unpack_from(data)[0]
+    return [*orjson.loads(data[_HEAD_LENGTH.size : end]), data[end:]]
+
+
 def filter_hash_in(blob: bytes) -> str:
     """The filter hash alone of what `encode_spans` packed: a tenth of the time, as nothing else is decoded.
 
     Raises:
         KeptSpansError: `blob` is damaged or of another version.
     """
-    if blob[:1] != _VERSION_BYTE:
-        return decode_spans(blob).filter_hash
     try:
+        if blob[:1] == _AS_THEY_CAME:
+            return raw_reader_of(_parts_as_they_came(blob)[1]).reader.filter_hash
+        if blob[:1] != _VERSION_BYTE:
+            return decode_spans(blob).filter_hash
         # The last item of the list.
         return str(orjson.loads(unpack(blob[1:]).rpartition(b",")[2].removesuffix(b"]")))
-    except ValueError as error:
+    except (ValueError, TypeError, IndexError, StructError) as error:
         raise KeptSpansError(f"kept spans cannot be read: {error}") from None
 
 
-def trace_of(result: TraceResult) -> Trace:
-    """The trace as it was judged; not for a session, which has no spans of its own.
+def trace_of(result: TraceResult, *, as_they_came: bool = False) -> Trace:
+    """The trace as it was judged, decoded as `decode_spans` does; not for a session, which has no spans of its own.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
@@ -150,6 +208,7 @@ def trace_of(result: TraceResult) -> Trace:
         first_position=summary.first_position,
         last_position=summary.last_position,
         closed_ns=summary.closed_ns,
+        as_they_came=as_they_came,
     )
 
 
@@ -168,13 +227,14 @@ def rebuilt_trace(
     first_position: int,
     last_position: int,
     closed_ns: int,
+    as_they_came: bool = False,
 ) -> Trace:
-    """The trace whose kept spans are in `blob`; its other fields are given.
+    """The trace whose kept spans are in `blob`, decoded as `decode_spans` does; its other fields are given.
 
     Raises:
         KeptSpansError: as `decode_spans`.
     """
-    kept = decode_spans(blob)
+    kept = decode_spans(blob, as_they_came=as_they_came)
     return Trace(
         trace_id=trace_id,
         tenant=tenant,

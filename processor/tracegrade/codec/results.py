@@ -18,7 +18,7 @@ from tracegrade.codec.packing import pack, unpack
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
 from tracegrade.model.tool_call import ToolCall, ToolError
-from tracegrade.model.trace_result import BACKFILL, RunSummary, TraceResult, TraceSummary
+from tracegrade.model.trace_result import BACKFILL, NotDecoded, RunSummary, TraceResult, TraceSummary
 
 _VERSION = 1
 _RECORD_HEAD = Struct(">BI")  # version, length of the packed results
@@ -29,7 +29,7 @@ _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", 
 _BACKFILLED = 4
 _ERROR = [field.name for field in fields(ToolCall)].index("error")
 # The fields that every stored summary has, in their order; the others come after them and are read one by one.
-_values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-2])
+_values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-3])
 _RUN = [field.name for field in fields(RunSummary)]
 
 
@@ -202,7 +202,10 @@ def _summary(found: dict[str, Any]) -> TraceSummary:
     members = found.get("members")
     if members is not None:
         members = {bytes.fromhex(trace_id): revision for trace_id, revision in members.items()}
-    return TraceSummary(*[*_values_of(found), runs, members])
+    not_decoded = found.get("not_decoded")
+    if not_decoded is not None:
+        not_decoded = NotDecoded(**not_decoded)
+    return TraceSummary(*[*_values_of(found), runs, members, not_decoded])
 
 
 # In the order of the fields of the class, so that a row makes the object again. All attributes are written out, since

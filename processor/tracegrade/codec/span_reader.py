@@ -100,6 +100,7 @@ class SpanReader:
 
     def __init__(self, attribute_filter: AttributeFilter) -> None:
         self.filter = attribute_filter
+        self.filter_hash = attribute_filter.hash
         self._chosen = _Choice(attribute_filter)
         self._kept_events = attribute_filter.events
 

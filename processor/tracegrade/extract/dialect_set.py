@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
-from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among
+from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among, no_name
 
 # What all dialects share, in order of preference: each reads its own keys first and then these.
 CONVENTIONS = join_keys((gen_ai.DIALECT.keys, openinference.DIALECT.keys))
@@ -68,6 +68,7 @@ class DialectSet:
         marks: the attribute keys by which spans of any are known.
         attributes, prefixes, events: what assembly keeps of a span: attribute keys, how such begin, names of events.
         session_keys, user_keys: where the trace as a whole is asked for its session or user, in order of preference.
+        session_marks: the marks of dialects that read a session elsewhere, too; None when they go by more than marks.
         schema_readers: what reads tool definitions of a span; dialects share them.
         forms: what spans may be, by their attribute keys.
     """
@@ -92,5 +93,8 @@ class DialectSet:
         # An MCP session is a connection rather than a conversation: better than nothing.
         self.session_keys = (*keys.session, s.MCP_SESSION_ID)
         self.user_keys = keys.user
+        elsewhere = [dialect for dialect in known if dialect.session is not no_name]
+        by_marks = all(dialect.marks and not dialect.reads_names for dialect in elsewhere)
+        self.session_marks = frozenset().union(*(dialect.marks for dialect in elsewhere)) if by_marks else None
         self.schema_readers = tuple(dict.fromkeys(dialect.schemas for dialect in known))
         self.forms = _Forms(known, self.marks, keys, self.session_keys)

@@ -78,7 +78,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         runs=runs,
         calls=calls,
         session=next((run.session for run in runs if run.session), None),
-        release=_release(spans),
+        release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)] if unread else [],
     )
@@ -171,6 +171,7 @@ def _scan(spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]) -> tuple
     return nodes, unread, list(seen.values())
 
 
-def _release(spans: Sequence[Span]) -> str | None:
+def release_of(spans: Sequence[Span]) -> str | None:
+    """The release of a trace of these spans, which are in order of start."""
     version = root_of(spans).resource.attributes.get(s.SERVICE_VERSION)
     return version if isinstance(version, str) and version else None

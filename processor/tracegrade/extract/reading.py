@@ -106,7 +106,8 @@ def _never(span: Span) -> bool:
     return False
 
 
-def _no_name(span: Span) -> str:
+def no_name(span: Span) -> str:
+    """For dialects that read a name of keys alone."""
     return ""
 
 
@@ -138,13 +139,13 @@ class Dialect(NamedTuple):
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
     is_hidden: Callable[[Span], bool] = _never  # whether a tool span's values stand in for what is left out
     is_refused: Callable[[Span], bool] = _never  # whether its arguments were not valid, so that the tool never ran
-    tool_name: Callable[[Span], str] = _no_name  # these: where no key (and no event) holds it
+    tool_name: Callable[[Span], str] = no_name  # these: where no key (and no event) holds it
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing
-    agent_name: Callable[[Span], str] = _no_name
-    model: Callable[[Span], str] = _no_name  # of a chat span
-    session: Callable[[Span], str] = _no_name
-    user: Callable[[Span], str] = _no_name
+    agent_name: Callable[[Span], str] = no_name
+    model: Callable[[Span], str] = no_name  # of a chat span
+    session: Callable[[Span], str] = no_name
+    user: Callable[[Span], str] = no_name
 
 
 # Words by which applications pass a session and a user in metadata of their own.

@@ -35,6 +35,8 @@ from tracegrade.model.span import Span
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
 # Members that hold the rest: LangGraph's callbacks, a bound Python call.
 _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
+CREATE_AGENT = "create_agent"
+"""The operation of making an agent, which is no run of it."""
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
 
 
@@ -159,8 +161,7 @@ def describe_runs(
     runs = [_describe(node.span, node, members[node], node.keys, whose) for node in nodes if node.run is node]
     root = root_of(spans)
     is_run = any(node.span is root and node.run is node for node in nodes)
-    # Making an agent is no run of it.
-    if (stray and not is_run) or (not runs and root.attributes.get(s.OPERATION_NAME) != "create_agent"):
+    if (stray and not is_run) or (not runs and root.attributes.get(s.OPERATION_NAME) != CREATE_AGENT):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
         is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
         keys = keys_of(root)

@@ -267,7 +267,12 @@ class CaseJudge:
         """What is stored of one run of a case; where the model gave no answer, every rule's outcome is an error."""
         aside = {(ran.trace_id.hex(), rule.id): f"no_answer: {ran.problem}" for rule in self._rule_set.rules}
         judge = RecordJudge(
-            self._settings, self._rule_set, ClosedTraces(), run=self._run, set_aside=aside if ran.problem else {}
+            self._settings,
+            self._rule_set,
+            ClosedTraces(),
+            run=self._run,
+            set_aside=aside if ran.problem else {},
+            decodes_all=True,
         )
         records = [Record(0, 1, 0, self._tenant, Signal.TRACES, Encoding.PROTOBUF, ran.spans, ran.payload)]
         if ran.log_records:

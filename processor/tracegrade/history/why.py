@@ -88,7 +88,10 @@ def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:
-    """What the rules in force say about the trace beyond what was stored: mostly which clause did not match."""
+    """What the rules in force say about the trace beyond what was stored: mostly which clause did not match.
+
+    Of a trace that was not decoded also that a rule's sample leaves it out, which is stored of others.
+    """
     decided, afterwards = _subjects(read.decisions), _subjects(read.stored.backfilled)
     pairs = []
     in_trace: Iterable[tuple[Rule, list[Explanation]]] = (
@@ -106,12 +109,18 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, An
                 continue
             if item.clause is not None:
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", clause_text(rule, item.clause)))
+            elif read.stored.trace.not_decoded is not None and _leaves_out(rule, read.stored.trace.trace_id):
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "sampled_out", ""))
             else:
                 reason = "it matches now, but was not in force (or was another) when the trace was judged"
                 if (rule.id, subject.kind, subject.id) in afterwards:
                     reason += "; 'rules backtest --store' judged it afterwards: 'results show'"
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_judged", reason))
     return pairs
+
+
+def _leaves_out(rule: Rule, trace_id: str) -> bool:
+    return not rule.sample.keep_failures and not rule.sample.holds(trace_id)
 
 
 def _subjects(decisions: Iterable[Decision]) -> set[tuple[str, str, str]]:

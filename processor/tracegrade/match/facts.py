@@ -160,7 +160,7 @@ def _facts(subject: Subject, resource: Resource, places: list[dict[str, JsonValu
         tools[call.name] = tools[call.raw_name] = None
     return Facts(
         service=resource.service,
-        environment=_environment(resource),
+        environment=environment_of(resource),
         release=resource.attributes.get(RELEASE),
         agent=subject.agent,
         tools=list(tools),
@@ -170,5 +170,6 @@ def _facts(subject: Subject, resource: Resource, places: list[dict[str, JsonValu
     )
 
 
-def _environment(resource: Resource) -> JsonValue:
+def environment_of(resource: Resource) -> JsonValue:
+    """The environment that clauses read, None where none was recorded."""
     return next((value for name in ENVIRONMENTS if (value := resource.attributes.get(name)) is not None), None)

@@ -1,5 +1,6 @@
 """What leaves the judge: the results of one trace, or of one session, in one revision."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -55,6 +56,23 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class NotDecoded:
+    """Why no rule judges a trace, known without reading its spans; they are kept as they came.
+
+    ``reason`` is ``not_matched`` (no rule can match) or ``sampled_out`` (the samples of all rules that may match leave
+    it out). ``tool_aliases`` are those in force: its runs and calls are read by them when they are asked for.
+    """
+
+    reason: str
+    tool_aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object, which is also what is stored."""
+        aliases: dict[str, JsonValue] = {name: list(others) for name, others in self.tool_aliases.items()}
+        return {"reason": self.reason, "tool_aliases": aliases} if aliases else {"reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
 class TraceSummary:
     """A judged trace as a whole, or a judged session, without spans, calls and decisions.
 
@@ -66,6 +84,8 @@ class TraceSummary:
     A session has ``members``: the revision of each of its traces by id, as in `Session`; None is what a trace has. Its
     ``trace_id`` is that of the trace which ended last, its ``closed_ns`` and ``last_received_ns`` are the time at
     which the last of its traces closed, and its spans, calls and runs are with its traces.
+
+    A trace that is ``not_decoded`` has no runs and calls here, and ``call_count`` is 0: they are read when asked for.
     """
 
     tenant: str
@@ -98,6 +118,7 @@ class TraceSummary:
     settings_hash: str
     runs: list[RunSummary] = field(default_factory=list)
     members: dict[bytes, int] | None = None
+    not_decoded: NotDecoded | None = None
 
     @property
     def own_id(self) -> bytes:
@@ -109,6 +130,8 @@ class TraceSummary:
     @property
     def sessions(self) -> list[str]:
         """Of a trace the sessions that it is part of."""
+        if self.not_decoded is not None and not self.runs:
+            return [self.session] if self.session else []
         found = (run.session or self.session for run in self.runs)
         return [name for name in dict.fromkeys(found) if name]
 
@@ -145,6 +168,8 @@ class TraceSummary:
             "settings_hash": self.settings_hash,
             "runs": [run.to_json() for run in self.runs],
         }
+        if self.not_decoded is not None:
+            found["not_decoded"] = self.not_decoded.to_json()
         if self.members is not None:
             found["members"] = {trace_id.hex(): revision for trace_id, revision in self.members.items()}
         return found

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable
 
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE
-from tracegrade.assemble.decode import Decoder, items_by_share
+from tracegrade.assemble.decode import Decoder, DemandOf, items_by_share
 from tracegrade.assemble.live_traces import Content, Dispositions, LiveTraces
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.codec.span_reader import AttributeFilter
@@ -21,6 +21,7 @@ class RecordIntake:
         ignored_scopes: Iterable[str],
         passed_over: Container[int],
         share: Share = ALL,
+        demand_of: DemandOf | None = None,
     ) -> None:
         """Start with nothing read.
 
@@ -31,11 +32,12 @@ class RecordIntake:
             passed_over: positions of records that are counted and not read.
             share: only what is of it is taken in and counted; what has no trace any more, since it was erased, is
                 counted by one of all shares.
+            demand_of: as of `Decoder.use`.
         """
         self.read_spans = 0  # of all records taken in so far, with any disposition
         self.read_log_records = 0
         self._live = live
-        self._decoder = Decoder(attribute_filter, share)
+        self._decoder = Decoder(attribute_filter, share, demand_of)
         self._ignored_scopes = frozenset(ignored_scopes)
         self._passed_over = passed_over
         self._share = share
@@ -50,9 +52,9 @@ class RecordIntake:
         """(disposition, reason) -> log records since the start; with the open ones they sum to ``read_log_records``."""
         return {**self._live.log_record_dispositions, ("own", ""): self._decoder.own_log_records}
 
-    def use(self, attribute_filter: AttributeFilter) -> None:
-        """Use another filter from now on."""
-        self._decoder.use(attribute_filter)
+    def use(self, attribute_filter: AttributeFilter, demand_of: DemandOf | None = None) -> None:
+        """Use another filter, and what is asked for, from now on."""
+        self._decoder.use(attribute_filter, demand_of)
 
     def passes_over(self, record: Record) -> bool:
         """Whether `record` is not read; if so, it is counted."""

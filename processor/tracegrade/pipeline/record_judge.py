@@ -4,20 +4,25 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.decode import DemandOf
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.sessions import KnownSession, LookupSession, none_stored
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.assemble.share import ALL, Share
+from tracegrade.codec.raw_session import SessionUnclear, session_in
+from tracegrade.codec.raw_spans import all_raw, plain
 from tracegrade.codec.span_reader import AttributeFilter
-from tracegrade.extract.extract import extract
+from tracegrade.extract.extract import extract, release_of
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.record import Record
 from tracegrade.judge import NOTHING_SET_ASIDE, Judgement
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.trace import Trace
+from tracegrade.model.trace_result import NotDecoded
 from tracegrade.pipeline.extracted_traces import ExtractedTraces
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace, ResultNumbers
+from tracegrade.pipeline.leaving_out import LeavingOut
 from tracegrade.pipeline.record_intake import RecordIntake
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.pipeline.session_judge import SessionJudge, Turn
@@ -52,6 +57,7 @@ class RecordJudge:
         session: LookupSession = none_stored,
         judges_traces: bool = True,
         share: Share = ALL,
+        decodes_all: bool = False,
     ) -> None:
         """A judge that has read nothing.
 
@@ -60,14 +66,20 @@ class RecordJudge:
 
         With a `share`, only its traces are judged, and its sessions: not as traces close here, since other judges
         close traces of the same sessions, but by `turn` and `end_sessions`, from what all of them have stored.
+
+        With `decodes_all`, spans are read also of traces that no rule judges.
         """
         attribute_filter = attribute_filter_for(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, attribute_filter.hash)
-        self.intake = RecordIntake(self.live, attribute_filter, settings.ignore_scopes, passed_over, share)
         self.read_position = 0
         self.clock_ns = 0
         self._settings = settings
         self._rule_sets = RuleSets(settings, rule_set)
+        self._leaving_out = LeavingOut(self._rule_sets)
+        self._decodes_all = decodes_all or not judges_traces
+        self.intake = RecordIntake(
+            self.live, attribute_filter, settings.ignore_scopes, passed_over, share, self._demand_of()
+        )
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._closed = closed
         self._judges_traces = judges_traces
@@ -103,8 +115,14 @@ class RecordJudge:
         filters = [attribute_filter_for(known, self._settings) for known in self._rule_sets.known()]
         attributes = filters[0].attributes.union(*(found.attributes for found in filters))
         attribute_filter = replace(filters[0], attributes=attributes)
-        self.intake.use(attribute_filter)
+        self._leaving_out.changed()
+        self.intake.use(attribute_filter, self._demand_of())
         self.live.use(rule_set.hash, attribute_filter.hash)
+
+    def _demand_of(self) -> DemandOf | None:
+        if self._decodes_all or self._leaving_out.asks_for_everything:
+            return None
+        return self._leaving_out.demand_of
 
     def read(self, record: Record) -> Iterator[Judged]:
         """Take in one record; gives the traces and sessions that were due before the record came."""
@@ -143,7 +161,7 @@ class RecordJudge:
                 continue  # reopened by spans that were already known
             rule_set = self._rule_sets.of(trace.rule_set)
             trace.rule_set = rule_set.hash
-            judgement = self._judgement(trace, rule_set)
+            judgement = self._not_decoded(trace, rule_set) or self._judgement(trace, rule_set)
             if "session" in rule_set.scopes and self._share.is_all:
                 yield from self._sessions.trace_closed(trace, judgement.extraction)
             else:
@@ -151,6 +169,20 @@ class RecordJudge:
                 self._closed.add(key, ClosedTrace.of(trace), self._numbers.last + 1)
                 self._extracted.forget(key)  # in a lower revision, under rules for sessions
             yield JudgedTrace(self._numbers.next(), trace, judgement)
+
+    def _not_decoded(self, trace: Trace, rule_set: RuleSet) -> Judgement | None:
+        """The judgement of a trace that no rule judges, without its spans being read; None when one may judge it."""
+        raw = all_raw(trace.spans)  # a span that was read was read because a rule may judge its trace
+        reason = self._leaving_out.reason(trace.trace_id, raw, rule_set) if raw is not None else None
+        if raw is not None and reason is not None:
+            try:
+                extraction = Extraction(trace, [], [], session_in(raw), release_of(raw))
+            except SessionUnclear:
+                pass
+            else:
+                return Judgement(extraction, not_decoded=NotDecoded(reason, self._settings.tool_aliases))
+        trace.spans = [plain(span) for span in trace.spans]
+        return None
 
     def _judgement(self, trace: Trace, rule_set: RuleSet) -> Judgement:
         self._judge.working(trace.trace_id)

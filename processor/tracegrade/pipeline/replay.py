@@ -128,7 +128,9 @@ def replay_records(
         set_aside=aside.traces,
         max_unpacked_spans=settings.max_unpacked_spans,
     )
-    judge = RecordJudge(settings, rule_set, closed, run=run, passed_over=aside.positions, judges_traces=judges_traces)
+    judge = RecordJudge(
+        settings, rule_set, closed, run=run, passed_over=aside.positions, judges_traces=judges_traces, decodes_all=True
+    )
     reopen_ns = round(settings.reopen_for * 1e9)
     for record in records:
         yield from judge.read(record)
@@ -159,7 +161,9 @@ def replay_sources(
     judges_traces: bool = True,
 ) -> Iterator[Judged]:
     """Judge the traces in files: one input without receive times, so every trace closes at its end."""
-    judge = RecordJudge(without_bounds(settings), rule_set, ClosedTraces(), run=run, judges_traces=judges_traces)
+    judge = RecordJudge(
+        without_bounds(settings), rule_set, ClosedTraces(), run=run, judges_traces=judges_traces, decodes_all=True
+    )
     for record in records_of(requests):
         yield from judge.read(record)
     yield from judge.end()

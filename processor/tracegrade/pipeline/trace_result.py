@@ -57,7 +57,8 @@ def trace_result(trace: Trace, judgement: Judgement, run: str, settings_hash: st
         rule_set_hash=trace.rule_set,
         tracegrade=tracegrade_version(),
         settings_hash=settings_hash,
-        runs=run_summaries(extraction),
+        runs=run_summaries(extraction) if judgement.not_decoded is None else [],
+        not_decoded=judgement.not_decoded,
     )
     return new_result(
         summary,

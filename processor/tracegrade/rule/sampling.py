@@ -24,6 +24,10 @@ class Sample(FileModel):
         """How often a pass is kept for each fail that is."""
         return self.share if self.keep_failures else 1.0
 
+    def holds(self, subject: str) -> bool:
+        """Whether a trace, by its id in hex, or a session, by its id, is in the sample."""
+        return self.share == 1.0 or sample_point(subject) < self.share
+
 
 def _read(value: Any) -> Any:
     return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value

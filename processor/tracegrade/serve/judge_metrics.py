@@ -56,6 +56,9 @@ class JudgeMetrics:
         for item in judged:
             if isinstance(item, JudgedSession):
                 continue
+            if (not_decoded := item.judgement.not_decoded) is not None:
+                self.telemetry.add("tracegrade.traces.not_decoded", reason=not_decoded.reason)
+                self.telemetry.add("tracegrade.spans.not_decoded", len(item.trace.spans), reason=not_decoded.reason)
             key = (item.trace.close_reason, item.trace.complete)
             counts[key] = counts.get(key, 0) + 1
             if item.judgement.extraction.dialect_error:

@@ -43,6 +43,7 @@ class TraceHead:
     start_ns: int
     end_ns: int
     first_received_ns: int
+    not_decoded: str | None  # why no rule judged it and it was not decoded; `call_count` is unknown then, and 0
     outcomes: Mapping[str, int]  # the number of evaluations by outcome
 
 
@@ -124,5 +125,6 @@ def _head(row: Any) -> TraceHead:
         start_ns=row.start_ns,
         end_ns=row.end_ns,
         first_received_ns=row.first_received_ns,
+        not_decoded=row.not_decoded,
         outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
     )

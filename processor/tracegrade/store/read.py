@@ -9,7 +9,8 @@ from sqlalchemy import Connection, func, select
 
 from tracegrade.codec.json_text import storable
 from tracegrade.codec.kept_spans import rebuilt_trace
-from tracegrade.codec.results import unpack_result, unpack_summary
+from tracegrade.codec.results import unpack_summary
+from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult, TraceSummary
@@ -53,7 +54,7 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
     )
     found = []
     for judged, spans in connection.execute(query):
-        found.append(unpack_result(judged, bytes(spans)))
+        found.append(whole_result(judged, bytes(spans)))
     return found
 
 
@@ -108,7 +109,7 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
         traces.c.members.is_(None),
     )
     rows = connection.execute(found.order_by(traces.c.start_ns.desc()).limit(limit))
-    return [unpack_result(judged, bytes(spans)) for judged, spans in rows]
+    return [whole_result(judged, bytes(spans)) for judged, spans in rows]
 
 
 def stored_session(connection: Connection, tenant: str, session_id: str) -> TraceSummary | None:
@@ -138,13 +139,13 @@ def newest_traces(connection: Connection, limit: int, *, sessions: bool = False)
     query = select(traces.c.judged, traces.c.spans).where(traces.c.run == "live", is_of_kind)
     query = query.order_by(traces.c.number.desc())
     for judged, spans in connection.execute(query.limit(limit).execution_options(yield_per=64)):
-        yield unpack_result(judged, bytes(spans))
+        yield whole_result(judged, bytes(spans))
 
 
 def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> dict[tuple[str, bytes], Trace]:
     """The traces of `keys` (tenant, trace id) that were judged live; one query for each 500 keys.
 
-    Their results are not read, so close reason and missing parts are empty.
+    Their results are not read, so close reason and missing parts are empty. Spans that are kept as they came stay so.
 
     Raises:
         KeptSpansError: the spans of one are damaged, or were stored by another version.
@@ -176,5 +177,6 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
                     first_position=row.first_position,
                     last_position=0,
                     closed_ns=row.closed_ns,
+                    as_they_came=True,
                 )
     return found

@@ -125,6 +125,7 @@ class TraceRows(ResultRows):
             self._judged.spans,
             None if members is None else json.dumps({other.hex(): revision for other, revision in members.items()}),
             rows_to_json(run_rows(trace.runs)),
+            None if trace.not_decoded is None else trace.not_decoded.reason,
         )
 
 

@@ -40,7 +40,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0014"
+VERSION = "0015"
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
@@ -143,7 +143,7 @@ traces = Table(
     Column("complete", Boolean, nullable=False, doc="whether nothing of it is missing"),
     Column("cut_by", Text, doc="the bound that cut it short; null: none"),
     Column("span_count", Integer, nullable=False, doc="spans kept"),
-    Column("call_count", Integer, nullable=False, doc="tool calls read"),
+    Column("call_count", Integer, nullable=False, doc="tool calls read; 0 where it was not decoded"),
     Column("start_ns", BigInteger, nullable=False, doc="first start"),
     Column("end_ns", BigInteger, nullable=False, doc="last end"),
     Column("first_received_ns", BigInteger, nullable=False, doc="when its first span came"),
@@ -162,6 +162,12 @@ traces = Table(
     ),
     Column("members", Text, doc="of a session, its traces: JSON {trace id in hex: revision}; null for a trace"),
     Column("agent_runs", Text, nullable=False, server_default="[]", doc="rows of the view `agent_runs`"),
+    Column(
+        "not_decoded",
+        Text,
+        doc="why no rule judged it, so that its spans were not decoded, and the views lack its calls and runs: "
+        "`not_matched` or `sampled_out`; null: it was decoded",
+    ),
     UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
     info={
         "about": "One row for each trace, and for each session under a trace id of its own, with all that was judged."

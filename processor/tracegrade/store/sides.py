@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, or_, select
 
-from tracegrade.codec.results import ResultError, unpack_calls, unpack_result
+from tracegrade.codec.results import ResultError, unpack_calls
+from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.blocks import block_ranges
@@ -122,13 +123,13 @@ def side_traces(connection: Connection, result_filter: ResultFilter) -> Iterator
     query = select(traces.c.number, traces.c.judged, traces.c.spans).where(*of_traces(_without_origin(result_filter)))
     query = query.where(traces.c.members.is_(None), traces.c.number.between(*bounds)).order_by(traces.c.number.desc())
     for number, judged, spans in connection.execute(query.execution_options(yield_per=64)):
-        yield number, unpack_result(judged, bytes(spans))
+        yield number, whole_result(judged, bytes(spans))
 
 
 def side_calls(connection: Connection, numbers: Sequence[int]) -> Iterator[list[tuple[str, list[ToolCall]]]]:
     """The trace id and the calls with their values of the traces with these numbers, many at a time.
 
-    A trace whose results cannot be read has no calls.
+    A trace whose results cannot be read has no calls, nor has one that no rule judged and that was not decoded.
     """
     query = select(traces.c.trace_id, traces.c.judged)
     for some in in_parts(numbers):

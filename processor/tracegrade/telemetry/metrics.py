@@ -125,6 +125,15 @@ METRICS: dict[str, Metric] = {
     "tracegrade.traces.closed": Metric(
         "counter", "{trace}", "Closed traces by close reason", ("close_reason", "complete")
     ),
+    "tracegrade.traces.not_decoded": Metric(
+        "counter",
+        "{trace}",
+        "Closed traces that no rule judges and that were not decoded, by reason: not_matched, sampled_out",
+        ("reason",),
+    ),
+    "tracegrade.spans.not_decoded": Metric(
+        "counter", "{span}", "The spans of closed traces that were not decoded, by reason", ("reason",)
+    ),
     "tracegrade.build_info": Metric("gauge", "1", "1, with the version that runs, as results name it", ("version",)),
     "tracegrade.conditions": Metric(
         "gauge",

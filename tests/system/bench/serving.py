@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 TICKS = os.sysconf("SC_CLK_TCK")
 CATCH_UP_S = 120.0
 _CPU_OF_PROCESS = 2  # the kernel's CPUCLOCK_SCHED, as clock_getcpuclockid(3) makes the clock of another process
+SERVICE = "bench-shop"  # of the generated traces
 IDLE_S = 4.0  # a trace whose root never comes closes so much after its last span
 
 
@@ -45,14 +46,18 @@ class Served:
 
     def evaluations(self) -> float:
         """How many evaluations there were."""
-        return sum(point["value"] for point in self._metric("tracegrade.evaluations"))
+        return self.total("tracegrade.evaluations")
+
+    def total(self, name: str) -> float:
+        """The sum of a metric over all its labels."""
+        return sum(point["value"] for point in self._metric(name))
 
     def wait_until_delivered(self, spans: float) -> None:
         """Wait until so many spans are judged, and every sink has taken what was closed."""
         wait_until(lambda: self.judged_spans() >= spans and self._delivered() >= self._closed())
 
     def _closed(self) -> float:
-        return sum(point["value"] for point in self._metric("tracegrade.traces.closed"))
+        return self.total("tracegrade.traces.closed")
 
     def _delivered(self) -> float:
         return min((point["value"] for point in self._metric("tracegrade.sink.delivered_records")), default=0)
@@ -73,19 +78,23 @@ def serving(
     flags: Sequence[str] = (),
     journal_mib: int = 16384,
     port: int = 0,
+    service: str = SERVICE,
+    sample: float = 1.0,
 ) -> Iterator[Served]:
     """Run `serve`, both roles, until the end of the block.
 
     Args:
         folder: for rules, configuration and data.
-        rules: how many are loaded; five of them match.
+        rules: how many are loaded; five of them match, where their `service` is the load's.
         settings: further lines of the configuration.
         flags: further flags of the command.
         journal_mib: what each journal may hold.
         port: of gRPC; 0: a free one. With a folder that was used before, it goes on where it was.
+        service: the service that those five ask for.
+        sample: the share of traces that they judge.
     """
     if not (folder / "rules").exists():
-        write_rules(folder / "rules", rules)
+        write_rules(folder / "rules", rules, service, sample)
     config = folder / "bench.yaml"
     config.write_text(
         f"data_dir: {folder / 'data'}\n"
@@ -179,8 +188,8 @@ def wait_until(done: Callable[[], bool]) -> None:
         time.sleep(0.25)
 
 
-def write_rules(folder: Path, count: int) -> None:
-    """So many rules, five of which match the generated traces, with two evaluations each."""
+def write_rules(folder: Path, count: int, service: str = SERVICE, sample: float = 1.0) -> None:
+    """So many rules, five of which match the generated traces of a service, with two evaluations each."""
     folder.mkdir()
     # As in production, most evaluations pass; the wrong order, in the last rule, is the one of ten that fails.
     references = [{"name": tool, "args": {"user_id": 123, "sku": "A-1"}} for tool in TOOLS]
@@ -196,7 +205,8 @@ def write_rules(folder: Path, count: int) -> None:
         first, second = (matching[(number + step) % len(matching)] for step in (0, 1))
         rule = {
             "id": f"bench-rule-{number}",
-            "match": {"service": "bench-shop" if number < len(matching) else f"other-{number}"},
+            "match": {"service": service if number < len(matching) else f"other-{number}"},
+            "sample": sample,
             "evaluate": [first, {**(wrong_order if first is matching[-1] else second), "name": "second"}],
         }
         (folder / f"{number}.rule.yaml").write_text(json.dumps(rule))

@@ -8,13 +8,13 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import orjson
 
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ValueStatus
 
 # JSON inside JSON inside JSON: MLflow quotes, Vercel stringifies, tool content sits in message content.
@@ -105,7 +105,15 @@ def decode(raw: JsonValue) -> Decoded:
     return _decode_text(raw, text, 1)
 
 
-def first_text(span: Span, keys: tuple[str, ...]) -> str:
+class HasAttributes(Protocol):
+    """A span, or what is known of one."""
+
+    @property
+    def attributes(self) -> Mapping[str, JsonValue]:
+        """Its attributes by key."""
+
+
+def first_text(span: HasAttributes, keys: tuple[str, ...]) -> str:
     """The first non-empty text under one of `keys`, "" when there is none; without its quotes if it has (MLflow)."""
     attributes = span.attributes
     for key in keys:

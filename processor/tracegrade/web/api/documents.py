@@ -98,6 +98,9 @@ class TraceDocument(Document):
     start_ns: int
     end_ns: int
     first_received_ns: int
+    not_decoded: str | None = Field(
+        description="Why no rule judged it, so that it was not decoded and call_count is 0: not_matched or sampled_out"
+    )
     outcomes: dict[str, int] = Field(description="How many evaluations had which outcome")
 
 

@@ -80,6 +80,13 @@ class RunDocument(Document):
     cache_write_tokens: int | None
 
 
+class NotDecodedDocument(Document):
+    """Why no rule judged a trace, so that its runs and calls are read when they are asked for, by these aliases."""
+
+    reason: str
+    tool_aliases: dict[str, list[str]] | None = None
+
+
 class RecordDocument(Document):
     """A judged trace, or session, as it was delivered; `members` are a session's traces with their revisions."""
 
@@ -113,6 +120,7 @@ class RecordDocument(Document):
     tracegrade: str  # the version that judged; "" from before it was stored
     settings_hash: str
     runs: list[RunDocument]
+    not_decoded: NotDecodedDocument | None = None
 
 
 class DecisionDocument(Document):

@@ -1,0 +1,207 @@
+"""Spans that are kept as the bytes that came, for traces that no rule judges: the rest is read when it is asked for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResource
+
+from tracegrade.codec.keyed_request import KeyedRequest
+from tracegrade.codec.raw_request import HeadsRequest, RawRequest
+from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values
+from tracegrade.extract.registry import in_force
+from tracegrade.model.span import Resource, Span
+
+# Senders repeat few resources and scopes; one that invents them without end must not grow the memo for ever.
+_MAX_ORIGINS = 1024
+_CONTENT = attrgetter(*(field.name for field in fields(Span)))
+_READ_LATER = frozenset(
+    ("name", "kind", "status_code", "status_message", "attributes", "events", "dropped_attributes_count", "unread_keys")
+)
+# Parses the bytes of one span of a `KeyedRequest`.
+keyed_span: Any = type(KeyedRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
+
+
+class Origin:
+    """Where spans come from, shared by them: their resource and scope, as bytes and as read, and who reads them."""
+
+    __slots__ = ("reader", "resource", "resource_bytes", "scope", "scope_bytes")
+
+    def __init__(self, reader: SpanReader, resource_bytes: bytes, scope_bytes: bytes, resource: Resource) -> None:
+        self.reader = reader
+        self.resource_bytes = resource_bytes
+        self.scope_bytes = scope_bytes
+        self.resource = resource
+        self.scope: str = InstrumentationScope.FromString(scope_bytes).name
+
+
+class RawSpan(Span):
+    """A span of which only ids, times, flags and origin are read; its other fields are read when one is asked for.
+
+    It is equal to the `Span` that it decodes to.
+    """
+
+    __slots__ = ("origin", "raw")
+
+    def __init__(self, head: Any, raw: bytes, origin: Origin) -> None:
+        """Take over a head of a `HeadsRequest`, with the span's bytes."""
+        self.trace_id = head.trace_id
+        self.span_id = head.span_id
+        self.parent_span_id = head.parent_span_id
+        self.start_ns = head.start_time_unix_nano
+        self.end_ns = head.end_time_unix_nano
+        self.flags = head.flags
+        self.scope = origin.scope
+        self.resource = origin.resource
+        self.raw = raw
+        self.origin = origin
+
+    def __getattr__(self, name: str) -> Any:  # called only for a field without a value
+        if name not in _READ_LATER:
+            raise AttributeError(name)
+        span = self.decoded()
+        for field in _READ_LATER:
+            setattr(self, field, getattr(span, field))
+        return getattr(span, name)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, RawSpan) and other.raw == self.raw and other.origin is self.origin:
+            return True
+        return isinstance(other, Span) and _CONTENT(self) == _CONTENT(other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of Span
+
+    def decoded(self) -> Span:
+        """The span with all its fields."""
+        origin = self.origin
+        return origin.reader.read(keyed_span(self.raw), origin.scope, origin.resource)
+
+    def may_hold(self, text: str) -> bool:
+        """Whether this name, or value, of an attribute can be in it; False is certain."""
+        return text.encode() in self.raw
+
+
+def plain(span: Span) -> Span:
+    """The span with all its fields."""
+    return span.decoded() if isinstance(span, RawSpan) else span
+
+
+class RawGroup(NamedTuple):
+    """The spans of one scope of a request, as they came.
+
+    The resource and the scope in it have these numbers in the request. ``origin`` is None where the wire splits one of
+    them, so that it cannot be taken as bytes. ``heads`` are those of ``spans``, in their order.
+    """
+
+    resource_number: int
+    scope_number: int
+    origin: Origin | None
+    heads: Sequence[Any]
+    spans: Sequence[bytes]
+
+
+class RawReader:
+    """Takes requests apart into the bytes of their spans."""
+
+    def __init__(self, reader: SpanReader) -> None:
+        """Start; `reader` will read the fields that are asked for."""
+        self.reader = reader
+        self._origins: dict[tuple[bytes, bytes], Origin] = {}
+        self._resources: dict[bytes, Resource] = {}
+
+    def groups(self, payload: bytes) -> Iterator[RawGroup]:
+        """The spans of one ExportTraceServiceRequest, a scope at a time, in its order."""
+        parts, heads = RawRequest.FromString(payload), HeadsRequest.FromString(payload)
+        resources = zip(parts.resource_spans, heads.resource_spans, strict=True)
+        for resource_number, (of_resource, resource_heads) in enumerate(resources):
+            scopes = zip(of_resource.scope_spans, resource_heads.scope_spans, strict=True)
+            for scope_number, (of_scope, scope_heads) in enumerate(scopes):
+                origin = self._origin(of_resource.resource, of_scope.scope)
+                yield RawGroup(resource_number, scope_number, origin, scope_heads.spans, of_scope.spans)
+
+    def spans(self, request: bytes) -> list[Span]:
+        """The spans of a request that `request_of` made."""
+        return [
+            RawSpan(head, raw, group.origin)
+            for group in self.groups(request)
+            if group.origin is not None
+            for head, raw in zip(group.heads, group.spans, strict=True)
+        ]
+
+    def _origin(self, resources: Sequence[bytes], scopes: Sequence[bytes]) -> Origin | None:
+        if len(resources) > 1 or len(scopes) > 1:
+            return None
+        key = resources[0] if resources else b"", scopes[0] if scopes else b""
+        found = self._origins.get(key)
+        if found is None:
+            if len(self._origins) >= _MAX_ORIGINS:
+                self._origins.clear()
+                self._resources.clear()
+            resource = self._resources.get(key[0])
+            if resource is None:
+                resource = Resource(all_values(OtlpResource.FromString(key[0]).attributes))
+                self._resources[key[0]] = resource
+            found = self._origins[key] = Origin(self.reader, *key, resource)
+        return found
+
+
+def further_attributes(attribute_filter: AttributeFilter) -> list[str]:
+    """The attributes that it keeps beside those that dialects read: kept spans name them."""
+    return sorted(attribute_filter.attributes.difference(in_force().attributes))
+
+
+def raw_reader_of(further: Iterable[str]) -> RawReader:
+    """What reads kept spans again, by the dialects in force and with these `further_attributes`."""
+    read = in_force()
+    return _raw_reader(AttributeFilter(read.attributes.union(further), read.prefixes, read.events, read.marks))
+
+
+@lru_cache(maxsize=16)
+def _raw_reader(attribute_filter: AttributeFilter) -> RawReader:
+    return RawReader(SpanReader(attribute_filter))
+
+
+def all_raw(spans: Sequence[Span]) -> list[RawSpan] | None:
+    """All `spans`, if all of them are held as they came; None when one was read, or there are none."""
+    if not spans or not isinstance(spans[0], RawSpan):
+        return None
+    found = [span for span in spans if isinstance(span, RawSpan)]
+    return found if len(found) == len(spans) else None
+
+
+def request_of(spans: Iterable[RawSpan]) -> bytes:
+    """One ExportTraceServiceRequest of these spans, by origin; bytes are as they came."""
+    by_origin: dict[int, tuple[Origin, list[bytes]]] = {}
+    for span in spans:
+        origin = span.origin
+        parts = by_origin.get(id(origin))
+        if parts is None:
+            parts = by_origin[id(origin)] = (origin, [])
+        parts[1].append(span.raw)
+    groups = []
+    for origin, raws in by_origin.values():
+        fields = [_field(1, origin.scope_bytes)] if origin.scope_bytes else []
+        fields += [_field(2, raw) for raw in raws]
+        content = _field(2, b"".join(fields))
+        if origin.resource_bytes:
+            content = _field(1, origin.resource_bytes) + content
+        groups.append(_field(1, content))
+    return b"".join(groups)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of protobuf with that number, below 16, that holds bytes."""
+    tag, length = number << 3 | 2, len(content)
+    if length < 128:
+        return bytes((tag, length)) + content
+    if length < 16384:
+        return bytes((tag, length & 127 | 128, length >> 7)) + content
+    head = bytearray((tag,))
+    while length > 127:
+        head.append(length & 127 | 128)
+        length >>= 7
+    head.append(length)
+    return bytes(head) + content

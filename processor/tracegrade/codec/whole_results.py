@@ -1,0 +1,32 @@
+"""Stored results with everything that was read of their trace; of one that was not decoded, it is read here."""
+
+from dataclasses import replace
+
+from tracegrade.codec.kept_spans import trace_of
+from tracegrade.codec.results import unpack_result
+from tracegrade.extract.extract import extract
+from tracegrade.extract.run_summaries import run_summaries
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.rule.tool_aliases import ToolAliases
+
+
+def whole_result(packed: bytes, spans: bytes) -> TraceResult:
+    """The result with this ``packed`` and these ``spans``, with its runs and calls, whether or not it was decoded.
+
+    All who show or use the calls and runs of a stored trace read it by this.
+
+    Raises:
+        ResultError: as `unpack_result`.
+        KeptSpansError: the spans of a trace that was not decoded are damaged, or were stored by another version.
+    """
+    result = unpack_result(packed, spans)
+    not_decoded = result.trace.not_decoded
+    if not_decoded is None:
+        return result
+    extraction = extract(trace_of(result), ToolAliases(not_decoded.tool_aliases) if not_decoded.tool_aliases else None)
+    runs = run_summaries(extraction)
+    return replace(
+        result,
+        trace=replace(result.trace, runs=runs, call_count=len(extraction.calls)),
+        tool_calls=extraction.calls,
+    )

@@ -1,0 +1,56 @@
+"""Decides which traces no rule judges, so that their spans are kept as they came and never read."""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+
+from tracegrade.codec.raw_spans import Origin, RawSpan
+from tracegrade.match.demand import NOTHING, Demand, asks_for_everything, demand
+from tracegrade.pipeline.rule_sets import RuleSets
+from tracegrade.rule.rule_set import RuleSet
+
+# Senders have few resources and scopes; one that invents them without end must not grow the memo for ever.
+_MAX_REMEMBERED = 4096
+
+
+class LeavingOut:
+    """What the rules that a trace may have ask for, remembered by where its spans come from."""
+
+    def __init__(self, rule_sets: RuleSets) -> None:
+        self._rule_sets = rule_sets
+        self._of_any: dict[Origin, Demand] = {}
+        self._of_one: dict[tuple[str, Origin], Demand] = {}
+
+    @property
+    def asks_for_everything(self) -> bool:
+        """Whether every trace is to be judged, so that nobody needs to ask."""
+        return any(rule_set.once(asks_for_everything) for rule_set in self._rule_sets.known())
+
+    def changed(self) -> None:
+        """Other rules are in force."""
+        self._of_any.clear()
+        self._of_one.clear()
+
+    def demand_of(self, origin: Origin) -> Demand:
+        """What the rules of any trace that may be open ask for of spans with this origin."""
+        found = self._of_any.get(origin)
+        if found is None:
+            if len(self._of_any) >= _MAX_REMEMBERED:
+                self._of_any.clear()
+            found = self._of_any[origin] = demand(self._rule_sets.known(), origin.resource)
+        return found
+
+    def reason(self, trace_id: bytes, spans: Iterable[RawSpan], rule_set: RuleSet) -> str | None:
+        """Why no rule of `rule_set` judges the trace of `spans`, all of them; None when one may judge it."""
+        origins = {span.origin for span in spans}
+        asked = reduce(or_, (self._demand_of(rule_set, origin) for origin in origins), NOTHING)
+        return asked.left_out(trace_id)
+
+    def _demand_of(self, rule_set: RuleSet, origin: Origin) -> Demand:
+        key = rule_set.hash, origin
+        found = self._of_one.get(key)
+        if found is None:
+            if len(self._of_one) >= _MAX_REMEMBERED:
+                self._of_one.clear()
+            found = self._of_one[key] = demand([rule_set], origin.resource)
+        return found

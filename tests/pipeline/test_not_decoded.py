@@ -1,0 +1,214 @@
+"""Traces that no rule judges are not decoded, and nothing but the cost is different for it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
+
+from pipeline.harness import (
+    Content,
+    Run,
+    agent_span,
+    batches_of,
+    log_payload,
+    log_records_of,
+    logged_trace,
+    otlp_span,
+    packing,
+    spans_of,
+    tool_span,
+)
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.kept_spans import decode_spans
+from tracegrade.codec.whole_results import whole_result
+from tracegrade.journal.record import Encoding, Record
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = TracesSettings(
+    settle="1s",
+    idle_timeout="3s",
+    max_age="20s",
+    end_attribute="app.done",
+    tool_aliases={"create_order": ["*__create_order"]},
+    ignore_scopes=["noise"],
+)
+
+
+def rule(rule_id: str, **fields: Any) -> Rule:
+    evaluate = [{"evaluator": "tool-call-count", "tool_calls_count": {"create_order": ["==", 1]}}]
+    return Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})
+
+
+RULES = RuleSet(
+    [
+        rule("shop", match={"service": "shop"}, sample=0.4),
+        rule("shop-traces", scope="trace", match={"service": "sh?p", "agent": "order-*"}, sample=0.2),
+        rule("billing", match={"service": ["bill*"], "environment": "prod"}, scope="trace"),
+        rule("new", match={"release": "2.*"}, sample={"share": 0.1, "keep_failures": True}),
+    ]
+)
+SESSIONS = RuleSet([*RULES.rules, rule("session", scope="session", match={"service": "shop"}, sample=0.1)])
+
+RESOURCES: list[dict[str, str]] = [
+    {"service.name": "shop"},
+    {"service.name": "billing", "deployment.environment.name": "test"},
+    {"service.name": "billing", "deployment.environment.name": "prod"},
+    {"service.name": "other", "service.version": "1.0"},
+    {"service.name": "other", "service.version": "2.1"},
+    {},
+]
+
+
+def order_trace(trace: int, *session: str) -> list[Content]:
+    """An agent run with calls, one of them under another name; the first spans have a session."""
+    named = {"gen_ai__conversation__id": session[0]} if session else {}
+    root = agent_span(trace, 1)
+    call = tool_span(trace, 2, 1, "shop__create_order", '{"qty": 2}')
+    for span, name in zip((root, call), session, strict=False):
+        span.attributes.append(KeyValue(key="gen_ai.conversation.id", value=AnyValue(string_value=name)))
+    return [
+        root,
+        call,
+        tool_span(trace, 3, 1, "check_inventory", '{"sku": "A-1"}'),
+        otlp_span(trace, 4, 999, **named),
+        otlp_span(trace, 5, 1, my__tool="of an unknown framework", tool_input="x"),
+    ]
+
+
+CONTENTS: list[Content] = [
+    *(content for trace in range(1, 9) for content in order_trace(trace)),
+    *order_trace(9, "one session"),
+    *order_trace(10, "one", "and another"),
+    *logged_trace(11),
+    *logged_trace(12),
+    # The same span twice more with other contents: the later end wins, then the greater content.
+    *(tool_span(trace, 3, 1, "create_order", f'{{"qty": {n}}}', end=5000) for trace in (1, 2, 3) for n in (5, 9)),
+    # And with attributes that nothing reads, which are no other content.
+    *(otlp_span(trace, 4, 999, unread="x") for trace in (1, 2, 3, 4)),
+    OtlpSpan(trace_id=(1).to_bytes(16, "big"), span_id=b"noise678", name="noise"),
+]
+DONE = [otlp_span(trace, 6, 1) for trace in (5, 6)]
+for span in DONE:
+    span.attributes.append(KeyValue(key="app.done", value=AnyValue(bool_value=True)))
+CONTENTS += DONE
+
+
+def journal_of(batches: Iterable[tuple[float, list[Content]]], resources: dict[bytes, int]) -> list[Record]:
+    """Records of (receive time in s, contents); each span has the resource of that number, by its trace and span id."""
+    made: list[Record] = []
+    position = 0
+    for received_s, contents in batches:
+        request = ExportTraceServiceRequest()
+        for span in spans_of(contents):
+            group = request.resource_spans.add()
+            described = RESOURCES[resources[span.trace_id + span.span_id]]
+            group.resource.attributes.extend(
+                KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in described.items()
+            )
+            scope = group.scope_spans.add()
+            scope.scope.name = "noise" if span.name == "noise" else "agent-sdk"
+            scope.spans.append(span)
+        logs = log_records_of(contents)
+        parts = [
+            (Signal.TRACES, len(request.resource_spans), request.SerializeToString()),
+            (Signal.LOGS, len(logs), log_payload(logs)),
+        ]
+        for signal, items, data in parts:
+            if items:
+                end = position + len(data)
+                received_ns = round(received_s * 1e9)
+                made.append(Record(position, end, received_ns, "default", signal, Encoding.PROTOBUF, items, data))
+                position = end
+    return made
+
+
+def drawn_journal(data: st.DataObject) -> list[Record]:
+    again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=6), label="sent again")
+    arrivals = data.draw(st.permutations([*CONTENTS, *again]), label="arrival order")
+    # Most traces are of one service; in some, each span may be of any.
+    of_trace = {n: data.draw(st.sampled_from([*range(len(RESOURCES)), None]), label="resource") for n in range(1, 13)}
+    resources = {}
+    for span in spans_of(CONTENTS):
+        number = of_trace[int.from_bytes(span.trace_id, "big")]
+        if number is None:
+            number = data.draw(st.integers(0, len(RESOURCES) - 1), label="resource of a span")
+        resources[span.trace_id + span.span_id] = number
+    return journal_of(batches_of(arrivals, data), resources)
+
+
+def check_same(lazy: Run, full: Run) -> set[str]:
+    """That both runs stored the same; the reasons for which traces were not decoded."""
+    assert lazy.store.canonical() == full.store.canonical()
+    assert lazy.judge.intake.span_dispositions == full.judge.intake.span_dispositions
+    assert lazy.judge.intake.log_record_dispositions == full.judge.intake.log_record_dispositions
+    assert lazy.store.traces.keys() == full.store.traces.keys()
+    reasons = set()
+    for key, kept in lazy.store.traces.items():
+        other = full.store.traces[key]
+        assert seen_of(kept) == seen_of(other)
+        if kept.trace.not_decoded is not None:
+            reason = kept.trace.not_decoded.reason
+            reasons.add(reason)
+            assert {decision.kind for decision in other.decisions} <= {"sampled_out"}
+            assert reason == "sampled_out" or not other.decisions
+    return reasons
+
+
+def seen_of(result: TraceResult) -> tuple[object, ...]:
+    """Everything that is stored of a trace, as far as both ways must agree."""
+    whole = whole_result(result.packed, result.spans)
+    spans = decode_spans(result.spans) if result.spans else None
+    decisions = [decision for decision in whole.decisions if decision.kind != "sampled_out"]
+    return replace(whole.trace, not_decoded=None), whole.tool_calls, decisions, spans
+
+
+@pytest.mark.parametrize("rule_set", [RULES, SESSIONS], ids=["rules", "rules for sessions"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_what_is_not_decoded_is_stored_as_if_it_were(rule_set: RuleSet, data: st.DataObject) -> None:
+    journal = drawn_journal(data)
+    traces = packing(SETTINGS, data)
+    if data.draw(st.booleans(), label="late ones are too late"):
+        traces = traces.model_copy(update={"reopen_for": 4.0})
+    runs = [Run(rule_set, traces), Run(rule_set, traces, decodes_all=True)]
+    seen = 0
+    while seen < len(journal):
+        seen += data.draw(st.integers(1, 4), label="durable records more")
+        before_commit = data.draw(st.booleans(), label="killed before the commit")
+        killed = data.draw(st.booleans(), label="killed")
+        for run in runs:
+            run.read(journal[:seen], kill_before_commit=before_commit)
+            if killed:
+                run.kill()
+            else:
+                run.tick(journal[min(seen, len(journal)) - 1].received_ns / 1e9)
+    for run in runs:
+        run.read(journal)
+        run.end()
+    check_same(*runs)
+
+
+def test_traces_are_left_undecoded_for_both_reasons() -> None:
+    contents = [content for trace in range(1, 400) for content in order_trace(trace, f"session {trace}")]
+    resources = {span.trace_id + span.span_id: span.trace_id[-1] % len(RESOURCES) for span in spans_of(contents)}
+    journal = journal_of([(0.0, contents)], resources)
+    runs = [Run(RULES, SETTINGS), Run(RULES, SETTINGS, decodes_all=True)]
+    for run in runs:
+        run.read(journal)
+        run.end()
+    assert check_same(*runs) == {"not_matched", "sampled_out"}
+    assert not any(judged.trace.not_decoded for judged in runs[1].store.traces.values())
+    sessions = {judged.trace.session for judged in runs[0].store.traces.values() if judged.trace.not_decoded}
+    assert len(sessions) > 10
+    assert None not in sessions
