@@ -1,21 +1,14 @@
 """The judges' progress, as the receive role sees it: from their last snapshots and their committed positions."""
 
-import time
-from typing import Any
-
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
-from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, Judge
+from tracegrade.pipeline.data_folder import DataFolder, Judge
 from tracegrade.pipeline.judge_set import JudgeSet
-from tracegrade.serve.judge_process import STARTS_WITHIN_S
+from tracegrade.serve.judge_snapshots import JudgeSnapshots, Snapshot, Taken, where_of
 from tracegrade.serve.unread import Items, JudgeBehind, SkippedItems, UnreadItems
-from tracegrade.telemetry.merged import MergedSnapshots
 from tracegrade.telemetry.metrics import Telemetry
 
-SILENT_AFTER_S = 15.0
 _JUDGE_BEHIND = {"fate": "dropped", "reason": "judge_behind"}
-
-Snapshot = dict[str, Any]
 
 
 class JudgeProgress:
@@ -30,10 +23,10 @@ class JudgeProgress:
         self._telemetry = telemetry
         self._set = JudgeSet(folder)
         self._first_at_start = journal.first  # where a judge without a committed position begins
-        self._judges = self._set.judges
-        self.unread = UnreadItems(journal, folder.journal, self.committed(), len(self._judges))
-        self._of = [_OfJudge(self, judge) for judge in self._judges]
-        self._merged = MergedSnapshots(JUDGE)
+        self._snapshots = JudgeSnapshots(folder)
+        judges = self._snapshots.judges
+        self.unread = UnreadItems(journal, folder.journal, self.committed(), len(judges))
+        self._of = [_OfJudge(self, judge) for judge in judges]
         self._behind = JudgeBehind()
 
     def committed(self) -> int:
@@ -51,26 +44,18 @@ class JudgeProgress:
 
     def log(self) -> None:
         """Log once how much of the journal found at the start judges must still read; later, that it is done."""
-        self.unread.log_progress(self._read_to(self._taken()))
+        self.unread.log_progress(self._read_to(self._snapshots.take()))
 
     def say_conditions(self, *, is_kept: bool) -> None:
         """Update the conditions of judges that are silent or behind; `is_kept`: this process runs them."""
-        taken = self._taken()
-        now_ns = time.time_ns()
-        starts_ns = self._telemetry.started_ns + round(STARTS_WITHIN_S * 1e9)
+        taken = self._snapshots.take()
+        self._snapshots.say_silent(taken, self._telemetry, is_kept=is_kept)
         read_to = max(self._read_to(taken), self._journal.first)
-        conditions = self._telemetry.conditions
-        for of in self._of:
-            snapshot = taken[of.judge.name]
-            silent_ns = now_ns - (snapshot["time_ns"] if snapshot is not None else 0)
-            is_silent = is_kept and now_ns > starts_ns and silent_ns > SILENT_AFTER_S * 1e9
-            is_silent = is_silent and not conditions.holds("judge_down", of.where)
-            conditions.say("judge_silent", "no sign of how it is" if is_silent else None, of.where)
-        conditions.say("judge_behind", self._behind.condition(self._journal.end - read_to))
+        self._telemetry.conditions.say("judge_behind", self._behind.condition(self._journal.end - read_to))
 
     def snapshots(self) -> list[Snapshot]:
         """Both roles' metrics, in which promise 5's sums hold: items not read by judges are counted by position."""
-        taken = self._taken()
+        taken = self._snapshots.take()
         deleted_to = self._journal.first
         unread: Items | None = Items()
         dropped = Items()
@@ -91,26 +76,14 @@ class JudgeProgress:
                 self._telemetry.set("tracegrade.log_records", dropped.log_records, **_JUDGE_BEHIND)
         if len(self._of) == 1:
             self._telemetry.set("tracegrade.judge.lag", self._lag(self._read_to(taken)))
-        return [snapshot for snapshot in (self._telemetry.snapshot(), self._shown(taken)) if snapshot is not None]
+        return [
+            snapshot for snapshot in (self._telemetry.snapshot(), self._snapshots.shown(taken)) if snapshot is not None
+        ]
 
     def _lag(self, read_to: int) -> int:
         return max(0, self._journal.end - max(read_to, self._journal.first))
 
-    def _taken(self) -> dict[str, Snapshot | None]:
-        """The last snapshot of each judge, and of delivery where that is a process of its own."""
-        names = [judge.name for judge in self._judges]
-        if len(names) > 1:
-            names.append(DELIVERY)
-        return {name: self._folder.read_snapshot(name) for name in names}
-
-    def _shown(self, taken: dict[str, Snapshot | None]) -> Snapshot | None:
-        """What is shown of the role: of several processes, their sums."""
-        found = [snapshot for snapshot in taken.values() if snapshot is not None]
-        if len(self._judges) == 1:
-            return found[0] if found else None
-        return self._merged.merged(found)
-
-    def _read_to(self, taken: dict[str, Snapshot | None]) -> int:
+    def _read_to(self, taken: Taken) -> int:
         return min(of.read_to(taken[of.judge.name]) for of in self._of)
 
 
@@ -119,7 +92,7 @@ class _OfJudge:
 
     def __init__(self, progress: JudgeProgress, judge: Judge) -> None:
         self.judge = judge
-        self.where = "" if judge.share.is_all else judge.name
+        self.where = where_of(judge)
         self.skipped = SkippedItems(progress.unread, judge.share.number)
         self._progress = progress
 

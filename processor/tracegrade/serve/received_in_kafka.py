@@ -19,7 +19,8 @@ from tracegrade.journal.record import Entry
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import Exports
 from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.serve.judge_snapshots import JudgeSnapshots
 from tracegrade.telemetry.metrics import Telemetry
 
 EXAMINE_EVERY_S = 60.0
@@ -40,6 +41,7 @@ class ReceivedInKafka:
         self._settings = settings
         self._folder = folder
         self._telemetry = telemetry
+        self._snapshots = JudgeSnapshots(folder)
         self._lock = lock_receiving(folder)
         try:
             self._journal = KafkaJournal.open(settings, telemetry)
@@ -53,11 +55,12 @@ class ReceivedInKafka:
 
     def snapshots(self) -> list[dict[str, Any]]:
         """As in `Received`. What judges have not read is told by their lag: it may have come from other receivers."""
-        judge = self._folder.read_snapshot(JUDGE)
-        return [snapshot for snapshot in (self._telemetry.snapshot(), judge) if snapshot is not None]
+        judges = self._snapshots.shown(self._snapshots.take())
+        return [snapshot for snapshot in (self._telemetry.snapshot(), judges) if snapshot is not None]
 
     def say_conditions(self, *, is_kept: bool) -> None:
         """As in `Received`."""
+        self._snapshots.say_silent(self._snapshots.take(), self._telemetry, is_kept=is_kept)
 
     async def look_after(self, stop: asyncio.Event) -> None:
         """Look at the topics now and then: somebody may have changed them."""
