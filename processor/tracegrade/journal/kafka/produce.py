@@ -44,6 +44,7 @@ class KafkaJournal:
         self._topics = {Signal.TRACES: settings.traces_topic, Signal.LOGS: settings.logs_topic}
         if settings.metrics_topic is not None:
             self._topics[Signal.METRICS] = settings.metrics_topic
+        self._first_found = topics
         largest = min(topics.max_message_bytes.values(), default=USUAL_MAX_MESSAGE_BYTES)
         self._max_bytes = int(settings.client.get("message.max.bytes", largest)) - _OVERHEAD_BYTES
         self._kafka = library()
@@ -95,6 +96,7 @@ class KafkaJournal:
             KafkaUnfit: the topics are no longer as they must be.
         """
         topics = examine_topics(self._settings)
+        topics.compare(self._first_found)
         topics.say(self._telemetry.conditions)
         self._telemetry.conditions.end(UNAVAILABLE)
 

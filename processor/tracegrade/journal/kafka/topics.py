@@ -28,6 +28,16 @@ class Topics:
         """Note what should be otherwise, and does not stop the start."""
         self.warnings.setdefault(topic, []).append(sentence)
 
+    def compare(self, first: "Topics") -> None:
+        """Warn of partitions that were added since `first`: keys belong elsewhere now."""
+        for topic, count in self.partitions.items():
+            if count != (before := first.partitions.get(topic, count)):
+                self.warn(
+                    topic,
+                    f"it has {count} partitions now and had {before}: traces that are open are judged in parts; "
+                    "restart every process once they are closed",
+                )
+
     def say(self, conditions: Conditions) -> None:
         """Make conditions of the warnings; ends those that are over."""
         for topic in self.partitions:
