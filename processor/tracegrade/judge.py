@@ -343,13 +343,13 @@ def _evaluate_following(pair: _JudgedPair, begin: Begin, gated: bool) -> list[Ev
 
 
 def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated: bool) -> Evaluation:
-    evaluator = spec.evaluator
+    evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
     try:
-        if gated and evaluator.reads and (lack := gate(evaluator, spec.criteria, spec.settings, evidence)) is not None:
+        if gated and evaluator.reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
-        score = evaluator.evaluate(evidence, spec.criteria, spec.settings)
-        if gated and evaluator.reads and (why := doubt(evaluator, spec.criteria, spec.settings, evidence)) is not None:
-            other = evaluator.evaluate(evidence.given_doubt(), spec.criteria, spec.settings)
+        score = evaluator.evaluate(evidence, criteria, settings)
+        if gated and evaluator.reads and (why := doubt(evaluator, criteria, settings, evidence)) is not None:
+            other = evaluator.evaluate(evidence.given_doubt(), criteria, settings)
             if score.outcome(spec.threshold) != other.outcome(spec.threshold):
                 return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:

@@ -41,8 +41,6 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
-    if not evaluator.reads:
-        return None
     lacks: list[tuple[int, CallPart, str]] = []
     for what in evaluator.reads:
         if what != "final_answer":
@@ -77,7 +75,7 @@ def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
-    in_force = evaluator.criteria_in_force(criteria, settings)
+    in_force = criteria if criteria is not None else evaluator.criteria_in_force(criteria, settings)
     if not in_force.flows:  # nearly always
         return None
     positions: dict[int | None, None] = {}

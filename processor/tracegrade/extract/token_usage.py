@@ -26,14 +26,16 @@ _TOKEN_USAGE_PLACES = {key: (kind, place) for kind, keys in enumerate(_KINDS) fo
 def model_calls(extraction: Extraction) -> dict[str | None, list[ModelCall]]:
     """The spans whose tokens count, with these, by the run (hex id) around them; None is that of no run."""
     spans = extraction.trace.spans
-    having = [span for span in spans if not span.attributes.keys().isdisjoint(_TOKEN_USAGE)]
-    used = {span.span_id: (span, tokens) for span in having if (tokens := _tokens_of(span)) is not None}
+    used = {}
+    for span in spans:
+        if not span.attributes.keys().isdisjoint(_TOKEN_USAGE) and (tokens := _tokens_of(span)) is not None:
+            used[span.span_id] = span, tokens
     if not used:
         return {}
     parents = {span.span_id: span.parent_span_id for span in spans}
     around: set[bytes] = set()
-    for span_id in used:
-        above = parents.get(span_id)
+    for span, _ in used.values():
+        above: bytes | None = span.parent_span_id
         while above is not None and above not in around:
             around.add(above)
             above = parents.get(above)
@@ -55,7 +57,7 @@ def tokens_by_run(extraction: Extraction) -> dict[str | None, Tokens]:
 def _added_up(calls: Sequence[ModelCall]) -> Tokens:
     if len(calls) == 1:
         return calls[0][1]
-    inputs, outputs, totals, cached, written = zip(*(tokens for _, tokens in calls), strict=True)
+    inputs, outputs, totals, cached, written = zip(*[tokens for _, tokens in calls], strict=True)
     return Tokens(_sum(inputs), _sum(outputs), sum(totals), sum(cached), sum(written))
 
 

@@ -95,16 +95,21 @@ def _with_outputs(chats: Sequence[Node], turns: Turns, executing: Collection[Nod
     parallel calls only, or run the pieces of several together.
     """
     ids: set[str | None] = set()
+    asks_for_ids = any([chat.run not in executing for chat in chats])  # hardly ever
     for chat in chats:
         before = turns.before(chat)
         if before is not None and (chat.run not in executing or not _shows_output(before)):
             _complete_output(before, turns.added(chat), ids if chat.run not in executing else None)
-        ids.update(call.call_id for message in chat.outputs() for call in message.calls)
+        if asks_for_ids:
+            ids.update(call.call_id for message in chat.outputs() for call in message.calls)
     return [chat for chat in chats if chat.outputs()]
 
 
 def _shows_output(chat: Node) -> bool:
-    return any(message.text or message.calls for message in chat.outputs())
+    for message in chat.outputs():  # noqa: SIM110  # asked for every model call; any() takes twice as long
+        if message.text or message.calls:
+            return True
+    return False
 
 
 def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] | None) -> None:

@@ -1,6 +1,7 @@
 """Many rows at once: SQLite takes them one by one, PostgreSQL in one statement or by COPY."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Float, Integer, LargeBinary, SmallInteger, Table
@@ -30,12 +31,10 @@ def insert_rows(connection: Connection, table: Table, rows: _Rows) -> None:
     """
     if not rows:
         return
-    names = _names(table)
     if connection.dialect.name != "postgresql":
-        marks = ", ".join(["?"] * len(table.columns))
-        connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", list(rows))
+        connection.exec_driver_sql(_insert(table), list(rows))
         return
-    statement = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"
+    statement = f"COPY {table.name} ({_names(table)}) FROM STDIN (FORMAT BINARY)"
     driver: Any = connection.connection.driver_connection
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
@@ -58,16 +57,29 @@ def insert_or_change(connection: Connection, table: Table, rows: _Rows, changes:
     """
     if not rows:
         return
-    key = ", ".join(column.name for column in table.primary_key.columns)
-    insert = f"INSERT INTO {table.name} ({_names(table)})"
-    change = f"ON CONFLICT ({key}) DO UPDATE SET {changes}"
     if connection.dialect.name != "postgresql":
-        marks = ", ".join(["?"] * len(table.columns))
-        connection.exec_driver_sql(f"{insert} VALUES ({marks}) {change}", list(rows))
+        connection.exec_driver_sql(f"{_insert(table)} {_change(table)} {changes}", list(rows))
         return
-    lists = ", ".join(f"%s::{_type(column)}[]" for column in table.columns)
     values = tuple(list(of_column) for of_column in zip(*rows, strict=True))
-    connection.exec_driver_sql(f"{insert} SELECT * FROM unnest({lists}) {change}", values)
+    connection.exec_driver_sql(f"{_insert_lists(table)} {_change(table)} {changes}", values)
+
+
+# There are few tables, and every batch of results is written to several.
+@cache
+def _insert(table: Table) -> str:
+    return f"INSERT INTO {table.name} ({_names(table)}) VALUES ({', '.join(['?'] * len(table.columns))})"
+
+
+@cache
+def _insert_lists(table: Table) -> str:
+    lists = ", ".join(f"%s::{_type(column)}[]" for column in table.columns)
+    return f"INSERT INTO {table.name} ({_names(table)}) SELECT * FROM unnest({lists})"
+
+
+@cache
+def _change(table: Table) -> str:
+    key = ", ".join(column.name for column in table.primary_key.columns)
+    return f"ON CONFLICT ({key}) DO UPDATE SET"
 
 
 def _names(table: Table) -> str:

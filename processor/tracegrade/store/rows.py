@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection
 
 from tracegrade.codec.json_text import rows_to_json, storable
-from tracegrade.model.evaluation import Decision
+from tracegrade.model.evaluation import Decision, JudgedSubject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
 from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
@@ -45,31 +45,34 @@ class ResultRows:
         self._known = series.known(self._origin)
         self.evaluations: list[EvaluationRow] = []
         self.decisions: list[DecisionRow] = []
-        for decision in decisions:
-            self._add(decision)
+        self._add(decisions)
 
-    def _add(self, decision: Decision) -> None:
-        pair, kind = decision.pair, decision.kind
-        subject = pair.subject
-        rule = (pair.rule_id, pair.rule_hash, pair.level, subject.agent, pair.probability)
-        known = self._known[rule]
-        subject_kind, subject_id = _SUBJECT_KIND[subject.kind], subject.id
-        time = min(subject.time, _MAX_INTEGER)
-        for item in decision.evaluations:
-            name = item.evaluation
-            series = known.get(name)
+    def _add(self, decisions: Iterable[Decision]) -> None:
+        add_evaluation, add_decision = self.evaluations.append, self.decisions.append
+        subject: JudgedSubject | None = None
+        for decision in decisions:
+            pair, kind = decision.pair, decision.kind
+            if subject is not pair.subject:  # the decisions on one subject come one after the other
+                subject = pair.subject
+                subject_kind, subject_id = _SUBJECT_KIND[subject.kind], subject.id
+                time = min(subject.time, _MAX_INTEGER)
+            rule = (pair.rule_id, pair.rule_hash, pair.level, subject.agent, pair.probability)
+            known = self._known[rule]
+            for item in decision.evaluations:
+                name = item.evaluation
+                series = known.get(name)
+                if series is None:
+                    rest = (item.evaluator, item.threshold)
+                    series = self._series.learn(self._connection, self._origin, rule, name, *rest)
+                outcome = _OUTCOME[item.outcome]
+                add_evaluation((item.id, series, item.case, subject_kind, subject_id, outcome, item.score, time))
+            series = known.get(WHOLE_RULE)
             if series is None:
-                rest = (item.evaluator, item.threshold)
-                series = self._series.learn(self._connection, self._origin, rule, name, *rest)
-            outcome = _OUTCOME[item.outcome]
-            self.evaluations.append((item.id, series, item.case, subject_kind, subject_id, outcome, item.score, time))
-        series = known.get(WHOLE_RULE)
-        if series is None:
-            series = self._series.learn(self._connection, self._origin, rule, WHOLE_RULE)
-        # not_evaluable and error are both kinds and outcomes; sampled_out has no outcome and counts nowhere.
-        result = _OUTCOME.get(decision.outcome or kind)
-        row = (series, subject_kind, subject_id, _DECISION_KIND[kind], result)
-        self.decisions.append((*row, self._measured(decision, rule)) if decision.measured else row)
+                series = self._series.learn(self._connection, self._origin, rule, WHOLE_RULE)
+            # not_evaluable and error are both kinds and outcomes; sampled_out has no outcome and counts nowhere.
+            result = _OUTCOME.get(decision.outcome or kind)
+            row = (series, subject_kind, subject_id, _DECISION_KIND[kind], result)
+            add_decision((*row, self._measured(decision, rule)) if decision.measured else row)
 
     def _measured(self, decision: Decision, rule: Rule) -> list[tuple[int, float | None]]:
         known = self._known[rule]
