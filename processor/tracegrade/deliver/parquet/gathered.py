@@ -1,12 +1,14 @@
 """Rows that wait in memory until their files are written, by table, tenant and day."""
 
 from collections.abc import Container, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote
 
+from tracegrade.codec.json_text import storable
 from tracegrade.deliver.parquet.columns import COLUMNS, TABLES, TRACE, Table
 from tracegrade.deliver.parquet.erase import without
 from tracegrade.deliver.parquet.rows import Row, call_rows, result_rows
@@ -70,9 +72,9 @@ class Gathered:
         try:
             chunk = _chunk(table, rows)
         except _UNFIT:
-            fits = [_fits(table, row) for row in rows]
-            self.unfit |= {row[_JUDGED_ID] for row, fit in zip(rows, fits, strict=True) if not fit}
-            chunk = _chunk(table, [row for row, fit in zip(rows, fits, strict=True) if fit])
+            mended = {place: _mended(table, row) for place, row in enumerate(rows)}
+            self.unfit |= {rows[place][_JUDGED_ID] for place, row in mended.items() if row is None}
+            chunk = _chunk(table, [row for row in mended.values() if row is not None])
         self._chunks.setdefault((table, folder), []).append(chunk)
         self.bytes += chunk.nbytes
 
@@ -86,12 +88,13 @@ def _chunk(table: Table, rows: list[Row]) -> Any:
     return pyarrow.RecordBatch.from_arrays(arrays, schema=shape)
 
 
-def _fits(table: Table, row: Row) -> bool:
-    try:
-        _chunk(table, [row])
-    except _UNFIT:
-        return False
-    return True
+def _mended(table: Table, row: Row) -> Row | None:
+    """The row as a file takes it: where a text is no Unicode, it is replaced. None where a file cannot hold it."""
+    for found in (row, tuple(storable(value) if isinstance(value, str) else value for value in row)):
+        with suppress(*_UNFIT):
+            _chunk(table, [found])
+            return found
+    return None
 
 
 @lru_cache(maxsize=len(TABLES))

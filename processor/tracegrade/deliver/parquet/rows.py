@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from tracegrade.codec.json_text import storable, to_json
+from tracegrade.codec.json_text import to_json
 from tracegrade.display import error_type, explanation
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.tool_call import ToolCall
@@ -30,7 +30,7 @@ def result_rows(judged: TraceResult, include_values: bool) -> list[Row]:
         _time(trace.closed_ns),
         trace.close_reason,
         bool(trace.complete),
-        [storable(text) for text in trace.missing[:_MOST_MISSING]] or None,
+        trace.missing[:_MOST_MISSING] or None,
         trace.rule_set_hash,
         trace.tracegrade,
     )
@@ -53,7 +53,7 @@ def call_rows(judged: TraceResult, include_values: bool) -> list[Row]:
     if not judged.tool_calls:
         return []
     trace = judged.trace
-    shared = (*_of_trace(trace), _text(trace.service), _text(trace.release), _text(trace.session))
+    shared = (*_of_trace(trace), trace.service or None, trace.release or None, trace.session or None)
     return [(*shared, number, *_of_call(call, include_values)) for number, call in enumerate(judged.tool_calls)]
 
 
@@ -74,14 +74,14 @@ def _of_decision(decision: Decision) -> Row:
     measured = (known.get("tokens"), known.get("cost"), known.get("duration")) if known else _NOT_MEASURED
     return (
         subject.kind,
-        _text(subject.id),
+        subject.id or None,
         subject.span_id,
         _time(subject.time),
-        _text(subject.service),
-        _text(subject.release),
-        _text(subject.session),
-        _text(subject.agent),
-        _text(pair.rule_id),
+        subject.service or None,
+        subject.release or None,
+        subject.session or None,
+        subject.agent or None,
+        pair.rule_id or None,
         pair.rule_hash,
         pair.level,
         pair.probability,
@@ -97,14 +97,14 @@ def _of_evaluation(item: Evaluation, include_values: bool) -> Row:
         reason = error_type(item)
     return (
         item.id,
-        _text(item.evaluation),
+        item.evaluation or None,
         item.evaluator,
-        _text(item.case),
+        item.case or None,
         item.threshold,
         item.score,
         item.outcome,
-        _text(reason),
-        _text(explanation(item, include_values)),
+        reason or None,
+        explanation(item, include_values) or None,
         _json(item.details) if include_values else None,
     )
 
@@ -113,33 +113,28 @@ def _of_call(call: ToolCall, include_values: bool) -> Row:
     error = call.error
     timed = call.end_ns > 0
     return (
-        _text(call.name),
-        _text(call.raw_name),
-        _text(call.call_id),
-        _text(call.agent),
-        _text(call.agent_span_id),
+        call.name or None,
+        call.raw_name or None,
+        call.call_id or None,
+        call.agent or None,
+        call.agent_span_id or None,
         call.span_id,
-        _text(call.subject_id),
+        call.subject_id or None,
         _time(call.start_ns) if timed else None,
         _time(call.end_ns) if timed else None,
         min(max(call.end_ns - call.start_ns, 0), _MAX_INTEGER) if timed else None,
         call.arguments_status,
         call.output_status,
-        None if error is None else storable(error.type),
+        None if error is None else error.type,
         call.depth,
         call.batch,
         call.attempt,
         call.dialect,
-        _text(call.duplicate_of),
+        call.duplicate_of or None,
         _json(call.arguments) if include_values and call.arguments_status != "absent" else None,
         _json(call.output) if include_values and call.output_status != "absent" else None,
-        storable(error.message) if include_values and error is not None else None,
+        error.message if include_values and error is not None else None,
     )
-
-
-def _text(text: str | None) -> str | None:
-    """`text` as a file takes it; null where it is empty."""
-    return (text if text.isascii() else storable(text)) if text else None
 
 
 def _json(value: Any) -> str:
