@@ -59,7 +59,7 @@ def encoded(table: Any) -> Any:
     import pyarrow.parquet
 
     stream = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(table, stream, compression="zstd", coerce_timestamps="us")
+    pyarrow.parquet.write_table(table, stream, compression="zstd", store_schema=False)
     return stream.getvalue()
 
 

@@ -16,7 +16,7 @@ from tracegrade.model.trace_result import TraceResult
 
 _DAY_NS = 86_400_000_000_000
 _JUDGED_ID = [column.name for column in TRACE].index("judged_id")
-_CHUNK_ROWS = 1000  # as Arrow's arrays, a row takes half of the memory that it does as Python's objects
+_CHUNK_ROWS = 5000  # as Arrow's arrays, a row takes half of the memory that it does as Python's objects
 _UNFIT = (TypeError, ValueError, OverflowError)  # what pyarrow raises for a value of another type is one of them
 _LONGEST_NAME = 200  # bytes in the name of a folder; file systems take 255
 
