@@ -21,7 +21,7 @@ from contextlib import closing
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import zstandard
 from sqlalchemy import text
@@ -169,39 +169,54 @@ def write(url: str, judged: Sequence[TraceResult], writers: int) -> dict[str, fl
         before_bytes: int = connection.execute(size).scalar_one()
     store.dispose()
     processes = get_context("fork")  # they have the traces already
-    with processes.Pool(writers) as pool:
-        pool.map(_ready, range(writers), chunksize=1)
-        begun = time.monotonic()
-        spent = pool.starmap(_write, [(url, judged[number::writers]) for number in range(writers)], chunksize=1)
-        took = time.monotonic() - begun
+    ready = processes.Barrier(writers)
+    with processes.Pool(writers, initializer=_meet_at, initargs=(ready,)) as pool:
+        parts = [(url, judged[number::writers]) for number in range(writers)]
+        spent = pool.starmap(_write, parts, chunksize=1)
     store = open_store(url)
     with store.connect() as connection:
         after_bytes: int = connection.execute(size).scalar_one()
     store.dispose()
+    traces = sum(one.traces for one in spent)
     return {
-        "PostgreSQL: our CPU, µs a trace": sum(ours_s for ours_s, _ in spent) / len(judged) * 1e6,
-        "PostgreSQL: its CPU, µs a trace": sum(server_s for _, server_s in spent) / len(judged) * 1e6,
-        f"PostgreSQL: traces a second, {writers} writing": len(judged) / took,
+        "PostgreSQL: our CPU, µs a trace": sum(one.ours_s for one in spent) / traces * 1e6,
+        "PostgreSQL: its CPU, µs a trace": sum(one.server_s for one in spent) / traces * 1e6,
+        f"PostgreSQL: traces a second, {writers} writing": sum(one.traces / one.took_s for one in spent),
         "PostgreSQL: bytes a trace": (after_bytes - before_bytes) / len(judged),
     }
 
 
-def _ready(_: int) -> None:
-    """Does nothing, in each process of the pool: they run before the clock does."""
+class _Spent(NamedTuple):
+    """By one writer after its first batch: traces, CPU of its own and of PostgreSQL's process for it, and time."""
+
+    traces: int
+    ours_s: float
+    server_s: float
+    took_s: float
 
 
-def _write(url: str, judged: Sequence[TraceResult]) -> tuple[float, float]:
-    """Write in batches; CPU of this process and of its PostgreSQL process, in seconds."""
+_ready: Any = None
+
+
+def _meet_at(ready: Any) -> None:
+    global _ready
+    _ready = ready
+
+
+def _write(url: str, judged: Sequence[TraceResult]) -> _Spent:
+    """Write in batches, the first of them before the clock runs, then beside the other writers."""
     store = open_store(url)
     with store.connect() as connection:  # goes back to the pool, from which the writer takes it
         server: int = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    writer, batches = StoreWriter(store), iter(judged)
-    ours_s, server_s = time.process_time(), cpu_s(server)
-    while batch := list(islice(batches, TRACES_A_BATCH)):
+    writer, rest = StoreWriter(store), iter(judged)
+    writer.write(list(islice(rest, TRACES_A_BATCH)))
+    _ready.wait()
+    begun, ours_s, server_s = time.monotonic(), time.process_time(), cpu_s(server)
+    while batch := list(islice(rest, TRACES_A_BATCH)):
         writer.write(batch)
-    spent = time.process_time() - ours_s, cpu_s(server) - server_s
+    spent = time.process_time() - ours_s, cpu_s(server) - server_s, time.monotonic() - begun
     store.dispose()
-    return spent
+    return _Spent(len(judged) - TRACES_A_BATCH, *spent)
 
 
 if __name__ == "__main__":
