@@ -59,15 +59,16 @@ def delete(
     """Delete traces from the journals, the store, alerts and Parquet files, and from the traces that are still open.
 
     A running 'serve' does it within seconds; when none runs, this command does it. Spans of a deleted trace that
-    arrive later are not judged. What was already forwarded is not called back. Exit code 1: nothing of that name is
-    kept; 3: the deletion is requested and not done yet; it will be done, at the latest at the next start.
+    arrive later are not judged. What was already forwarded is not called back. With journal.kafka, messages stay in
+    Kafka until the topics' retention deletes them, and are not judged again. Exit code 1: nothing of that name is kept;
+    3: the deletion is requested and not done yet; it will be done, at the latest at the next start.
     """
     from tracegrade.deletion.request import Choice
 
     make_files_private()
     if sum(chosen is not None for chosen in (trace_ids or None, session, user, before)) != 1:
         raise click.UsageError("expected trace ids, or one of --session, --user and --before")
-    if not (config.data_path / "journal").is_dir():
+    if config.journal.kafka is None and not (config.data_path / "journal").is_dir():
         raise TraceGradeError(f"{config.data_dir}: nothing was received here; -c or --data-dir says where it was")
     choice = Choice(session, user, before)
     what = count(len(trace_ids), "trace") if choice.by_id_alone else f"all traces {_described(choice)}"
@@ -79,7 +80,9 @@ def delete(
     if output_format == "json":
         print_json([deletion.to_json()])
     elif deletion.state == "done" and not deletion.found_nothing:
-        print_lines(_summary(deletion, with_files=config.parquet is not None))
+        print_lines(
+            _summary(deletion, with_files=config.parquet is not None, in_kafka=config.journal.kafka is not None)
+        )
     if deletion.state != "done":
         print_line(
             f"Asked for, and {deletion.state} so far; a running serve, or the next start, does the rest.", err=True
@@ -113,8 +116,11 @@ def _described(choice: "Choice") -> str:
     return f"from before {time_text(choice.before_ns or 0)} UTC"
 
 
-def _summary(deletion: "Deletion", *, with_files: bool) -> str:
+def _summary(deletion: "Deletion", *, with_files: bool, in_kafka: bool) -> str:
     deleted = deletion.deleted
+    journal = f"{count(deleted.spans, 'span')}, {count(deleted.log_records, 'log record')}"
+    if in_kafka:
+        journal = "in Kafka: messages stay until the topics' retention deletes them, and are not judged again"
     stored = [
         count(deleted.traces, "trace"),
         count(deleted.sessions, "session"),
@@ -123,7 +129,7 @@ def _summary(deletion: "Deletion", *, with_files: bool) -> str:
     return "\n".join(
         [
             f"Deleted {count(deletion.trace_count, 'trace')}:",
-            f"  journal  {count(deleted.spans, 'span')}, {count(deleted.log_records, 'log record')}",
+            f"  journal  {journal}",
             f"  results  {count(deleted.results, 'record')}",
             f"  store    {', '.join(stored)}",
             f"  alerts   {deleted.alerts} named one of them",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from tracegrade.cli.output import progress
+from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
@@ -70,6 +71,11 @@ def _judged(
                 yield judged
                 advance(1)
         return
+    if config.journal.kafka is not None:
+        raise TraceGradeError(
+            "the journal is in Kafka (journal.kafka), which this command does not read; name files as SOURCE, or judge "
+            "what is stored: tracegrade rules backtest"
+        )
     folder = config.data_path / JOURNAL
     with progress("bytes read", _journal_bytes(folder)) as advance:
         deleted = Deletions(config.data_path).tombstones()

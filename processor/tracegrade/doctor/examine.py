@@ -8,6 +8,7 @@ from tracegrade.doctor import installation, judging
 from tracegrade.doctor.arrivals import Arrivals, lateness
 from tracegrade.doctor.content import Content, incomplete
 from tracegrade.doctor.finding import Finding
+from tracegrade.doctor.kafka import kafka
 from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.journal.errors import JournalNotFound, SegmentDeleted
 from tracegrade.journal.reader import JournalReader
@@ -56,7 +57,10 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
     folder = DataFolder(config.data_path)
     examined.findings += installation.disk(config)
     examined.findings += installation.privacy(config)
-    _look_at_journal(examined, config, folder, max_journal_bytes)
+    if config.journal.kafka is None:
+        _look_at_journal(examined, config, folder, max_journal_bytes)
+    else:
+        examined.findings += kafka(config, config.journal.kafka)
     examined.findings += installation.conditions(folder)
     examined.findings += installation.processes(folder)
     _look_at_store(examined, config, rule_set, max_traces)

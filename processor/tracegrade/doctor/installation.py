@@ -27,7 +27,7 @@ def disk(config: Config) -> Iterator[Finding]:
         yield Finding(
             "disk", "error", where, f"{free_mib} MiB free", "make room: when the disk is full, senders are refused"
         )
-    elif free_mib < config.journal.max_size_mib:
+    elif config.journal.kafka is None and free_mib < config.journal.max_size_mib:
         text = f"{free_mib} MiB free, and the journal may still grow to {config.journal.max_size_mib} MiB"
         yield Finding("disk", "warning", where, text, "make room, or set journal.max_size_mib lower")
     else:

@@ -4,16 +4,19 @@ A role that runs holds the lock of its journal and does its part itself; the fun
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from tracegrade.config import Config
-from tracegrade.deletion.carry_out import erase_from_files, erase_from_journal, erase_from_results
+from tracegrade.deletion.carry_out import bury, erase_from_files, erase_from_journal, erase_from_results
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.journal.errors import JournalLocked
+from tracegrade.journal.kafka.produce import KafkaJournal
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.plugins.installed import load_plugins
+from tracegrade.serve.received_in_kafka import lock_receiving
 from tracegrade.store.open import open_store
+from tracegrade.telemetry.metrics import Telemetry
 
 
 def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
@@ -26,19 +29,8 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
     folder, deletions = DataFolder(config.data_path), Deletions(config.data_path)
     try:
         if deletion.state in ("requested", "resolved"):
-            journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
-            try:
-                (deletion,) = erase_from_journal(
-                    [deletion],
-                    deletions,
-                    journal,
-                    folder.journal,
-                    store_url=config.store_url,
-                    remembered_s=config.remembers_deleted_for,
-                )
-                folder.set_aside.erase(set(deletion.trace_ids))
-            finally:
-                journal.close()
+            deletion = _erase_received(config, folder, deletion)
+            folder.set_aside.erase(set(deletion.trace_ids))
         if deletion.state in ("erased", "unstored"):
             with ExitStack() as opened:
                 results = []
@@ -53,6 +45,22 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
     except JournalLocked:
         pass
     return deletion
+
+
+def _erase_received(config: Config, folder: DataFolder, deletion: Deletion) -> Deletion:
+    """The receive role's part of `deletion`."""
+    deletions, url, remembered_s = Deletions(folder.path), config.store_url, config.remembers_deleted_for
+    with ExitStack() as opened:
+        if config.journal.kafka is not None:
+            opened.callback(lock_receiving(folder).release)
+            (erased,) = bury([deletion], deletions, store_url=url, remembered_s=remembered_s)
+            return erased
+        journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
+        opened.callback(journal.close)
+        (erased,) = erase_from_journal(
+            [deletion], deletions, journal, folder.journal, store_url=url, remembered_s=remembered_s
+        )
+        return erased
 
 
 def _erase_results(config: Config, folder: DataFolder, deletion: Deletion, results: Sequence[LocalJournal]) -> Deletion:
@@ -77,11 +85,12 @@ def retry_set_aside_offline(config: Config) -> None:
         OSError, JournalError: the disk refused.
     """
     folder = DataFolder(config.data_path)
-    try:
-        journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
-    except JournalLocked:
-        return
-    try:
+    with ExitStack() as opened, suppress(JournalLocked):
+        journal: LocalJournal | KafkaJournal
+        if config.journal.kafka is not None:
+            opened.callback(lock_receiving(folder).release)
+            journal = KafkaJournal.open(config.journal.kafka, Telemetry("receive"))
+        else:
+            journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
+        opened.callback(journal.close)
         folder.set_aside.retry(lambda entry: journal.append(entry).result())
-    finally:
-        journal.close()

@@ -11,6 +11,7 @@ from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.deliver.consumer import wait
 from tracegrade.forward.from_kafka import KafkaForwarder
 from tracegrade.journal.errors import KafkaUnfit
+from tracegrade.journal.kafka.groups import forwarding_group
 from tracegrade.journal.kafka.originals import Originals
 from tracegrade.journal.kafka.produce import UNAVAILABLE, KafkaJournal
 from tracegrade.journal.kafka.settings import KafkaSettings
@@ -79,8 +80,7 @@ class ReceivedInKafka:
         if self._settings.metrics_topic is not None:
             topics[self._settings.metrics_topic] = Signal.METRICS
         taken = {topic: signal for topic, signal in topics.items() if settings.takes(signal)}
-        group = f"tracegrade-forward-{name.replace('/', '-')}"
-        join = partial(Originals, self._settings, group, list(taken))
+        join = partial(Originals, self._settings, forwarding_group(name), list(taken))
         return KafkaForwarder(name, settings, client, taken, join, self._telemetry)
 
     def erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:

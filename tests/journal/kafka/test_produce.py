@@ -142,7 +142,7 @@ def test_more_traces_than_a_batch_has_are_refused_for_good(
 def test_a_broker_that_is_gone_is_a_retryable_refusal_and_a_condition(
     cluster: MockCluster, telemetry: Telemetry
 ) -> None:
-    journal = KafkaJournal(cluster.settings(client={"message.timeout.ms": 300}), telemetry, Topics())
+    journal = KafkaJournal(cluster.settings(client={"message.timeout.ms": 3000}), telemetry, Topics())
     journal.append(_traces(otlp_span(1, 1))).result(WITHIN_S)
     cluster.end()
     with pytest.raises(JournalUnavailable, match=r"Kafka does not take messages for 'otlp_spans' \(.*; the sender"):

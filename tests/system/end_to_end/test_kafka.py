@@ -102,7 +102,7 @@ def test_a_restart_forwards_what_was_not_confirmed_and_nothing_of_what_was(
 
 
 def test_senders_are_told_to_try_again_while_no_broker_answers(tmp_path: Path, cluster: MockCluster) -> None:
-    server = _server(tmp_path, cluster, kafka={"client": {"message.timeout.ms": 500}})
+    server = _server(tmp_path, cluster, kafka={"client": {"message.timeout.ms": 3000}})
     cluster.end()
     with pytest.raises(grpc.RpcError) as caught:
         export(server.endpoints["grpc"], payload([otlp_span(1, 1)]))

@@ -9,6 +9,7 @@ from tracegrade.journal.errors import KafkaUnfit
 from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
 
 logger = logging.getLogger(__name__)
+_SILENT = logging.Logger("kafka-silent", logging.CRITICAL + 1)
 
 
 def library() -> ModuleType:
@@ -44,6 +45,13 @@ def client_config(
     return {"client.id": f"tracegrade-{role}", **usual, **settings.client, **own, **brokers, "logger": client_logger()}
 
 
+def asking_config(settings: KafkaSettings, **own: ClientValue) -> dict[str, Any]:
+    """As `client_config`, for one that asks something and ends: it logs nothing, since its errors say what is wrong."""
+    return client_config(settings, "ask", own={key.replace("_", "."): value for key, value in own.items()}) | {
+        "logger": _SILENT
+    }
+
+
 def check_client(settings: KafkaSettings) -> None:
     """Check ``client`` as the library reads it, certificates too; connects to nobody.
 
@@ -52,7 +60,7 @@ def check_client(settings: KafkaSettings) -> None:
     """
     kafka = library()
     try:
-        kafka.Producer({**settings.client, "logger": client_logger()})
+        kafka.Producer({**settings.client, "logger": _SILENT})
     except (kafka.KafkaException, TypeError, ValueError) as error:
         raise KafkaUnfit(f"journal.kafka.client: {error_text(error)}") from None
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tracegrade.journal.errors import KafkaUnfit
-from tracegrade.journal.kafka.client import check_client, client_config, error_text, library
+from tracegrade.journal.kafka.client import asking_config, check_client, error_text, library
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.telemetry.conditions import Conditions
 
@@ -64,7 +64,7 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
     kafka = library()
     from confluent_kafka.admin import AdminClient
 
-    admin = AdminClient(client_config(settings, "check"))
+    admin = AdminClient(asking_config(settings))
     try:
         metadata = admin.list_topics(timeout=wait_s)
     except kafka.KafkaException as error:
