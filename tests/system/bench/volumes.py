@@ -1,6 +1,6 @@
 """Bytes of a span and of a trace at each place on the path, and what a store takes to write one.
 
-    python tests/system/bench/volumes.py [--requests 100] [--corpus DIR] [--parquet] [--url URL] [--writers 1]
+    python tests/system/bench/volumes.py [--requests 100] [--corpus DIR] [--url URL] [--writers 1]
 
 The load of `throughput.py`: generated traces of 19 spans, ten evaluations each. Everything runs in this process, by the
 path's own objects. Generated text compresses better than real text does, so --corpus says how large the spans of real
@@ -37,8 +37,6 @@ from tracegrade.assemble.share import Share
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.deliver.carriers import carriers
 from tracegrade.deliver.events import events
-from tracegrade.deliver.parquet.erase import encoded
-from tracegrade.deliver.parquet.gathered import Gathered
 from tracegrade.deliver.results import resource
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
@@ -56,15 +54,12 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100, help="of 26 traces each")
     parser.add_argument("--rules", type=int, default=50, help="rules loaded; five of them match")
     parser.add_argument("--url", help="of an empty PostgreSQL database")
-    parser.add_argument("--parquet", action="store_true", help="what its sink writes, too; needs the extra [parquet]")
     parser.add_argument("--writers", type=int, default=1, help="processes that write to it at once")
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures, to weigh as well")
     options = parser.parse_args()
     found, judged = measure(options.requests, options.rules)
     if options.corpus:
         found |= weigh(options.corpus)
-    if options.parquet:
-        found |= pack(judged, False) | pack(judged, True)
     if options.url:
         found |= write(options.url, judged, options.writers)
     for name, value in found.items():
@@ -134,23 +129,6 @@ def weigh(corpus: Path) -> dict[str, float]:
         "captures: left by gzip, of requests": gzipped / sum(map(len, joined)),
         "captures: gzip, µs of CPU a span": gzip_s / spans * 1e6,
         "captures: splitting by trace, µs of CPU a span": split_s / spans * 1e6,
-    }
-
-
-def pack(judged: Sequence[TraceResult], include_values: bool) -> dict[str, float]:
-    """What the Parquet sink writes of `judged`, as one file of results and one of tool calls."""
-    gathered = Gathered(include_values)
-    begun = time.process_time()
-    for one in judged:
-        gathered.add(one)
-    rows, sizes = gathered.rows, {folder.split("/")[0]: encoded(table).size for folder, table in gathered.tables(())}
-    took = time.process_time() - begun
-    values = "with values" if include_values else "without values"
-    calls = sum(len(one.tool_calls) for one in judged)
-    return {
-        f"Parquet, {values}: bytes an evaluation": sizes["results"] / (rows - calls),
-        f"Parquet, {values}: bytes a tool call": sizes["tool_calls"] / calls,
-        f"Parquet, {values}: µs of CPU a row": took / rows * 1e6,
     }
 
 
