@@ -12,6 +12,7 @@ from judged_records import decisions_of, summary_of
 from parquet_files import TRACE_ID
 from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut
+from tracegrade.deliver.parquet.gathered import path_name
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.deliver.sinks.parquet import ParquetSink
@@ -136,3 +137,15 @@ def test_what_a_higher_revision_does_not_have_is_gone(parquet: Any) -> None:
     parquet.execute(queries()[0])
     rules = parquet.execute("SELECT DISTINCT rule_id FROM results_of(current_date - 1, current_date)").fetchall()
     assert rules == [("order",)]
+
+
+@pytest.mark.parametrize("tenant", ["a/b", "../x=1", "Käse & Wein", "100%", ""])
+def test_a_tenants_name_is_read_as_it_was(parquet: Any, tenant: str) -> None:
+    folder = Path("parquet", "results", f"tenant={path_name(tenant)}", "date=2026-01-01")
+    folder.mkdir(parents=True)
+    parquet.execute(f"COPY (SELECT 1 AS revision) TO '{folder}/x.parquet' (FORMAT parquet)")
+    found = parquet.execute(
+        "SELECT tenant FROM read_parquet('parquet/results/*/*/*.parquet', hive_partitioning = true, "
+        "hive_types_autocast = false) WHERE date = '2026-01-01'"
+    ).fetchall()
+    assert found == [(tenant,)]

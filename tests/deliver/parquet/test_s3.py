@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from datetime import date
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from s3_server import S3Server
+from s3_server import BUCKET, S3Server
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.erase import delete_days_before, erase
 from tracegrade.deliver.parquet.settings import ParquetSettings
@@ -93,6 +95,31 @@ def test_old_days_leave_the_bucket(server: S3Server, settings: ParquetSettings, 
 def test_a_bucket_that_is_not_there_is_named(settings: ParquetSettings) -> None:
     with pytest.raises(ParquetError, match=r"^parquet.url: there is no bucket 'other-results'; create it, or name"):
         check_place(settings.model_copy(update={"url": "s3://other-results/x"}))
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (403, "the bucket 'agent-results' refuses these keys; set parquet.s3.access_key_id"),
+        (301, "the bucket 'agent-results' is in another region; set parquet.s3.region"),
+    ],
+)
+def test_a_bucket_that_will_never_answer_otherwise_is_a_mistake(status: int, expected: str) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        s3 = {"endpoint": f"http://127.0.0.1:{server.server_port}", "region": "us-east-1"}
+        keys = {"access_key_id": "test", "secret_access_key": "test"}
+        with pytest.raises(ParquetError, match=f"^parquet.url: {expected}"):
+            check_place(ParquetSettings(url=f"s3://{BUCKET}/x", s3=s3 | keys))
+        server.shutdown()
 
 
 def test_a_server_that_is_away_is_no_mistake_and_its_rows_wait(tmp_path: Path, judged) -> None:

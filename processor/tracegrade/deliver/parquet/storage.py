@@ -17,6 +17,7 @@ _CONNECT_S = 5.0
 _REQUEST_S = 30.0
 _S3_ATTEMPTS = 2  # a whole delivery is tried again by its consumer
 _DENIED = re.compile(r"ACCESS_DENIED|AccessDenied|HTTP status 403|InvalidAccessKeyId|SignatureDoesNotMatch")
+_ELSEWHERE = re.compile(r"HTTP status 301|PermanentRedirect|AuthorizationHeaderMalformed")
 SUFFIX = ".parquet"
 
 
@@ -40,8 +41,8 @@ def check_place(settings: ParquetSettings) -> None:
     """Find out whether files can be written there; makes the folder. A bucket that does not answer is no mistake.
 
     Raises:
-        ParquetError: the extra is not installed, the folder cannot be written to, there is no such bucket, or it
-            refuses us.
+        ParquetError: the extra is not installed, the folder cannot be written to, or there is no such bucket, or not in
+            this region, or it refuses us.
     """
     check_extra()
     if settings.is_s3:
@@ -70,6 +71,10 @@ def _check_bucket(settings: ParquetSettings) -> None:
             raise ParquetError(
                 f"parquet.url: the bucket {bucket!r} refuses these keys; set parquet.s3.access_key_id and "
                 "secret_access_key, or AWS's environment variables, to keys that may list, read, write and delete"
+            ) from None
+        if _ELSEWHERE.search(str(error)):
+            raise ParquetError(
+                f"parquet.url: the bucket {bucket!r} is in another region; set parquet.s3.region to the bucket's"
             ) from None
         return  # away for now: rows wait in the results journal
     if found.type == fs.FileType.NotFound:
