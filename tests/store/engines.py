@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from tracegrade.store import schema
 from tracegrade.store.open import checkpoint, open_store
+from tracegrade.store.partitions import SMALLEST, parts
 
 POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
 BACKENDS = ["sqlite", "postgresql"] if POSTGRESQL else ["sqlite"]
@@ -42,11 +43,21 @@ def sqlite(tmp_path: Path, empty_store: Path) -> Iterator[Engine]:
 def postgresql() -> Iterator[Engine]:
     engine = open_store(POSTGRESQL)
     with engine.begin() as connection:
-        for table in schema.metadata.sorted_tables:
+        for table in (*schema.metadata.sorted_tables, schema.trace_keys):
             connection.execute(table.delete())
-        connection.execute(text(f"ALTER SEQUENCE {schema.NUMBERS} RESTART"))
+        _with_one_part(connection)
     yield engine
     engine.dispose()
+
+
+def _with_one_part(connection: Connection) -> None:
+    """Earlier tests dropped parts, or made small ones; the first trace has the number 1 again."""
+    found = parts(connection)
+    if [part.first for part in found] != [1] or found[0].end <= SMALLEST:
+        for part in found:
+            connection.execute(text(f"DROP TABLE {part.table}"))
+        connection.execute(text(f"CREATE TABLE traces_1 PARTITION OF traces FOR VALUES FROM (1) TO ({SMALLEST + 1})"))
+    connection.execute(text(f"ALTER SEQUENCE {schema.NUMBERS} RESTART"))
 
 
 @pytest.fixture(params=BACKENDS)

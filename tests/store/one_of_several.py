@@ -47,3 +47,10 @@ def write(writer: int, begin: Any) -> None:
     for batch in batches(writer):
         own.write(batch)
     engine.dispose()
+
+
+def write_revision_3() -> None:
+    """What the process of another writer does meanwhile."""
+    engine = open_store(POSTGRESQL)
+    StoreWriter(engine).write([judged(1, "fail", revision=3)])
+    engine.dispose()

@@ -64,8 +64,19 @@ def store_of_version(version: str, url: str, tmp_path: Path, records: Sequence[T
                 if table.name == "blocks" and version < "0007":
                     rows = [earlier for row in rows for earlier in _rows_of_one_block(row)]
                 _insert(connection, metadata.tables[table.name], rows)
+        if connection.dialect.name == "postgresql":
+            _number_as_stored(connection, version)
     engine.dispose()
     today.dispose()
+
+
+def _number_as_stored(connection: Connection, version: str) -> None:
+    """What that version's writer would have left of the numbers of traces."""
+    if version >= "0014":
+        connection.execute(text("SELECT setval('trace_numbers', (SELECT max(number) FROM traces))"))
+    if version >= "0016":
+        names = "trace_id, tenant, run, number, revision"
+        connection.execute(text(f"INSERT INTO trace_keys ({names}) SELECT {names} FROM traces"))
 
 
 def _rows_of_one_block(row: dict[str, int]) -> Iterator[dict[str, int]]:

@@ -12,7 +12,7 @@ from store.judged_traces import START_NS, judged, trace_id
 from tracegrade.store import schema
 from tracegrade.store import write as write_module
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.read import stored_traces
+from tracegrade.store.read import newest_number, stored_traces
 from tracegrade.store.write import StoreWriter
 
 pytestmark = needs_postgresql
@@ -49,11 +49,14 @@ def test_text_that_postgresql_refuses_is_stored_all_the_same(postgresql: Engine)
 def test_the_views_over_lists_have_their_types(postgresql: Engine) -> None:
     StoreWriter(postgresql).write([judged(1, "fail"), judged(2, "error")])
     with reading(postgresql) as connection:
+        first = newest_number(connection) - 1
         evaluations = connection.execute(text("SELECT trace, place, outcome, score FROM evaluations ORDER BY trace"))
-        assert evaluations.all() == [(1, 0, 1, 0.25), (2, 0, 3, None)]
+        assert evaluations.all() == [(first, 0, 1, 0.25), (first + 1, 0, 3, None)]
         decisions = connection.execute(text("SELECT trace, place, kind, outcome FROM decisions ORDER BY trace"))
-        assert decisions.all() == [(1, 0, 0, 1), (2, 0, 4, 3)]
-        calls = connection.execute(text("SELECT place, name, start_ns, error_type FROM tool_calls WHERE trace = 1"))
+        assert decisions.all() == [(first, 0, 0, 1), (first + 1, 0, 4, 3)]
+        calls = connection.execute(
+            text(f"SELECT place, name, start_ns, error_type FROM tool_calls WHERE trace = {first}")
+        )
         assert calls.all() == [(0, "create_order", START_NS + 1000, None)]
 
 

@@ -1,20 +1,22 @@
 """Several processes write to one PostgreSQL at once: as if one had written everything."""
 
 import multiprocessing
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, select, text
 
 from store.engines import needs_postgresql
 from store.judged_traces import judged, trace_id
-from store.one_of_several import BATCHES, WRITERS, batches, write
+from store.one_of_several import BATCHES, WRITERS, batches, write, write_revision_3
 from tracegrade.store import schema
 from tracegrade.store import write as write_module
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.open import reading
 from tracegrade.store.read import changing_mark, stored_traces
 from tracegrade.store.write import StoreWriter
+from waiting import eventually
 
 pytestmark = needs_postgresql
 
@@ -98,18 +100,24 @@ def test_who_waits_for_new_traces_sees_those_that_became_visible_late(postgresql
 def test_two_that_store_one_trace_at_once_keep_the_higher_revision(
     postgresql: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one has looked, and found nothing, when the second one stores."""
-    new_numbers = write_module._new_numbers
+    """The second one comes when the first one has looked, and found nothing: it waits for the first one."""
+    insert_rows = write_module.insert_rows
+    came: list[BaseProcess] = []
 
-    def after_the_other(connection: Connection, count: int) -> Any:
+    def beside_the_other(connection: Connection, *given: Any) -> None:
         if not came:
-            came.append("once")
-            StoreWriter(postgresql).write([judged(1, "fail", revision=3)])
-        return new_numbers(connection, count)
+            came.append(start.Process(target=write_revision_3))
+            came[0].start()
+            waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
+            with postgresql.connect() as other:
+                eventually(lambda: other.execute(waits).scalar_one(), "the other one, which waits for the trace")
+        insert_rows(connection, *given)
 
-    came: list[str] = []
-    monkeypatch.setattr(write_module, "_new_numbers", after_the_other)
+    start = multiprocessing.get_context("spawn")
+    monkeypatch.setattr(write_module, "insert_rows", beside_the_other)
     StoreWriter(postgresql).write([judged(1, "pass", revision=2), judged(2)])
+    came[0].join(60)
+    assert came[0].exitcode == 0
     with reading(postgresql) as connection:
         (found,) = stored_traces(connection, bytes.fromhex(trace_id(1)))
         assert found.trace.revision == 3

@@ -19,6 +19,7 @@ from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.run_numbers import run_ranges
 from tracegrade.store.schema import alerts, traces
 from tracegrade.store.series import SeriesNumbers
+from tracegrade.store.trace_keys import of_ids
 from tracegrade.store.write import delete_traces
 
 _TOGETHER = 200
@@ -114,7 +115,7 @@ def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
     evaluations = 0
     place = (traces.c.number, traces.c.tenant, traces.c.judged, traces.c.evaluations)
     for number, tenant, judged, rows in connection.execute(
-        select(*place).where(traces.c.trace_id.in_(trace_ids), traces.c.members.is_(None))
+        select(*place).where(of_ids(connection, trace_ids), traces.c.members.is_(None))
     ):
         numbers.append(number)
         evaluations += len(orjson.loads(rows))
@@ -122,9 +123,7 @@ def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
         sessions.update(session_trace_id(tenant, name) for name in names)
     of_sessions: list[int] = []
     for number, rows in connection.execute(
-        select(traces.c.number, traces.c.evaluations).where(
-            traces.c.trace_id.in_(sessions), traces.c.members.is_not(None)
-        )
+        select(traces.c.number, traces.c.evaluations).where(of_ids(connection, sessions), traces.c.members.is_not(None))
     ):
         of_sessions.append(number)
         evaluations += len(orjson.loads(rows))

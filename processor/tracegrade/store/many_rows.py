@@ -50,18 +50,27 @@ def insert_rows(connection: Connection, table: Table, rows: _Rows) -> None:
         ) from error
 
 
-def insert_or_change(connection: Connection, table: Table, rows: _Rows, changes: str) -> None:
+def insert_or_change(
+    connection: Connection, table: Table, rows: _Rows, changes: str, returning: str = ""
+) -> Sequence[Any]:
     """Insert `rows`; where the primary key is stored already, set `changes`, in which ``excluded`` is the new row.
 
     No key may come twice. Several writers must give rows in the same order: each waits for the rows of the other.
+
+    Returns:
+        Of PostgreSQL, the columns named by `returning` of each row that was inserted or changed.
     """
     if not rows:
-        return
+        return ()
     if connection.dialect.name != "postgresql":
         connection.exec_driver_sql(f"{_insert(table)} {_change(table)} {changes}", list(rows))
-        return
+        return ()
     values = tuple(list(of_column) for of_column in zip(*rows, strict=True))
-    connection.exec_driver_sql(f"{_insert_lists(table)} {_change(table)} {changes}", values)
+    statement = f"{_insert_lists(table)} {_change(table)} {changes}"
+    if not returning:
+        connection.exec_driver_sql(statement, values)
+        return ()
+    return connection.exec_driver_sql(f"{statement} RETURNING {returning}", values).all()
 
 
 # There are few tables, and every batch of results is written to several.

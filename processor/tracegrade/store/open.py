@@ -55,6 +55,7 @@ _WRITE_LOCK = 0x7472_6163_6567
 LEADER_LOCK = _WRITE_LOCK + 1
 JOBS_LOCK = _WRITE_LOCK + 2
 _SERIES_LOCK = _WRITE_LOCK + 3
+_PARTS_LOCK = _WRITE_LOCK + 4
 
 
 class StoreError(TraceGradeError):
@@ -180,6 +181,14 @@ def numbering_series(connection: Connection) -> Iterator[Connection]:
     with connection.engine.begin() as own:
         own.execute(text(f"SELECT pg_advisory_xact_lock({_SERIES_LOCK})"))
         yield own
+
+
+@contextmanager
+def making_parts(engine: Engine) -> Iterator[Connection]:
+    """A transaction that alone adds parts to PostgreSQL's ``traces``; one of its own, and short."""
+    with engine.begin() as connection:
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_PARTS_LOCK})"))
+        yield connection
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import traces
+from tracegrade.store.trace_keys import of_ids
 
 
 def newest_number(connection: Connection) -> int:
@@ -49,7 +50,7 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
     stored_as = ResultFilter(run=run).stored_as
     query = (
         select(traces.c.judged, traces.c.spans)
-        .where(traces.c.trace_id == trace_id, traces.c.run == stored_as)
+        .where(of_ids(connection, [trace_id]), traces.c.run == stored_as)
         .order_by(traces.c.tenant)
     )
     found = []
@@ -86,7 +87,7 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
     head = stored.trace
     ids = {trace_id for session in sessions_of(connection, stored) for trace_id in session.trace.members or ()}
     numbered = select(traces.c.number).where(
-        traces.c.trace_id == bytes.fromhex(head.trace_id),
+        of_ids(connection, [bytes.fromhex(head.trace_id)]),
         traces.c.tenant == head.tenant,
         traces.c.run == head.run,
     )
@@ -102,7 +103,7 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
         ids |= {bytes(found) for found in connection.execute(near).scalars()}
     ids.discard(bytes.fromhex(head.trace_id))
     found = select(traces.c.judged, traces.c.spans).where(
-        traces.c.trace_id.in_(sorted(ids)[:_MAX_TURN_IDS]),
+        of_ids(connection, sorted(ids)[:_MAX_TURN_IDS]),
         traces.c.run == head.run,
         traces.c.tenant == head.tenant,
         traces.c.start_ns < head.start_ns,
@@ -119,7 +120,7 @@ def stored_session(connection: Connection, tenant: str, session_id: str) -> Trac
 
 def stored_summary(connection: Connection, tenant: str, own_id: bytes) -> TraceSummary | None:
     """The summary of the trace or session that is stored under this id, if it was judged live."""
-    query = _LIVE.where(traces.c.trace_id == own_id, traces.c.tenant == tenant)
+    query = _LIVE.where(of_ids(connection, [own_id]), traces.c.tenant == tenant)
     judged = connection.execute(query).scalar()
     return None if judged is None else unpack_summary(judged)
 
@@ -130,6 +131,8 @@ def sessions_going_on(connection: Connection) -> list[TraceSummary]:
     return [unpack_summary(judged) for judged in connection.execute(query).scalars()]
 
 
+# As `trace_keys.of_ids`, by the mark that stands for a parameter.
+_BY_ID = {"?": "trace_id IN ({})", "%s": "number IN (SELECT number FROM trace_keys WHERE trace_id IN ({}))"}
 _LIVE = select(traces.c.judged).where(traces.c.run == "live")
 
 
@@ -157,7 +160,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
         marks = ", ".join([mark] * len(some))
         rows = connection.exec_driver_sql(
             "SELECT tenant, trace_id, closed_ns, first_received_ns, last_received_ns, first_position, revision, "
-            f"cut_by, rule_set_hash, spans FROM traces WHERE trace_id IN ({marks}) AND run = 'live'",
+            f"cut_by, rule_set_hash, spans FROM traces WHERE {_BY_ID[mark].format(marks)} AND run = 'live'",
             tuple(trace_id for _, trace_id in some),
         ).all()
         wanted = set(some) if rows else set()

@@ -18,6 +18,7 @@ from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
 from tracegrade.store.series import IS_EVALUATION
+from tracegrade.store.trace_keys import of_ids
 
 # Blocks are looked up for at most this many series; results of more series are found soon without that.
 _MAX_SEARCHED_SERIES = 1000
@@ -160,7 +161,7 @@ def _search(
 
 
 def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
-    query = select(traces.c.number).where(traces.c.trace_id == trace_id, traces.c.number.between(low, high))
+    query = select(traces.c.number).where(of_ids(connection, [trace_id]), traces.c.number.between(low, high))
     for number in connection.execute(query.order_by(traces.c.number.desc())).scalars().all():
         yield number, number
 

@@ -10,6 +10,8 @@ from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.delete import forget_examples
 from tracegrade.store.incidents import delete_resolved
+from tracegrade.store.open import one_at_a_time
+from tracegrade.store.partitions import drop_expired, soon_dropped
 from tracegrade.store.run_numbers import traces_of_run
 from tracegrade.store.schema import COUNTED_MINUTES, LIVE, MINUTE_NS, arrivals, backfills, blocks, counts, runs, traces
 from tracegrade.store.write import delete_traces
@@ -22,12 +24,14 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
 
     Their results go with them. In one short transaction, so that another writer waits only milliseconds: call it again
     until it returns 0. The last call also deletes counts and resolved alerts of that age, and single traces from what
-    alerts of that age say; the counts of a day once the whole day is that old.
+    alerts of that age say; the counts of a day once the whole day is that old. With PostgreSQL, it drops whole parts of
+    ``traces``, and their traces stay for up to a day longer, and are not counted as deleted.
 
     Returns:
         The number of traces deleted, at most `max_traces`.
     """
     with engine.begin() as connection:
+        one_at_a_time(connection)
         numbers = _oldest(connection, before_ns, max_traces) or _of_old_runs(connection, before_ns, max_traces)
         if numbers:
             delete_traces(connection, numbers)
@@ -41,12 +45,15 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             connection.execute(delete(backfills).where(backfills.c.until_ns <= before_ns))
             delete_resolved(connection, before_ns)
             forget_examples(connection, before_ns)
+    if not numbers:
+        drop_expired(engine, before_ns)
     return len(numbers)
 
 
 def delete_old_runs(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> int:
     """Delete traces of runs last written before `before_ns`, and nothing that was judged live; as `delete_older`."""
     with engine.begin() as connection:
+        one_at_a_time(connection)
         numbers = _of_old_runs(connection, before_ns, max_traces)
         if numbers:
             delete_traces(connection, numbers)
@@ -60,6 +67,8 @@ def _oldest(connection: Connection, before_ns: int, limit: int) -> list[int]:
     query = select(traces.c.number).where(
         traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.run == LIVE
     )
+    for part in soon_dropped(connection, before_ns):
+        query = query.where(~traces.c.number.between(part.first, part.end - 1))
     return list(connection.execute(query.order_by(traces.c.number).limit(limit)).scalars())
 
 

@@ -40,7 +40,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0015"
+VERSION = "0016"
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
@@ -70,6 +70,8 @@ COUNTED_MINUTES = (1, 60, DAY_MINUTES)
 WHOLE_RUN = 0
 
 metadata = MetaData()
+# What only PostgreSQL has.
+postgresql_metadata = MetaData()
 
 series = Table(
     "series",
@@ -176,6 +178,19 @@ traces = Table(
 # Sessions that go on; an index that costs nothing for a trace. Only the migration has its condition: `postgresql_where`
 # here would load that dialect for every command that reads SQLite, which takes a tenth of its time.
 Index("sessions_going_on", traces.c.closed_ns)
+
+# PostgreSQL: `traces` is in parts by number (`store.partitions`), whose indexes know only their own part. This says
+# where each trace is, and holds that it is there once.
+trace_keys = Table(
+    "trace_keys",
+    postgresql_metadata,
+    Column("trace_id", LargeBinary(16), primary_key=True),
+    Column("tenant", Text, primary_key=True),
+    Column("run", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("replaced", BigInteger, doc="the number that it had before its latest revision"),
+)
 
 # The lowest and highest number of the traces first received in a minute, to read a time range. An index on the time
 # would cost a write for every trace; this costs a row a minute. It is never too narrow: deleting does not change it.

@@ -4,33 +4,30 @@ Only the highest revision of a trace is kept. It replaces the lower one and all 
 change the subjects. A record of a revision that is already stored changes nothing.
 
 Several processes may write to one PostgreSQL at once. They take numbers from a sequence, and make and insert rows
-beside each other. They wait for each other only for the rows of ``counts``, ``arrivals`` and ``blocks`` that both
-change, which a transaction changes last and in the same order. Of two that store the same trace, the later one is
-refused, and tries again: then it sees what the other one stored.
+beside each other. They wait for each other only for a trace that both store, which they claim first, and for the rows
+of ``counts``, ``arrivals`` and ``blocks`` that both change, which a transaction changes last; for all in one order.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count, islice
 
-from sqlalchemy import Connection, Engine, delete, text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy import Connection, Engine, delete
 
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store import schema
+from tracegrade.store import schema, trace_keys
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, counted_minute, traffic_series
 from tracegrade.store.many_rows import insert_rows
 from tracegrade.store.open import beside_others, one_at_a_time
+from tracegrade.store.partitions import make_room
 from tracegrade.store.rows import Key, TraceRows, trace_key
 from tracegrade.store.run_numbers import RunNumbers
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import SeriesNumbers
 
 _MAX_IDS_A_QUERY = 500
-# Another process has just stored one of the same traces: each time it happens, that process has got further.
-_MAX_TRIES = 20
+_NOT_STORED = (0, -1)
 
 
 class StoreWriter:
@@ -39,6 +36,7 @@ class StoreWriter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._series = SeriesNumbers()
+        self._room = 0  # below this number, there are parts of PostgreSQL's `traces`
 
     def write(self, batch: Sequence[TraceResult]) -> None:
         """Store every record of `batch`, or none.
@@ -48,47 +46,31 @@ class StoreWriter:
             SQLAlchemyError: the database refused; nothing was stored.
             TypeError: a result holds a value that no database takes; nothing was stored.
         """
-        newest = _newest(batch)
-        for left in reversed(range(_MAX_TRIES)):
-            try:
-                self._in_transaction(beside_others, lambda _: newest)
-            except (IntegrityError, OperationalError) as error:
-                if not left or not _came_between(error):
-                    raise
-            else:
-                return
+        self._in_transaction(beside_others, lambda _: batch)
 
     def write_those(self, chosen: Callable[[Connection], Sequence[TraceResult]]) -> None:
         """As `write`, of the records that `chosen` gives in their transaction: no other process writes meanwhile."""
-        self._in_transaction(one_at_a_time, lambda connection: _newest(chosen(connection)))
+        self._in_transaction(one_at_a_time, chosen)
 
     def _in_transaction(
-        self, wait: Callable[[Connection], None], chosen: Callable[[Connection], dict[Key, TraceResult]]
+        self, wait: Callable[[Connection], None], chosen: Callable[[Connection], Sequence[TraceResult]]
     ) -> None:
         try:
             with self._engine.begin() as connection:
                 wait(connection)
-                self._write(connection, dict(chosen(connection)))
+                self._write(connection, _newest(chosen(connection)))
         except Exception:
             self._series.forget()
             raise
 
     def _write(self, connection: Connection, newest: dict[Key, TraceResult]) -> None:
         sums = Sums()
-        replaced = []
-        for key, (number, revision) in _stored(connection, newest).items():
-            if revision >= newest[key].trace.revision:
-                del newest[key]
-            else:
-                replaced.append(number)
-        if replaced:
-            sums.take_back(connection, self._series, replaced)
-            delete_traces(connection, replaced)
-        if not newest:
+        numbers = self._places(connection, newest, sums)
+        if not numbers:
             return
         arrivals, run_numbers, blocks, rows = Arrivals(), RunNumbers(), Blocks(), []
-        numbers = _new_numbers(connection, len(newest))
-        for number, (key, judged) in zip(numbers, newest.items(), strict=True):
+        for key, number in numbers.items():
+            judged = newest[key]
             found = TraceRows(connection, self._series, judged)
             rows.append(found.trace_row(number, key))
             blocks.add(number, found.evaluations)
@@ -107,18 +89,36 @@ class StoreWriter:
                 found.evaluations,
                 found.decisions,
             )
-        # Through the driver: SQLAlchemy's insert() takes the same rows as dicts, in twice the time.
-        # By trace, so that several writers that store the same ones wait for each other in the same order.
-        insert_rows(connection, schema.traces, sorted(rows, key=_key_of_row))
+        insert_rows(connection, schema.traces, rows)
         sums.write(connection)
         arrivals.write(connection)
         run_numbers.write(connection)
         blocks.write(connection)
 
+    def _places(self, connection: Connection, newest: Mapping[Key, TraceResult], sums: Sums) -> dict[Key, int]:
+        """Delete the lower revisions of `newest`, and take them back from `sums`.
 
-def _came_between(error: IntegrityError | OperationalError) -> bool:
-    """Whether another process stored some of the same traces meanwhile, or each waited for the other to do so."""
-    return getattr(error.orig, "sqlstate", None) in ("23505", "40P01")  # unique_violation, deadlock_detected
+        Returns:
+            The number of each record to store, in their order; none for a revision that is already stored.
+        """
+        if connection.dialect.name == "postgresql":
+            numbers, replaced = trace_keys.claim(connection, newest)
+            self._take_back(connection, replaced, sums)
+            if numbers and (last := max(numbers.values())) >= self._room:
+                self._room = make_room(self._engine, last)
+            return numbers
+        stored = _stored(connection, newest)
+        new = [key for key, judged in newest.items() if stored.get(key, _NOT_STORED)[1] < judged.trace.revision]
+        self._take_back(connection, [stored[key][0] for key in new if key in stored], sums)
+        # Numbers of deleted traces are used again. As a text: SQLAlchemy takes as long to put this together as to store
+        # five traces.
+        first: int = connection.exec_driver_sql("SELECT coalesce(max(number), 0) + 1 FROM traces").scalar_one()
+        return dict(zip(new, count(first), strict=False))
+
+    def _take_back(self, connection: Connection, replaced: Sequence[int], sums: Sums) -> None:
+        if replaced:
+            sums.take_back(connection, self._series, replaced)
+            connection.execute(delete(schema.traces).where(schema.traces.c.number.in_(replaced)))
 
 
 def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
@@ -131,32 +131,23 @@ def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
     return newest
 
 
-def _key_of_row(row: tuple[Any, ...]) -> Any:
-    return row[1:4]
-
-
-def _new_numbers(connection: Connection, count: int) -> Sequence[int]:
-    """`count` numbers that no trace had, the lowest first; with SQLite, those of deleted traces are used again."""
-    if connection.dialect.name == "postgresql":
-        query = text(f"SELECT nextval('{schema.NUMBERS}') FROM generate_series(1, :count)")
-        return connection.execute(query, {"count": count}).scalars().all()
-    # As a text: SQLAlchemy takes as long to put this together as to store five traces.
-    first: int = connection.exec_driver_sql("SELECT coalesce(max(number), 0) + 1 FROM traces").scalar_one()
-    return range(first, first + count)
-
-
 def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete the traces of `numbers` with all their results; ``counts`` stay."""
-    connection.execute(delete(schema.traces).where(schema.traces.c.number.in_(numbers)))
+    gone = delete(schema.traces).where(schema.traces.c.number.in_(numbers))
+    if connection.dialect.name != "postgresql":
+        connection.execute(gone)
+        return
+    known = schema.traces.c
+    rows = connection.execute(gone.returning(known.trace_id, known.tenant, known.run, known.number))
+    trace_keys.forget(connection, [tuple(row) for row in rows])
 
 
 def _stored(connection: Connection, keys: Collection[Key]) -> dict[Key, tuple[int, int]]:
-    """The number and revision of each of `keys` that is stored."""
+    """The number and revision of each of `keys` that SQLite holds."""
     found: dict[Key, tuple[int, int]] = {}
-    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     for some in _chunks(keys):
         # Read by trace id alone and filtered here: for a list of rows as parameters, no index is used.
-        marks = ", ".join([mark] * len(some))
+        marks = ", ".join(["?"] * len(some))
         rows = connection.exec_driver_sql(
             f"SELECT trace_id, tenant, run, number, revision FROM traces WHERE trace_id IN ({marks})",
             tuple(key[0] for key in some),

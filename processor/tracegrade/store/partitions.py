@@ -1,0 +1,132 @@
+"""PostgreSQL's parts of ``traces``: each holds the traces that were stored in about a day.
+
+Parts are ranges of numbers, which grow, so every row has its part, and whoever reads a range of numbers reads the parts
+that hold it. The next part is made before it is needed, as large as the traces of the last day are many. When all
+traces of a part are older than the retention, the whole part is dropped: to delete its rows one by one, and to clean up
+after that, takes longer than it took to write them.
+"""
+
+import logging
+import re
+import time
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import OperationalError
+
+from tracegrade.store.blocks import CHUNK_TRACES
+from tracegrade.store.open import making_parts
+from tracegrade.store.schema import DAY_MINUTES, MINUTE_NS, arrivals, runs, trace_keys, traces
+
+# A store with few traces need not have many parts; dropping one at once must not keep much longer than was asked for.
+SMALLEST = 32 * CHUNK_TRACES
+LARGEST = 8192 * CHUNK_TRACES
+# So long, whoever wants to read or write waits behind us while somebody else reads a part that is to be dropped.
+_WAITS_MS = 500
+
+logger = logging.getLogger(__name__)
+
+
+class Part(NamedTuple):
+    """A part of ``traces``: its table, and the numbers from ``first`` up to, and without, ``end``."""
+
+    table: str
+    first: int
+    end: int
+
+
+def parts(connection: Connection) -> list[Part]:
+    """All parts, the oldest first; none where the database is SQLite's."""
+    if connection.dialect.name != "postgresql":
+        return []
+    found = connection.execute(
+        text(
+            "SELECT part.relname, pg_get_expr(part.relpartbound, part.oid) FROM pg_inherits "
+            "JOIN pg_class AS part ON part.oid = inhrelid WHERE inhparent = 'traces'::regclass"
+        )
+    )
+    return sorted((_part(*row) for row in found), key=lambda part: part.first)
+
+
+def make_room(engine: Engine, number: int) -> int:
+    """See that there are parts for `number` and beyond. Returns the first number of the last part, above `number`."""
+    with making_parts(engine) as connection:
+        last = parts(connection)[-1]
+        while last.first <= number:
+            last = _add(connection, last.end, _size(connection, number))
+        return last.first
+
+
+def soon_dropped(connection: Connection, before_ns: int) -> list[Part]:
+    """The parts that `drop_expired` will drop within a day: their rows need not be deleted one by one."""
+    return _expired(connection, before_ns + DAY_MINUTES * MINUTE_NS)
+
+
+def drop_expired(engine: Engine, before_ns: int) -> int:
+    """Drop the parts whose traces were all first received before a time, and no run that is kept has one.
+
+    Returns:
+        How many were dropped. One that somebody reads is left for the next call.
+    """
+    with engine.connect() as connection:
+        expired = _expired(connection, before_ns)
+    dropped = 0
+    for part in expired:
+        within = trace_keys.c.number.between(part.first, part.end - 1)
+        with engine.begin() as connection:  # first: this takes long, and nobody waits for it
+            connection.execute(trace_keys.delete().where(within))
+        try:
+            with engine.begin() as connection:
+                connection.execute(text(f"SET LOCAL lock_timeout = {_WAITS_MS}"))
+                connection.execute(text(f"DROP TABLE {part.table}"))
+        except OperationalError as error:
+            logger.info("%s is not dropped yet, since somebody reads it: %s", part.table, error.orig)
+            break
+        dropped += 1
+        logger.info("dropped %s: all its traces are older than the retention", part.table)
+    return dropped
+
+
+def _expired(connection: Connection, before_ns: int) -> list[Part]:
+    newest = connection.execute(select(func.max(traces.c.number))).scalar()
+    return [
+        part
+        for part in parts(connection)
+        if newest is not None and part.end <= newest and _all_are_older(connection, part, before_ns)
+    ]
+
+
+def _all_are_older(connection: Connection, part: Part, before_ns: int) -> bool:
+    overlapping = (arrivals.c.first_number < part.end, arrivals.c.last_number >= part.first)
+    minute = connection.execute(select(func.max(arrivals.c.minute)).where(*overlapping)).scalar()
+    if minute is not None and (minute + 1) * MINUTE_NS > before_ns:
+        return False
+    has_some = (runs.c.first_number < part.end, runs.c.last_number >= part.first)
+    kept = select(runs.c.name).where(runs.c.written_ns >= before_ns, *has_some).limit(1)
+    return connection.execute(kept).first() is None
+
+
+def _size(connection: Connection, number: int) -> int:
+    """As many numbers as the traces of the last day took, in whole chunks."""
+    since = time.time_ns() // MINUTE_NS - DAY_MINUTES
+    first = connection.execute(select(func.min(arrivals.c.first_number)).where(arrivals.c.minute >= since)).scalar()
+    stored = 0 if first is None else number - first
+    return min(max(SMALLEST, -(-stored // CHUNK_TRACES) * CHUNK_TRACES), LARGEST)
+
+
+def _add(connection: Connection, first: int, size: int) -> Part:
+    """Make a part. Nobody who reads or writes ``traces`` waits for it."""
+    part = Part(f"traces_{first}", first, first + size)
+    as_traces = "LIKE traces INCLUDING DEFAULTS INCLUDING STORAGE INCLUDING COMPRESSION"
+    bounds = f"FOR VALUES FROM ({part.first}) TO ({part.end})"
+    connection.execute(text(f"CREATE TABLE {part.table} ({as_traces})"))
+    connection.execute(text(f"ALTER TABLE traces ATTACH PARTITION {part.table} {bounds}"))
+    return part
+
+
+def _part(table: str, bounds: str) -> Part:
+    """From such as ``FOR VALUES FROM (MINVALUE) TO ('65537')``."""
+    found = re.fullmatch(r"FOR VALUES FROM \('?(\d+|MINVALUE)'?\) TO \('?(\d+)'?\)", bounds)
+    assert found is not None, bounds
+    first, end = found.groups()
+    return Part(table, 0 if first == "MINVALUE" else int(first), int(end))
