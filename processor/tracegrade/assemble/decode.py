@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
-from tracegrade.codec.raw_spans import Origin, RawReader, RawSpan
+from tracegrade.codec.raw_spans import Origin, RawReader
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
 from tracegrade.match.demand import Demand
 from tracegrade.model.log_record import LogRecord
@@ -81,6 +81,7 @@ class Decoder:
         decoded: list[Span] = []
         left_out: dict[Demand, dict[bytes, bool]] = {}
         request: Any = None
+        read_raw = self._raw_reader.span
         for group in self._raw_reader.groups(payload):
             found = list(zip(group.heads, group.spans, range(len(group.spans)), strict=True))
             if self._share is not None:
@@ -99,7 +100,7 @@ class Decoder:
                     if out is None:
                         out = of_traces[trace_id] = asked.left_out(trace_id) is not None
                     if out:
-                        decoded.append(RawSpan(head, raw, origin))
+                        decoded.append(read_raw(head, raw, origin))
                     else:
                         wanted.append(place)
             if wanted:

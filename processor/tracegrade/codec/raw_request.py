@@ -16,6 +16,7 @@ _Field = FieldDescriptorProto
 # splits into several, which protobuf allows, is noticed instead of lost.
 _REPEATED_BYTES = (_Field.TYPE_BYTES, _Field.LABEL_REPEATED, "")
 _BYTES = (_Field.TYPE_BYTES, _Field.LABEL_OPTIONAL, "")
+_TEXT = (_Field.TYPE_STRING, _Field.LABEL_OPTIONAL, "")
 _TIME = (_Field.TYPE_FIXED64, _Field.LABEL_OPTIONAL, "")
 
 
@@ -34,8 +35,10 @@ _MESSAGES: dict[str, dict[str, tuple[int, tuple[int, int, str]]]] = {
         "trace_id": (1, _BYTES),
         "span_id": (2, _BYTES),
         "parent_span_id": (4, _BYTES),
+        "name": (5, _TEXT),
         "start_time_unix_nano": (7, _TIME),
         "end_time_unix_nano": (8, _TIME),
+        "attributes": (9, _messages("Head.AttributesEntry")),
         "flags": (16, (_Field.TYPE_FIXED32, _Field.LABEL_OPTIONAL, "")),
     },
 }
@@ -44,13 +47,21 @@ _MESSAGES: dict[str, dict[str, tuple[int, tuple[int, int, str]]]] = {
 def _classes() -> tuple[Any, Any]:
     file = FileDescriptorProto(name="tracegrade/raw.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
-        file.message_type.append(DescriptorProto(name=name, field=[_field(*item) for item in fields.items()]))
+        file.message_type.append(_message(name, fields))
+    # A map, as in a `KeyedRequest`, whose values are the bytes of an AnyValue: those of few keys are read.
+    entry = _message("AttributesEntry", {"key": (1, _TEXT), "value": (2, _BYTES)})
+    entry.options.map_entry = True
+    file.message_type[-1].nested_type.append(entry)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
     request, heads = (
         GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in ("Request", "Heads")
     )
     return request, heads
+
+
+def _message(name: str, fields: dict[str, tuple[int, tuple[int, int, str]]]) -> DescriptorProto:
+    return DescriptorProto(name=name, field=[_field(*item) for item in fields.items()])
 
 
 def _field(name: str, described: tuple[int, tuple[int, int, str]]) -> FieldDescriptorProto:
@@ -66,5 +77,5 @@ def _field(name: str, described: tuple[int, tuple[int, int, str]]) -> FieldDescr
 RawRequest: Any
 """A request in which resources, scopes and spans are bytes."""
 HeadsRequest: Any
-"""The same request, in which a span has only its ids, times and flags."""
+"""The same request, in which a span has only its ids, name, times, flags, and attributes as bytes by key."""
 RawRequest, HeadsRequest = _classes()

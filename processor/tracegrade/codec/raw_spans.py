@@ -13,13 +13,15 @@ from tracegrade.codec.keyed_request import KeyedRequest
 from tracegrade.codec.raw_request import HeadsRequest, RawRequest
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values
 from tracegrade.extract.registry import in_force
+from tracegrade.extract.session_keys import SessionKeys
 from tracegrade.model.span import Resource, Span
 
 # Senders repeat few resources and scopes; one that invents them without end must not grow the memo for ever.
 _MAX_ORIGINS = 1024
+_USUAL_BYTES = 16_384
 _CONTENT = attrgetter(*(field.name for field in fields(Span)))
 _READ_LATER = frozenset(
-    ("name", "kind", "status_code", "status_message", "attributes", "events", "dropped_attributes_count", "unread_keys")
+    ("kind", "status_code", "status_message", "attributes", "events", "dropped_attributes_count", "unread_keys")
 )
 # Parses the bytes of one span of a `KeyedRequest`.
 keyed_span: Any = type(KeyedRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
@@ -44,20 +46,29 @@ class RawSpan(Span):
     It is equal to the `Span` that it decodes to.
     """
 
-    __slots__ = ("origin", "raw")
+    __slots__ = ("origin", "raw", "sessions")
 
-    def __init__(self, head: Any, raw: bytes, origin: Origin) -> None:
-        """Take over a head of a `HeadsRequest`, with the span's bytes."""
+    def __init__(self, head: Any, raw: bytes, origin: Origin, sessions: tuple[bytes, ...] | None) -> None:
+        """Take over a head of a `HeadsRequest`, with the span's bytes.
+
+        Args:
+            head: its ids, name, times and flags.
+            raw: the span as it came.
+            origin: its resource and scope.
+            sessions: the attribute values that may be its session, as bytes of AnyValue; None where that is not clear.
+        """
         self.trace_id = head.trace_id
         self.span_id = head.span_id
         self.parent_span_id = head.parent_span_id
         self.start_ns = head.start_time_unix_nano
         self.end_ns = head.end_time_unix_nano
+        self.name = head.name
         self.flags = head.flags
         self.scope = origin.scope
         self.resource = origin.resource
         self.raw = raw
         self.origin = origin
+        self.sessions = sessions
 
     def __getattr__(self, name: str) -> Any:  # called only for a field without a value
         if name not in _READ_LATER:
@@ -111,6 +122,7 @@ class RawReader:
         self.reader = reader
         self._origins: dict[tuple[bytes, bytes], Origin] = {}
         self._resources: dict[bytes, Resource] = {}
+        self._session_keys = SessionKeys(in_force())
 
     def groups(self, payload: bytes) -> Iterator[RawGroup]:
         """The spans of one ExportTraceServiceRequest, a scope at a time, in its order."""
@@ -125,11 +137,17 @@ class RawReader:
     def spans(self, request: bytes) -> list[Span]:
         """The spans of a request that `request_of` made."""
         return [
-            RawSpan(head, raw, group.origin)
+            self.span(head, raw, group.origin)
             for group in self.groups(request)
             if group.origin is not None
             for head, raw in zip(group.heads, group.spans, strict=True)
         ]
+
+    def span(self, head: Any, raw: bytes, origin: Origin) -> RawSpan:
+        """One span of a group."""
+        attributes = head.attributes
+        keys = self._session_keys[tuple(attributes)]
+        return RawSpan(head, raw, origin, None if keys is None else tuple([attributes[key] for key in keys]))
 
     def _origin(self, resources: Sequence[bytes], scopes: Sequence[bytes]) -> Origin | None:
         if len(resources) > 1 or len(scopes) > 1:
@@ -148,9 +166,10 @@ class RawReader:
         return found
 
 
-def further_attributes(attribute_filter: AttributeFilter) -> list[str]:
+@lru_cache(maxsize=16)
+def further_attributes(attribute_filter: AttributeFilter) -> tuple[str, ...]:
     """The attributes that it keeps beside those that dialects read: kept spans name them."""
-    return sorted(attribute_filter.attributes.difference(in_force().attributes))
+    return tuple(sorted(attribute_filter.attributes.difference(in_force().attributes)))
 
 
 def raw_reader_of(further: Iterable[str]) -> RawReader:
@@ -184,7 +203,7 @@ def request_of(spans: Iterable[RawSpan]) -> bytes:
     groups = []
     for origin, raws in by_origin.values():
         fields = [_field(1, origin.scope_bytes)] if origin.scope_bytes else []
-        fields += [_field(2, raw) for raw in raws]
+        fields += [part for raw in raws for part in (_SPAN_HEADS[len(raw)], raw)]
         content = _field(2, b"".join(fields))
         if origin.resource_bytes:
             content = _field(1, origin.resource_bytes) + content
@@ -194,14 +213,26 @@ def request_of(spans: Iterable[RawSpan]) -> bytes:
 
 def _field(number: int, content: bytes) -> bytes:
     """A field of protobuf with that number, below 16, that holds bytes."""
-    tag, length = number << 3 | 2, len(content)
-    if length < 128:
-        return bytes((tag, length)) + content
-    if length < 16384:
-        return bytes((tag, length & 127 | 128, length >> 7)) + content
-    head = bytearray((tag,))
+    return _head(number, len(content)) + content
+
+
+def _head(number: int, length: int) -> bytes:
+    head = bytearray((number << 3 | 2,))
     while length > 127:
         head.append(length & 127 | 128)
         length >>= 7
     head.append(length)
-    return bytes(head) + content
+    return bytes(head)
+
+
+class _SpanHeads(dict[int, bytes]):
+    """What stands before a span of so many bytes, remembered for usual lengths."""
+
+    def __missing__(self, length: int) -> bytes:
+        head = _head(2, length)
+        if length < _USUAL_BYTES:
+            self[length] = head
+        return head
+
+
+_SPAN_HEADS = _SpanHeads()
