@@ -65,12 +65,18 @@ def encode_spans(
     trace_ids: dict[bytes, int] = {}
     scopes: dict[str, int] = {}
     rows = []
+    known: Resource | None = None  # the resource and the scope of most spans are those of the span before
+    scope: str | None = None
     for span in spans:
         # By identity: comparing attributes would cost more than writing a resource twice, which compresses well.
-        resource = resource_numbers.get(id(span.resource))
-        if resource is None:
-            resource = resource_numbers[id(span.resource)] = len(resources)
-            resources.append(span.resource.attributes)
+        if span.resource is not known:
+            known = span.resource
+            resource = resource_numbers.setdefault(id(known), len(resources))
+            if resource == len(resources):
+                resources.append(known.attributes)
+        if span.scope is not scope:
+            scope = span.scope
+            scope_number = scopes.setdefault(scope, len(scopes))
         rows.append(
             (
                 trace_ids.setdefault(span.trace_id, len(trace_ids)),
@@ -86,7 +92,7 @@ def encode_spans(
                 span.attributes if span.unread_keys is None else {**span.attributes, _UNREAD_KEYS: span.unread_keys},
                 [_event(event) for event in span.events] if span.events else (),
                 span.dropped_attributes_count,
-                scopes.setdefault(span.scope, len(scopes)),
+                scope_number,
                 resource,
             )
         )

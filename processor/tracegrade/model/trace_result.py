@@ -72,7 +72,7 @@ class NotDecoded:
         return {"reason": self.reason, "tool_aliases": aliases} if aliases else {"reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: making a frozen one takes three times as long
 class TraceSummary:
     """A judged trace as a whole, or a judged session, without spans, calls and decisions.
 
@@ -175,7 +175,7 @@ class TraceSummary:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: making a frozen one takes three times as long
 class TraceResult:
     """What was judged of one trace or session; `tracegrade.codec.results` makes it, and reads it from bytes.
 
