@@ -13,13 +13,14 @@ from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.hand_over import MemoryHandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.kafka_loop import KafkaJudgeLoop
+from tracegrade.serve.kafka_partition import Suspects
 from tracegrade.serve.kafka_records import KafkaRecords
 from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
@@ -100,10 +101,17 @@ class KafkaJudge:
         self.writer = ResultsWriter(journal, self.delivery, self.heartbeat, "hash", traces.max_live_spans)
         self.delivery.end = journal.end
         self.delivery.take()
-        rules = RuleReload(RulesSettings(paths=[]), self.metrics.telemetry)
+        rules = RuleReload(RulesSettings(paths=["builtin:demo"]), self.metrics.telemetry)
 
         def new_judge(parts: int) -> RecordJudge:
-            return RecordJudge(traces.shared_by(parts), rules.in_force, ClosedTraces())
+            aside = self.folder.set_aside.load()
+            return RecordJudge(
+                traces.shared_by(parts),
+                rules.in_force,
+                ClosedTraces(),
+                passed_over=aside.positions,
+                heartbeat=self.heartbeat,
+            )
 
         self._journal = journal
         settings = kafka.settings(name)
@@ -118,6 +126,7 @@ class KafkaJudge:
             JudgeDeletions(self.folder),
             new_judge,
             KafkaRecords(settings, 100_000, 4_000_000, self.metrics.telemetry),
+            Suspects(self.folder.set_aside, JUDGE),
             traces.max_live_spans,
         )
         self._error: BaseException | None = None

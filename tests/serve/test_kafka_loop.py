@@ -9,7 +9,14 @@ from confluent_kafka import Consumer, TopicPartition
 from pipeline.harness import agent_span, chat_span, choice_log, log_payload, otlp_span, payload
 from serve.kafka_judges import LOGS, PARTITIONS, QUICK, SPANS, KafkaJudge, MockKafka, key_of
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.journal.kafka.consume import GroupConsumer, TopicPart
+from tracegrade.journal.kafka.consume import GroupConsumer, Message, TopicPart
+from tracegrade.journal.kafka.place import number_of
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.heartbeat import Beat
+from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.kafka_partition import Suspects
+from tracegrade.serve.kafka_records import KafkaRecords
 from tracegrade.serve.read_sums import HANDED_OVER
 from waiting import eventually
 
@@ -242,3 +249,43 @@ def test_what_retention_deleted_unread_is_counted(
     second = judges()
     second.wait_for(t5=2)
     assert second.value("tracegrade.kafka.lost", topic=SPANS) == 3
+
+
+def test_a_message_that_ended_the_judge_twice_is_set_aside_with_its_coordinates(
+    kafka: MockKafka, tmp_path: Path, judges: Judges
+) -> None:
+    partition, offset = kafka.send(SPANS, _whole(1), key_of(1), 1)
+    kafka.send(SPANS, _whole(7), key_of(7), partition)
+    number = number_of(Signal.TRACES, partition, offset)
+    folder = DataFolder(tmp_path / "a0")
+    beat = Beat(1, 0, number, None, None)
+    folder.set_aside.note_death(beat, "SIGSEGV")
+    assert folder.set_aside.load().suspects(JUDGE) == [number]
+    # The next judge keeps the message before it reads it; this one is not ended by it, but a kill may come in between.
+    suspects = Suspects(folder.set_aside, JUDGE)
+    record = KafkaRecords(kafka.settings(), 100_000, 4_000_000, JudgeMetrics(folder).telemetry).record(
+        Message(SPANS, partition, offset, 5, True, key_of(1), [], _whole(1)), 0, 1, 0
+    )
+    assert record is not None
+    suspects.begin(record)
+    folder.set_aside.note_death(beat, "SIGSEGV")
+    (aside,) = folder.set_aside.load().records
+    assert (aside.what, aside.reason) == ("2 spans", f"SIGSEGV; traces, partition {partition}, offset {offset}")
+    assert folder.set_aside.request_path(aside) is not None
+    judge = judges("a")
+    judge.wait_for(t7=2)
+    assert judge.value("tracegrade.spans", fate="dropped", reason="set_aside") == 2
+    assert judge.revisions == {f"{7:032x}": 2}
+
+
+def test_a_message_that_ended_the_judge_once_and_is_read_is_no_longer_suspected(
+    kafka: MockKafka, tmp_path: Path, judges: Judges
+) -> None:
+    partition, offset = kafka.send(SPANS, _whole(1), key_of(1), 1)
+    folder = DataFolder(tmp_path / "a0")
+    number = number_of(Signal.TRACES, partition, offset)
+    folder.set_aside.note_death(Beat(1, 0, number, None, None), "SIGSEGV")
+    judge = judges("a")
+    judge.wait_for(t1=2)
+    assert folder.set_aside.load().deaths == {}
+    assert not list((tmp_path / "a0" / "set_aside").glob("*.suspect"))

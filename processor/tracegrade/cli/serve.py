@@ -76,7 +76,7 @@ def command(
 
 
 def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, part: str | None) -> int:
-    from tracegrade.journal.errors import JournalLocked, JournalNotFound
+    from tracegrade.journal.errors import JournalLocked, JournalNotFound, KafkaAway
     from tracegrade.journal.kafka.consume import KafkaFailed
     from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, judge_of
     from tracegrade.serve.delivery_role import DeliveryRole
@@ -108,7 +108,7 @@ def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, pa
     except StoreUnavailable as error:
         say_that_the_store_is_away(folder, str(error), part or JUDGE)
         return EXIT_NOT_YET
-    except (JournalLocked, JournalNotFound) as error:
+    except (JournalLocked, JournalNotFound, KafkaAway) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
     stop_on_signals(role.stop, ends_with_stdin=ends_with_stdin)

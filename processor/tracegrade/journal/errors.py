@@ -4,6 +4,7 @@ JournalError
 +-- JournalLocked        another process writes here
 +-- JournalNotFound      there is no journal here (yet)
 +-- KafkaUnfit           Kafka, its topics or its client's settings cannot be the journal
+    +-- KafkaAway            no broker answers
 +-- JournalCannotTake    not taken, and sending it again will not help
 +-- SegmentDeleted       the wanted position was deleted by retention
 +-- JournalRefused       nothing was taken; the sender should retry
@@ -31,6 +32,10 @@ class JournalNotFound(JournalError):
 
 class KafkaUnfit(JournalError):
     """Kafka cannot be the journal as it is set up; the message says what to change."""
+
+
+class KafkaAway(KafkaUnfit):
+    """No broker answers; a later start may succeed."""
 
 
 class JournalCannotTake(JournalError):

@@ -38,7 +38,8 @@ class Record:
     """A record that was read: an entry with its position and its receive time.
 
     ``position`` and ``end`` are the global byte offsets of its first byte and of the byte after it: reading goes on
-    at ``end``. ``received_ns`` is ns since 1970 UTC and never decreases along the journal.
+    at ``end``. ``received_ns`` is ns since 1970 UTC and never decreases along the journal. ``place`` is the number of
+    its place where that is not the position: in a topic of Kafka.
     """
 
     position: int
@@ -49,6 +50,12 @@ class Record:
     encoding: Encoding
     items: int
     payload: bytes
+    place: int | None = None
+
+    @property
+    def known_as(self) -> int:
+        """The number by which it is suspected and set aside."""
+        return self.position if self.place is None else self.place
 
 
 class Unreadable(Enum):

@@ -58,7 +58,7 @@ class RecordIntake:
 
     def passes_over(self, record: Record) -> bool:
         """Whether `record` is not read; if so, it is counted."""
-        if record.position not in self._passed_over:
+        if record.known_as not in self._passed_over:
             return False
         if record.signal == Signal.TRACES:
             items = self._own_items(record)

@@ -132,7 +132,7 @@ class RecordJudge:
             yield from self._sessions.due(record.received_ns)
         self.read_position = record.end
         if not self.intake.passes_over(record):
-            self._judge.reading(record.position)
+            self._judge.reading(record.known_as)
             self.intake.take(record)
 
     def tick(self, clock_ns: int) -> Iterator[Judged]:

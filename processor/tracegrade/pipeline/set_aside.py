@@ -4,6 +4,9 @@
 that any tool reads, also when retention has deleted them from the journal. A record or a trace is set aside when it has
 ended two judges in a row, a kill -9 of everything included; replay passes over the same ones. `retry` has a record read
 again: it goes to the journal's end once more, for the judge alone, since it was forwarded when it came.
+
+A message of Kafka stands for a record, known by the number of its place. Who watches a judge cannot read it, so a judge
+keeps the message beside `set_aside` before it reads it after one end (`keep_suspect`).
 """
 
 import fcntl
@@ -20,6 +23,7 @@ from typing import Any
 
 from tracegrade.display import count
 from tracegrade.journal.errors import JournalError
+from tracegrade.journal.kafka.place import place_of
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
 from tracegrade.model.errors import TraceGradeError
@@ -144,12 +148,16 @@ class SetAside:
 
     def _note_death_at(self, position: int, reason: str, judge: str) -> None:
         name = _record_name(position, judge)
-        record = self._record_at(position)
+        place = place_of(position)
+        record = self._record_at(position) if place is None else self._suspect_at(position)
         with self._changing() as aside:
-            if record is None:  # retention has deleted it, so it is not read again
+            if record is None and place is not None:  # its judge keeps it when it comes to it again
+                aside.deaths[name] = DEATHS - 1
+            elif record is None:  # retention has deleted it, so it is not read again
                 aside.deaths.pop(name, None)
             elif position not in aside.positions and self._dies_again(aside, name, reason):
                 self._keep(record)
+                self._suspect(position).unlink(missing_ok=True)
                 aside.records.append(
                     SetAsideRecord(
                         position,
@@ -158,7 +166,7 @@ class SetAside:
                         record.tenant,
                         record.signal.name.lower(),
                         record.items,
-                        reason,
+                        reason if place is None else f"{reason}; {place}",
                         time.time_ns(),
                     )
                 )
@@ -180,6 +188,18 @@ class SetAside:
             for suspect in aside.suspects(judge):
                 if suspect < position:
                     aside.deaths.pop(_record_name(suspect, judge), None)
+
+    def keep_suspect(self, record: Record) -> None:
+        """Keep a message of Kafka that has ended a judge, before it is read again."""
+        self._requests.mkdir(exist_ok=True)
+        head = [record.received_ns, record.tenant, int(record.signal), record.items]
+        self._suspect(record.known_as).write_bytes(json.dumps(head).encode() + b"\n" + record.payload)
+
+    def clear_suspect(self, number: int, judge: str = JUDGE) -> None:
+        """`judge` has read the message of Kafka at the place with this number."""
+        with self._changing() as aside:
+            aside.deaths.pop(_record_name(number, judge), None)
+        self._suspect(number).unlink(missing_ok=True)
 
     def ask_to_retry(self, position: int) -> None:
         """Request that the journal's writer appends the record set aside at `position` again."""
@@ -259,6 +279,18 @@ class SetAside:
         finally:
             reader.close()
         return found if found is not None and found.position == position else None
+
+    def _suspect_at(self, number: int) -> Record | None:
+        try:
+            head, _, payload = self._suspect(number).read_bytes().partition(b"\n")
+            received_ns, tenant, signal, items = json.loads(head)
+        except (FileNotFoundError, ValueError):
+            return None
+        end = number + len(payload)
+        return Record(number, end, received_ns, tenant, Signal(signal), Encoding.PROTOBUF, items, payload)
+
+    def _suspect(self, number: int) -> Path:
+        return self._requests / f"{number:020d}.suspect"
 
     def _keep(self, record: Record) -> None:
         self._requests.mkdir(exist_ok=True)

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 LINES = 5
 WITHIN_S = 60.0
 
-# Whose lines are written once for each request or connection that is wrong, or broken off.
-_LOUD = ("uvicorn.error", "grpc._cython.cygrpc", "asyncio", "tracegrade.receive.ingest")
+# Whose lines are written once for each request, message or connection that is wrong, or broken off.
+_LOUD = (
+    "uvicorn.error",
+    "grpc._cython.cygrpc",
+    "asyncio",
+    "tracegrade.receive.ingest",
+    "tracegrade.serve.kafka_records",
+    "tracegrade.journal.kafka.client",
+)
 
 
 @dataclass(slots=True)

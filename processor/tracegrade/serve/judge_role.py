@@ -33,6 +33,7 @@ from tracegrade.serve.judge_loop import JudgeLoop
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.judge_position import JudgePosition
 from tracegrade.serve.kafka_loop import KafkaJudgeLoop
+from tracegrade.serve.kafka_partition import Suspects
 from tracegrade.serve.kafka_records import KafkaRecords
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
 from tracegrade.serve.results_source import LeftResults, ResultsSource
@@ -161,6 +162,7 @@ class JudgeRole:
             self._deletions,
             self._new_judge,
             KafkaRecords(settings, otlp.max_request_bytes, otlp.max_request_messages, self._metrics.telemetry),
+            Suspects(self._folder.set_aside, self._own.name),
             self._config.traces.max_live_spans,
         )
 

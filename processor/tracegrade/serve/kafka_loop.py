@@ -17,7 +17,7 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.hand_over import HandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
-from tracegrade.serve.kafka_partition import PartitionJudge
+from tracegrade.serve.kafka_partition import PartitionJudge, Suspects
 from tracegrade.serve.kafka_pauses import Pauses
 from tracegrade.serve.kafka_records import KafkaRecords
 from tracegrade.serve.read_sums import ReadSums
@@ -55,6 +55,7 @@ class KafkaJudgeLoop:
         deletions: JudgeDeletions,
         new_judge: Callable[[int], RecordJudge],
         records: KafkaRecords,
+        suspects: Suspects,
         max_open: int,
     ) -> None:
         """Prepare.
@@ -70,6 +71,7 @@ class KafkaJudgeLoop:
             deletions: end a run when there are some to carry out.
             new_judge: a judge that has read nothing, with bounds for one of so many partitions.
             records: makes records of messages.
+            suspects: the messages that have ended a judge of this folder once.
             max_open: most open spans and log records of all partitions together, as ``traces.max_live_spans``.
         """
         self._settings = settings
@@ -82,6 +84,7 @@ class KafkaJudgeLoop:
         self._deletions = deletions
         self._new_judge = new_judge
         self._records = records
+        self._suspects = suspects
         self._pauses = Pauses(max_open)
         self._parts: dict[int, PartitionJudge] = {}
         self._ended: list[RecordJudge] = []  # of partitions that were revoked, not counted yet
@@ -93,7 +96,7 @@ class KafkaJudgeLoop:
         self._commit_due_s = 0.0
         self._lost_brokers = 0
         self._garbage = RareGarbageCollection()
-        self._consumer = self._join()
+        self._consumer: GroupConsumer  # joins the group as soon as it is made, and must be polled from then on
         writer.wait = self._keep_polling
 
     @property
@@ -114,6 +117,8 @@ class KafkaJudgeLoop:
         Raises:
             KafkaFailed: the client cannot go on.
         """
+        self._consumer = GroupConsumer(self._settings, self._worker, self._assigned, self._revoked)
+        self._lost_brokers = 0
         try:
             while not self._hand_over.stopping.is_set():
                 self._round()
@@ -123,11 +128,6 @@ class KafkaJudgeLoop:
         finally:
             self._consumer.close()  # which revokes everything, and so commits
             self._count_ended()
-        if not self._hand_over.stopping.is_set():
-            self._consumer = self._join()
-
-    def _join(self) -> GroupConsumer:
-        return GroupConsumer(self._settings, self._worker, self._assigned, self._revoked)
 
     def _round(self) -> None:
         clock_ns = time.time_ns() - round(self._settings.clock_skew * 1e9)
@@ -244,7 +244,9 @@ class KafkaJudgeLoop:
         self._partition_counts = self._consumer.partition_counts()
         for number, extents in found.items():
             judge = self._new_judge(count)
-            self._parts[number] = PartitionJudge(number, extents, judge, self._records, self._writer.end)
+            self._parts[number] = PartitionJudge(
+                number, extents, judge, self._records, self._suspects, self._writer.end
+            )
             for topic, extent in extents.items():
                 if extent.lost:
                     self._metrics.telemetry.add("tracegrade.kafka.lost", extent.lost, topic=topic)

@@ -1,13 +1,37 @@
 """The judge of one partition: its own clock, live traces and positions, fed by both topics."""
 
+import gc
 from collections.abc import Iterator, Mapping
 
 from tracegrade.journal.kafka.consume import Extent, TopicPart
 from tracegrade.journal.kafka.merge import PartitionMerge
+from tracegrade.journal.kafka.place import place_of
 from tracegrade.journal.kafka.positions import PartitionPositions
+from tracegrade.journal.record import Record
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.set_aside import SetAside
 from tracegrade.serve.kafka_records import KafkaRecords
+
+
+class Suspects:
+    """The messages of Kafka that have ended one judge; when one ends another judge, it is set aside."""
+
+    def __init__(self, set_aside: SetAside, judge: str) -> None:
+        """Those of the judge with this name."""
+        self._set_aside = set_aside
+        self._judge = judge
+        self.numbers = {number for number in set_aside.load().suspects(judge) if place_of(number) is not None}
+
+    def begin(self, record: Record) -> None:
+        """Keep this one, which is read next, so that it can be set aside with all it holds."""
+        gc.collect()
+        self._set_aside.keep_suspect(record)
+
+    def passed(self, record: Record) -> None:
+        """Nothing happened."""
+        self.numbers.discard(record.known_as)
+        self._set_aside.clear_suspect(record.known_as, self._judge)
 
 
 class PartitionJudge:
@@ -19,12 +43,19 @@ class PartitionJudge:
         extents: Mapping[str, Extent],
         judge: RecordJudge,
         records: KafkaRecords,
+        suspects: Suspects,
         stored_before: int,
     ) -> None:
-        """Begin at the committed offsets; `judge` has read nothing.
+        """Begin at the committed offsets.
 
-        `stored_before` is an end of the results journal: until the store holds all results before it, nothing is
-        judged, since late spans look for their traces in the store.
+        Args:
+            number: of the partition.
+            extents: where both topics begin and end.
+            judge: has read nothing.
+            records: makes records of messages.
+            suspects: the messages that have ended a judge of this folder once.
+            stored_before: an end of the results journal; until the store holds all results before it, nothing is
+                judged, since late spans look for their traces in the store.
         """
         self.number = number
         self.judge = judge
@@ -33,6 +64,7 @@ class PartitionJudge:
         self.positions = PartitionPositions({topic: extent.start for topic, extent in extents.items()})
         judge.read_position = self.positions.read_to
         self._records = records
+        self._suspects = suspects
         self._read_ns = 0  # the broker's time of the last message read
 
     @property
@@ -61,7 +93,15 @@ class PartitionJudge:
             self._read_ns = message.broker_ns
             record = self._records.record(message, begin, end, self.judge.clock_ns)
             if record is not None:
-                yield from self.judge.read(record)
+                yield from self._read(record)
         is_at_end = clock_ns is not None and self.merge.has_caught_up and self.merge.is_empty
         # Without a clock too: traces that a bound has cut wait for it, and no longer hold their position.
         yield from self.judge.tick(max(clock_ns if is_at_end and clock_ns else 0, self.judge.clock_ns))
+
+    def _read(self, record: Record) -> Iterator[Judged]:
+        if record.known_as not in self._suspects.numbers:
+            yield from self.judge.read(record)
+            return
+        self._suspects.begin(record)
+        yield from self.judge.read(record)
+        self._suspects.passed(record)

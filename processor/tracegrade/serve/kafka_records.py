@@ -5,6 +5,7 @@ import re
 import time
 
 from tracegrade.journal.kafka.consume import Message
+from tracegrade.journal.kafka.place import number_of
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.record import MAX_TENANT_BYTES, Encoding, Record
 from tracegrade.model.errors import TraceGradeError
@@ -75,6 +76,7 @@ class KafkaRecords:
             Encoding.PROTOBUF,
             checked.items,
             checked.payload,
+            number_of(self._signals[message.topic], message.partition, message.offset),
         )
 
     def _checked(self, message: Message) -> Checked:

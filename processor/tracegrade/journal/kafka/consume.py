@@ -6,6 +6,7 @@ was killed takes its partitions back as soon as it runs again.
 """
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
 TopicPart = tuple[str, int]  # a topic, and the number of one of its partitions
 
 _ANSWERS_WITHIN_S = 10.0
+_ASKS_AGAIN_S = 0.2
 _ENDS_WITHIN_S = 1.0
 _SESSION_MS = 10_000
 _MS = 1_000_000
@@ -227,8 +229,16 @@ class GroupConsumer:
 
     def _limits(self, parts: Collection[TopicPart]) -> dict[TopicPart, tuple[int, int]]:
         """The offsets of the first message of each part, and of the next one."""
-        first, following = (self._ask(parts, which, _ANSWERS_WITHIN_S) for which in ("earliest", "latest"))
-        return {part: (first[part].result().offset, following[part].result().offset) for part in parts}
+        until_s = time.monotonic() + _ANSWERS_WITHIN_S
+        while True:
+            first, following = (self._ask(parts, which, _ANSWERS_WITHIN_S) for which in ("earliest", "latest"))
+            try:
+                return {part: (first[part].result().offset, following[part].result().offset) for part in parts}
+            except self._kafka.KafkaException as error:  # as after the restart of a broker, until it is known anew
+                if time.monotonic() > until_s:
+                    raise
+                logger.warning("where partitions begin and end is not known: %s; asking again", error_text(error))
+                time.sleep(_ASKS_AGAIN_S)
 
     def _on_assign(self, consumer: Any, parts: list[Any]) -> None:
         try:

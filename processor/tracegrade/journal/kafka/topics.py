@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracegrade.journal.errors import KafkaUnfit
+from tracegrade.journal.errors import KafkaAway, KafkaUnfit
 from tracegrade.journal.kafka.client import asking_config, check_client, error_text, library
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.telemetry.conditions import Conditions
@@ -68,7 +68,7 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
     try:
         metadata = admin.list_topics(timeout=wait_s)
     except kafka.KafkaException as error:
-        raise KafkaUnfit(
+        raise KafkaAway(
             f"journal.kafka.brokers: none of {', '.join(settings.brokers)} answers within {wait_s:g} s "
             f"({error_text(error)}); start Kafka, or correct the addresses or journal.kafka.client"
         ) from None

@@ -1,0 +1,200 @@
+"""A receive role, judges and a sender over one Kafka, and what they made of what was sent."""
+
+import heapq
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psycopg
+from end_to_end.server import TRACES, Server
+from kafka.broker import Broker
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from reliability.load import order_trace
+
+from pipeline.harness import payload
+from tracegrade.pipeline.data_folder import DataFolder
+from waiting import eventually
+
+SPANS, LOGS = "otlp_spans", "otlp_logs"
+TRACES_AT_ONCE = 5  # in a request
+SETTLE_S = 1.0
+
+
+def settings(broker: Broker, store: str, **kafka: Any) -> dict[str, Any]:
+    """What the receive role and judges have in common."""
+    return {
+        "journal": {"kafka": {"brokers": [broker.address], **kafka}},
+        "store": {"url": store},
+        "traces": {"settle": f"{SETTLE_S:g}s", "idle_timeout": "4s"},
+        "rules": {"paths": ["builtin:demo"]},
+    }
+
+
+class Judge:
+    """One judge with a data folder of its own, started again after each kill."""
+
+    def __init__(self, folder: Path, name: str, common: dict[str, Any]) -> None:
+        self.name = name
+        self.folder = folder / name
+        self.folder.mkdir()
+        self.log = self.folder / "log"
+        self._config = self.folder / "config.yaml"
+        common = json.loads(json.dumps(common))
+        common["journal"]["kafka"]["instance_id"] = name
+        self._config.write_text(json.dumps(common | {"data_dir": str(self.folder / "data")}))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it joins the group by itself."""
+        command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(self._config), "--role", "judge"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(40)
+
+    def keep(self) -> None:
+        """Start it again if it ended by itself, as a supervisor does."""
+        if self._process is not None and self._process.poll() is not None:
+            self.start()
+
+    def lags(self, since_ns: int) -> dict[int, float]:
+        """Partition -> lag in s, as its newest snapshot says; empty while that is older than `since_ns`."""
+        snapshot = DataFolder(self.folder / "data").read_snapshot("judge")
+        if snapshot is None or snapshot["time_ns"] < since_ns:
+            return {}
+        points = snapshot["metrics"].get("tracegrade.kafka.lag", [])
+        return {int(point["labels"]["partition"]): point["value"] for point in points}
+
+
+class Sender(threading.Thread):
+    """Sends traces at a steady rate: each in two requests, some with a duplicate, some with a span that comes late."""
+
+    def __init__(self, receiver: Server, traces_a_second: float) -> None:
+        super().__init__(daemon=True)
+        self.answered: dict[int, list[Any]] = {}  # trace -> its spans
+        self.retries = 0
+        self._endpoint = receiver.endpoints["grpc"]
+        self._pause_s = TRACES_AT_ONCE / traces_a_second
+        self._random = random.Random(20)
+        self._ending = threading.Event()
+        self._due: list[tuple[float, int, list[Any]]] = []
+        self._count = 0
+
+    def run(self) -> None:
+        """Until `end` is called and all that was begun is sent."""
+        following = 1
+        next_s = time.monotonic()
+        with grpc.insecure_channel(self._endpoint) as channel:
+            export = channel.unary_unary(TRACES)
+            while self._due or not self._ending.is_set():
+                now_s = time.monotonic()
+                if now_s >= next_s and not self._ending.is_set():
+                    self._begin(range(following, following + TRACES_AT_ONCE), now_s)
+                    following += TRACES_AT_ONCE
+                    next_s = max(next_s + self._pause_s, now_s - 5)
+                if self._due and self._due[0][0] <= now_s:
+                    self._send(export, heapq.heappop(self._due)[2])
+                else:
+                    self._ending.wait(0.005)
+
+    def end(self) -> None:
+        """Begin no trace any more, and wait until all are sent."""
+        self._ending.set()
+        self.join(120)
+        assert not self.is_alive()
+
+    def _begin(self, traces: range, now_s: float) -> None:
+        first: list[Any] = []
+        second: list[Any] = []
+        for trace in traces:
+            root, *calls = order_trace(trace)
+            kind = self._random.random()
+            if kind < 0.1:  # a span comes when the trace was judged without it
+                self._later(now_s + 2 * SETTLE_S + 1, calls[-1:])
+                calls = calls[:-1]
+            elif kind < 0.2:
+                second += calls[:1]
+            first += calls
+            second.append(root)
+        self._later(now_s, first)
+        self._later(now_s + self._random.random() * 0.6, second)
+
+    def _later(self, due_s: float, spans: list[Any]) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (due_s, self._count, spans))
+
+    def _send(self, export: Any, spans: list[Any]) -> None:
+        request = payload(spans)
+        while True:
+            try:
+                export(request, timeout=20)
+                break
+            except grpc.RpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    raise
+                self.retries += 1
+                self._ending.wait(0.5)
+        for span in spans:
+            self.answered.setdefault(int.from_bytes(span.trace_id, "big"), []).append(span)
+
+
+def write_all(sender: Sender, path: Path) -> None:
+    """Everything that was answered, as a file that replay reads."""
+    request = ExportTraceServiceRequest()
+    for spans in sender.answered.values():
+        request.MergeFromString(payload(spans))
+    path.write_bytes(request.SerializeToString())
+
+
+def stored(store: str) -> dict[int, tuple[int, int, int]]:
+    """Trace -> its spans, its evaluations, and how many of those differ, as they are in the store."""
+    with psycopg.connect(store.replace("+psycopg", "")) as connection:
+        rows = connection.execute(
+            "SELECT t.trace_id, t.span_count, count(*), count(DISTINCT e.place) FROM traces t "
+            "JOIN evaluations e ON e.trace = t.number GROUP BY t.number, t.trace_id, t.span_count"
+        ).fetchall()
+        doubled = [trace_id for trace_id, count in Counter(row[0] for row in rows).items() if count > 1]
+        assert not doubled, f"stored twice: {[trace_id.hex() for trace_id in doubled]}"
+    return {int.from_bytes(trace_id, "big"): (spans, all_, distinct) for trace_id, spans, all_, distinct in rows}
+
+
+def new_database(server: str, name: str) -> str:
+    """An empty database of the server that `server`, an SQLAlchemy address, is on."""
+    with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
+    return server.rpartition("/")[0] + f"/{name}"
+
+
+def wait_for_lag(judges: list[Judge], partitions: int, below_s: float, within_s: float) -> float:
+    """How many seconds it takes until all partitions are read with less lag, from now on."""
+    begun_ns = time.time_ns()
+    shown: dict[int, float] = {}
+
+    def is_low() -> bool:
+        shown.clear()
+        for judge in judges:
+            judge.keep()
+            shown.update(judge.lags(begun_ns))
+        return len(shown) == partitions and max(shown.values()) < below_s
+
+    eventually(is_low, f"lag below {below_s} s, is {shown}", within_s=within_s, every_s=0.1)
+    return (time.time_ns() - begun_ns) / 1e9

@@ -1,0 +1,110 @@
+"""Judges of one group under kills: no answered span is missing, no trace wrong, no evaluation doubled."""
+
+import os
+import random
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from end_to_end.server import Server
+from kafka.broker import Broker
+from kafka.group import LOGS, SPANS, Judge, Sender, new_database, settings, stored, wait_for_lag, write_all
+
+from waiting import eventually
+
+POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
+PARTITIONS = 8
+TRACES_BETWEEN_KILLS = 150
+RATE = float(os.environ.get("TRACEGRADE_TEST_TRACES_A_SECOND", "40"))
+
+pytestmark = pytest.mark.skipif(
+    not POSTGRESQL,
+    reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
+)
+
+
+@pytest.mark.timeout(1800)
+def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
+    broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kills: int = request.config.getoption("--kills")
+    store = new_database(POSTGRESQL, "kafka_kills")
+    for topic in (SPANS, LOGS):
+        broker.create_topic(topic, PARTITIONS)
+    common = settings(broker, store)
+    (tmp_path / "receive").mkdir()
+    receiver = Server(tmp_path / "receive", **common)
+    receiver.start(role="receive")
+    judges = [Judge(tmp_path, f"judge-{number}", common) for number in range(3)]
+    for judge in judges:
+        judge.start()
+    wait_for_lag(judges, PARTITIONS, 1.0, 60)
+    sender = Sender(receiver, RATE)
+    sender.start()
+    chance = random.Random(7)
+    for kill in range(kills):
+        _wait_for_traces(sender, judges)
+        victim = chance.choice(judges[:3])
+        victim.kill()
+        victim.start()
+        if kill == kills // 3:
+            broker.kill()
+            broker.start()
+        if kill == kills // 2:
+            judges.append(Judge(tmp_path, "judge-3", common))
+            judges[3].start()
+    _wait_for_traces(sender, judges)
+    leaving_s = 0.0
+    if len(judges) > 3:
+        assert judges.pop().stop() == 0
+        leaving_s = wait_for_lag(judges, PARTITIONS, 1.0, 60)
+    last = chance.choice(judges)
+    last.kill()
+    last.start()
+    lag_after_s = wait_for_lag(judges, PARTITIONS, 1.0, 60)
+    _wait_for_traces(sender, judges)
+    sender.end()
+    ended_s = time.monotonic()
+    wanted = dict.fromkeys(sender.answered, (4, 4, 4))
+
+    def is_all_there() -> bool:
+        for judge in judges:
+            judge.keep()
+        return stored(store) == wanted
+
+    try:
+        eventually(is_all_there, "all traces in the store, whole", within_s=120, every_s=0.5)
+    finally:
+        found = stored(store)
+        missing = [trace for trace in wanted if trace not in found]
+        wrong = [trace for trace in wanted if trace in found and found[trace] != wanted[trace]]
+        spans = sum(map(len, sender.answered.values()))
+        with capsys.disabled():
+            print(
+                f"\n{kills + 1} kills of judges, 1 of the broker, {len(wanted)} traces, {spans} spans sent at "
+                f"{RATE:g} traces a second, {sender.retries} retries: {len(missing)} missing, {len(wrong)} wrong; "
+                f"lag below 1 s {lag_after_s:.1f} s after the last restart, {leaving_s:.1f} s after one left; "
+                f"all stored {time.monotonic() - ended_s:.1f} s after the last request"
+            )
+            for trace in (missing + wrong)[:5]:
+                print(trace, found.get(trace), [span.span_id.hex()[-4:] for span in sender.answered[trace]])
+    write_all(sender, tmp_path / "sent.pb")
+    live = receiver.canonical("results", "list", "--limit", "1000000")
+    assert live == receiver.canonical("replay", str(tmp_path / "sent.pb"))
+    for judge in judges:
+        assert judge.stop() == 0
+    assert receiver.stop() == 0
+
+
+def _wait_for_traces(sender: Sender, judges: list[Judge]) -> None:
+    """Until some more traces were answered."""
+    aim = len(sender.answered) + TRACES_BETWEEN_KILLS
+
+    def has_sent() -> bool:
+        for judge in judges:
+            judge.keep()
+        assert sender.is_alive()
+        return len(sender.answered) >= aim
+
+    eventually(has_sent, "more traces to be answered", within_s=120, every_s=0.1)
