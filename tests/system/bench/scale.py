@@ -315,6 +315,11 @@ def limits(plan: Plan) -> list[str]:
         series = size / v["spans_a_series"]
         rows = n.traces_s * v["peak"] / v["postgresql_traces_s"]
         return {
+            "one machine delivers what its workers judge": n.spans_s
+            * v["deliver_us_span"]
+            * v["peak"]
+            / v["busy"]
+            / 1e6,
             "one PostgreSQL takes the rows of the peak": rows,
             f"one PostgreSQL holds {v['store_days']:g} days of traces": n.store_tb / v["store_tb"],
             f"the largest of {TENANTS:,} tenants has a PostgreSQL for itself": rows * largest_tenant,
