@@ -31,8 +31,11 @@ async def keep_parquet_files(settings: ParquetSettings | None, folder: DataFolde
     tidy_due_s = deletion_due_s = 0.0
     while not await wait(stop, LOOK_EVERY_S):
         now_s = time.monotonic()
-        if now_s >= deletion_due_s and not await asyncio.to_thread(_erase, deletions, settings, folder):
-            deletion_due_s = now_s + RETRY_AFTER_S
+        if now_s >= deletion_due_s:
+            if not await asyncio.to_thread(_erase, deletions, settings, folder):
+                deletion_due_s = now_s + RETRY_AFTER_S
+            elif settings is None:
+                await stop.wait()
         if settings is not None and now_s >= tidy_due_s and await asyncio.to_thread(_tidy, settings, folder):
             tidy_due_s = now_s + TIDY_EVERY_S
 
