@@ -14,7 +14,9 @@ from starlette.routing import Route
 
 from otlp.metric_snapshots import INSTANCE
 from tracegrade.cli import main
-from tracegrade.config import Config
+from tracegrade.config import Config, load_config
+from tracegrade.journal.kafka.produce import TENANT_HEADER
+from tracegrade.journal.kafka.topics import USUAL_MAX_MESSAGE_BYTES, topic_names
 from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.serve.status import status_app
 from tracegrade.telemetry.metrics import METRICS
@@ -51,6 +53,41 @@ def test_the_collectors_batches_are_smaller_than_what_is_taken() -> None:
     grpc = Config().receivers.otlp.protocols.grpc
     assert grpc is not None
     assert batch["max_size"] * 1024 < grpc.max_recv_msg_size_bytes
+
+
+def test_the_collector_writes_to_kafka_what_judges_expect() -> None:
+    collector = _read("collector.kafka.example.yaml")
+    exporter = collector["exporters"]["kafka"]
+    settings = load_config(DEPLOY / "config.kafka.example.yaml").journal.kafka
+    assert settings is not None
+    topics = {signal: exporter[signal]["topic"] for signal in ("traces", "logs", "metrics")}
+    assert topics == {"traces": settings.traces_topic, "logs": settings.logs_topic, "metrics": settings.metrics_topic}
+    assert exporter["partition_traces_by_id"]
+    assert exporter["partition_logs_by_trace_id"]
+    assert exporter["include_metadata_keys"] == [TENANT_HEADER]
+    assert (exporter["producer"]["required_acks"], exporter["producer"]["compression"]) == ("all", "lz4")
+    assert exporter["producer"]["max_message_bytes"] <= USUAL_MAX_MESSAGE_BYTES
+    assert "record_partitioner" not in exporter
+    for pipeline in collector["service"]["pipelines"].values():
+        assert pipeline == {"receivers": ["otlp"], "exporters": ["kafka"]}
+
+
+def test_compose_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = _read("compose.kafka.example.yaml")["services"]
+    ours = {name: service for name, service in services.items() if service["image"] == "tracegrade"}
+    roles = {service["command"][-1] for service in ours.values()}
+    assert roles == {"receive", "judge", "web"}
+    names = [service["environment"]["INSTANCE"] for service in ours.values()]
+    assert len(set(names)) == len(names), "members of a group need names of their own"
+    (volume,) = ours["receiver"]["volumes"]
+    for key, value in ours["receiver"]["environment"].items():
+        monkeypatch.setenv(key, value)
+    config = load_config(DEPLOY / volume.split(":")[0])
+    assert config.journal.kafka is not None
+    assert config.journal.kafka.brokers == ["kafka:9092"]
+    made = "".join(services["topics"]["command"])
+    assert all(f" {topic}" in made for topic in topic_names(config.journal.kafka))
+    assert "message.timestamp.type=LogAppendTime" in made
 
 
 def test_probes_ask_the_pages_that_there_are() -> None:
