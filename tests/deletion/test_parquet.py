@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -188,3 +188,16 @@ def test_days_before_are_deleted_and_what_is_not_ours_stays(tmp_path: Path) -> N
         (tmp_path / folder / "x.parquet").write_bytes(b"")
     assert delete_days_before(Storage(ParquetSettings(url=str(tmp_path))), date(2026, 1, 2)) == 2
     assert names(tmp_path) == sorted(f"{folder}/x.parquet" for folder in kept)
+
+
+def test_delivery_deletes_the_days_that_are_older_than_kept(analysed: Analysed) -> None:
+    before = names(analysed.folder)
+    old = analysed.folder / "results" / "tenant=a" / f"date={date.today() - timedelta(days=9)}"
+    younger = old.with_name(f"date={date.today() - timedelta(days=6)}")
+    for folder in (old, younger):
+        folder.mkdir(parents=True)
+        (folder / "x.parquet").write_bytes(b"")
+    analysed.upkeep(lambda: not old.exists(), analysed.settings.model_copy(update={"retention": 8 * 86_400.0}))
+    assert younger.exists()
+    assert before  # of 1970
+    assert names(analysed.folder) == [(younger / "x.parquet").relative_to(analysed.folder).as_posix()]

@@ -14,6 +14,7 @@ from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.columns import COLUMNS
 from tracegrade.deliver.parquet.erase import writing_lock
+from tracegrade.deliver.parquet.gathered import Gathered
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.deliver.sink import DONE, Delivery
@@ -263,3 +264,27 @@ def test_the_sink_is_full_at_its_number_of_rows(tmp_path: Path, judged) -> None:
         return full
 
     assert asyncio.run(gather()) == [False, False, True]
+
+
+def test_the_sink_is_full_when_long_values_fill_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.deliver.sinks.parquet.MAX_BYTES", 100_000)
+    sink = Written(tmp_path, include_values=True).sink()
+
+    async def gather() -> list[bool]:
+        full = []
+        for length in (10, 40_000, 40_000, 40_000):
+            await sink.deliver([with_calls(called(output="x" * length))])
+            full.append(sink.is_full)
+        await sink.write(Cut(0, 1))
+        await sink.close()
+        return [*full, sink.is_full]
+
+    assert asyncio.run(gather()) == [False, False, False, True, False]
+
+
+def test_values_are_counted_once_when_they_become_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.deliver.parquet.gathered._CHUNK_ROWS", 2)
+    gathered = Gathered(include_values=True)
+    for _ in range(3):
+        gathered.add(with_calls(called(output="x" * 40_000)))
+    assert 3 * 40_000 < gathered.bytes < 4 * 40_000

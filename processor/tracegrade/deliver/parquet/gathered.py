@@ -1,5 +1,6 @@
 """Rows that wait in memory until their files are written, by table, tenant and day."""
 
+from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from tracegrade.model.trace_result import TraceResult
 
 _DAY_NS = 86_400_000_000_000
 _JUDGED_ID = [column.name for column in TRACE].index("judged_id")
+_LONGEST = slice(-3, None)  # the columns that may hold long values are the last ones of each table
 _CHUNK_ROWS = 5000  # as Arrow's arrays, a row takes half of the memory that it does as Python's objects
 _UNFIT = (TypeError, ValueError, OverflowError)  # what pyarrow raises for a value of another type is one of them
 _LONGEST_NAME = 200  # bytes in the name of a folder; file systems take 255
@@ -31,7 +33,8 @@ class Gathered:
         self._chunks: dict[tuple[Table, str], list[Any]] = {}
         self.rows = 0
         self.bytes = 0
-        """Of the rows that are held as arrays, which is most of them."""
+        """Of the rows that are held as arrays, which is most of them, and of the values of the others."""
+        self._values: Counter[tuple[Table, str]] = Counter()  # their bytes, about, in rows that are no arrays yet
         self.unfit: set[str] = set()
         """The ids of traces of which rows were left out, because no file can hold them."""
 
@@ -48,6 +51,10 @@ class Gathered:
                 waiting = self._rows.setdefault((table, folder), [])
                 waiting += rows
                 self.rows += len(rows)
+                if self._include_values:
+                    size = sum(len(value) for row in rows for value in row[_LONGEST] if value)
+                    self._values[table, folder] += size
+                    self.bytes += size
                 if len(waiting) >= _CHUNK_ROWS:
                     self._pack(table, folder)
 
@@ -65,6 +72,7 @@ class Gathered:
         self._rows.clear()
         self._chunks.clear()
         self.unfit.clear()
+        self._values.clear()
         self.rows = self.bytes = 0
 
     def _pack(self, table: Table, folder: str) -> None:
@@ -76,7 +84,7 @@ class Gathered:
             self.unfit |= {rows[place][_JUDGED_ID] for place, row in mended.items() if row is None}
             chunk = _chunk(table, [row for row in mended.values() if row is not None])
         self._chunks.setdefault((table, folder), []).append(chunk)
-        self.bytes += chunk.nbytes
+        self.bytes += chunk.nbytes - self._values.pop((table, folder), 0)
 
 
 def _chunk(table: Table, rows: list[Row]) -> Any:
