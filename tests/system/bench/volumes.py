@@ -2,11 +2,11 @@
 
     python tests/system/bench/volumes.py [--requests 100] [--corpus DIR] [--url URL] [--writers 1]
 
-The load of `throughput.py`: generated traces of 19 spans, ten evaluations each. Everything runs in this process, by the
-path's own objects. Generated text compresses better than real text does, so --corpus says how large the spans of real
-frameworks' captures are, each trace by itself. With --url the generated traces are also written, batches of 250, by so
-many processes into that PostgreSQL database (postgresql+psycopg://USER@HOST/NAME), which should be empty: CPU of these
-processes and of PostgreSQL's own ones, the time on the wall, and bytes. What it finds is what `unit_costs.yaml` says.
+The load of `throughput.py`: generated traces of 19 spans, ten evaluations each. Nearly all of it runs in this process,
+by the path's own objects. Generated text compresses better than real text does, so --corpus says how large the spans of
+real frameworks' captures are, each trace by itself. With --url the generated traces are also written, batches of 250,
+by so many processes into that PostgreSQL database (postgresql+psycopg://USER@HOST/NAME), which should be empty: CPU of
+these processes and of PostgreSQL's own ones, the time on the wall, and bytes. `unit_costs.yaml` has what it found.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from sqlalchemy import text
 sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
 from bench import captures  # importable by the line above
-from bench.serving import cpu_s
+from bench.serving import cpu_s, send, serving
 from bench.stages import SPANS, TRACES, Stages
 
 from tracegrade.assemble.decode import Decoder
@@ -46,6 +46,7 @@ from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
 
 TRACES_A_BATCH = 250
+NOT_JUDGED_S = 10  # some thousand traces, beside which an empty store is little
 
 
 def main() -> None:
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures, to weigh as well")
     options = parser.parse_args()
     found, judged = measure(options.requests, options.rules)
+    found |= not_judged(options.rules)
     if options.corpus:
         found |= weigh(options.corpus)
     if options.url:
@@ -93,10 +95,7 @@ def measure(count: int, rules: int) -> tuple[dict[str, float], list[TraceResult]
         for _ in range(count):
             stages.take_request(run)
         stages.end(run)
-        with closing(sqlite3.connect(Path(name) / "store.db")) as store:
-            store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            (kept,) = store.execute("SELECT sum(length(spans)) FROM traces").fetchone()
-        stored = (Path(name) / "store.db").stat().st_size
+        stored, without_spans = stored_bytes(Path(name) / "store.db")
     traces, spans = count * TRACES, count * SPANS
     assert len(judged) == traces
     return {
@@ -105,9 +104,28 @@ def measure(count: int, rules: int) -> tuple[dict[str, float], list[TraceResult]
         "results journal: bytes a trace": sizes["results"] / traces,
         "sent as spans and events: bytes a trace": sizes["sent"] / traces,
         "the same, gzipped: bytes a trace": sizes["gzipped"] / traces,
-        "SQLite: bytes a trace": stored / traces,
-        "SQLite: bytes a trace, without its spans": (stored - kept) / traces,
+        "SQLite: bytes a trace": stored,
+        "SQLite: bytes a trace, without its spans": without_spans,
     }, judged
+
+
+def stored_bytes(path: Path) -> tuple[float, float]:
+    """Bytes a trace in a store that nobody writes, and without what is kept of its spans."""
+    with closing(sqlite3.connect(path)) as store:
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        traces, spans = store.execute("SELECT count(*), sum(length(spans)) FROM traces").fetchone()
+    stored = path.stat().st_size
+    return stored / traces, (stored - spans) / traces
+
+
+def not_judged(rules: int) -> dict[str, float]:
+    """What a running server stores of traces that no rule names."""
+    with tempfile.TemporaryDirectory(prefix="tracegrade-bench-") as name:
+        with serving(Path(name), rules=rules, service="another-shop") as served:
+            sent = send(served.endpoint, NOT_JUDGED_S, "--rate", 10)
+            served.wait_until_delivered(sent["spans"])
+        _, without_spans = stored_bytes(Path(name) / "data" / "tracegrade.db")
+    return {"SQLite: not judged, without its spans": without_spans}
 
 
 def weigh(corpus: Path) -> dict[str, float]:
