@@ -45,8 +45,9 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import Sums, traffic_series
+from tracegrade.store.counts import Sums, counted_minute, traffic_series
 from tracegrade.store.open import open_store
+from tracegrade.store.schema import LIVE
 from tracegrade.store.series import SeriesNumbers
 from tracegrade.store.write import StoreWriter
 from web.shop import HOUR, RULES, SECOND, crawl, fill, fire, traffic
@@ -122,7 +123,9 @@ _TIMES = ("start_ns", "end_ns", "first_received_ns", "last_received_ns", "closed
 
 def _copy(connection: Connection, sample: Sequence[_Row], further: int, later_ns: int) -> None:
     """The sample once more, as so many traces further on and later."""
-    changed = {"number": f"number + {further}", "trace_id": "randomblob(16)"}
+    sqlite = connection.dialect.name == "sqlite"
+    new_id = "randomblob(16)" if sqlite else "decode(md5(random()::text || number), 'hex')"
+    changed = {"number": f"number + {further}", "trace_id": new_id}
     changed |= {name: f"{name} + {later_ns}" for name in _TIMES}
     names = [column.name for column in schema.traces.columns]
     connection.exec_driver_sql(
@@ -134,7 +137,7 @@ def _copy(connection: Connection, sample: Sequence[_Row], further: int, later_ns
         arrivals.add(row.first_ns + later_ns, row.number + further)
         blocks.add(row.number + further, row.evaluations)
         traffic_of = None if row.is_session else traffic_series(connection, known, *row.origin)
-        sums.add(traffic_of, row.last_ns + later_ns, row.complete, row.evaluations, row.decisions)
+        sums.add(traffic_of, counted_minute(LIVE, row.last_ns + later_ns), row.complete, row.evaluations, row.decisions)
     sums.write(connection)
     arrivals.write(connection)
     blocks.write(connection)
@@ -240,8 +243,8 @@ def _write_by_turns(full: Path, empty: Path, rules: RuleSet) -> None:
         )
 
 
-def _batches(rules: RuleSet) -> Iterator[list[TraceResult]]:
-    made = [trace for trace, _ in traffic(_BATCHES * _TRACES_A_BATCH, time.time_ns(), 1.0, seed=2)]
+def _batches(rules: RuleSet, count: int = _BATCHES) -> Iterator[list[TraceResult]]:
+    made = [trace for trace, _ in traffic(count * _TRACES_A_BATCH, time.time_ns(), 1.0, seed=2)]
     for first in range(0, len(made), _TRACES_A_BATCH):
         batch = []
         for trace in made[first : first + _TRACES_A_BATCH]:
