@@ -35,6 +35,7 @@ from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
+from tracegrade.store.judges import Judges
 from tracegrade.store.leader import Leader
 
 SNAPSHOT_EVERY_S = 1.0
@@ -102,10 +103,10 @@ class Delivery:
         self._folder = folder
         self._store = store
         self._leader = Leader(store)
+        self._judges = Judges(store, folder.instance_id(), stored_to_ns)
         self._sources = sources
         self._rules = rules
         self._metrics = metrics
-        self._stored_to_ns = stored_to_ns
         self._left = left
         self._left_stored = left_stored
         self._into_store = into_store
@@ -146,6 +147,7 @@ class Delivery:
             every(SNAPSHOT_EVERY_S, self._metrics.write_snapshot, halt),
             every(TRIM_EVERY_S, self._trim, halt),
             self._leader.run(halt),
+            self._judges.run(halt),
             delete_old_traces(self._store, self._config.store.retention, self._leader, halt),
             keep_parquet_files(self._config.parquet, self._folder, halt),
             self._rules.run(halt),
@@ -256,7 +258,7 @@ class Delivery:
             [*channels(settings), *events],
             self._metrics.telemetry,
             settings,
-            self._stored_to_ns,
+            self._judges.stored_to_ns,
             self._config.judge.include_values,
             lambda: self._leader.leads,
         )

@@ -40,7 +40,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0016"
+VERSION = "0017"
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
