@@ -58,6 +58,14 @@ RULES = RuleSet(
         rule("new", match={"release": "2.*"}, sample={"share": 0.1, "keep_failures": True}),
     ]
 )
+# Tools by their names: one that traces call, one that none calls, and one that is also known by a glob.
+TOOLS = RuleSet(
+    [
+        rule("inventory", match={"service": "shop", "tools": "check_inventory"}, sample=0.6),
+        rule("refund", match={"tools": ["refund_order", "issue_refund"]}, scope="trace"),
+        rule("globbed", match={"release": "2.*", "tools": "check*"}, sample=0.2),
+    ]
+)
 SESSIONS = RuleSet([*RULES.rules, rule("session", scope="session", match={"service": "shop"}, sample=0.1)])
 
 RESOURCES: list[dict[str, str]] = [
@@ -173,12 +181,14 @@ def seen_of(result: TraceResult) -> tuple[object, ...]:
     return replace(whole.trace, not_decoded=None), whole.tool_calls, decisions, spans
 
 
-@pytest.mark.parametrize("rule_set", [RULES, SESSIONS], ids=["rules", "rules for sessions"])
+@pytest.mark.parametrize("rule_set", [RULES, TOOLS, SESSIONS], ids=["rules", "rules for tools", "rules for sessions"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_what_is_not_decoded_is_stored_as_if_it_were(rule_set: RuleSet, data: st.DataObject) -> None:
     journal = drawn_journal(data)
     traces = packing(SETTINGS, data)
+    if rule_set is TOOLS:
+        traces = traces.model_copy(update={"tool_aliases": {}})
     if data.draw(st.booleans(), label="late ones are too late"):
         traces = traces.model_copy(update={"reopen_for": 4.0})
     runs = [Run(rule_set, traces), Run(rule_set, traces, decodes_all=True)]
@@ -212,3 +222,30 @@ def test_traces_are_left_undecoded_for_both_reasons() -> None:
     sessions = {judged.trace.session for judged in runs[0].store.traces.values() if judged.trace.not_decoded}
     assert len(sessions) > 10
     assert None not in sessions
+
+
+@pytest.mark.parametrize(
+    ("span", "is_decoded"),
+    [
+        (tool_span(1, 2, 1, "check_inventory"), False),
+        (tool_span(1, 2, 1, "refund_order"), True),
+        (otlp_span(1, 2, 1, note="it did not refund_order"), True),
+        (otlp_span(1, 2, 1, gen_ai__output__messages='[{"name": "\\u0072efund_order"}]'), True),
+    ],
+    ids=["another tool", "the tool", "its name alone", "an escape that may stand for it"],
+)
+def test_a_trace_is_decoded_where_the_name_of_a_tool_may_stand_in_it(span: OtlpSpan, is_decoded: bool) -> None:
+    run = Run(TOOLS, SETTINGS.model_copy(update={"tool_aliases": {}}))
+    contents: list[Content] = [agent_span(1, 1), span]
+    run.read(journal_of([(0.0, contents)], {content.trace_id + content.span_id: 5 for content in spans_of(contents)}))
+    run.end()
+    (judged,) = run.store.traces.values()
+    assert (judged.trace.not_decoded is None) == is_decoded
+
+
+def test_with_aliases_names_of_tools_tell_nothing() -> None:
+    run = Run(TOOLS, SETTINGS)
+    run.read(journal_of([(0.0, [agent_span(1, 1)])], {(1).to_bytes(16, "big") + (1).to_bytes(8, "big"): 5}))
+    run.end()
+    (judged,) = run.store.traces.values()
+    assert judged.trace.not_decoded is None

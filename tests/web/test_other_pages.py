@@ -63,6 +63,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
                 ],
                 "tracegrade.spans.open": [_point(55)],
                 "tracegrade.traces.closed": [_point(20, close_reason="settled", complete="true")],
+                "tracegrade.traces.not_decoded": [_point(15, reason="sampled_out")],
             },
         ),
     ]
@@ -78,6 +79,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
     assert "▲ silent judge" in page
     assert "! dropped span_cap 2" in page
     assert "settled ● complete 20" in page
+    assert "sampled_out 15 75.0 %" in page
     assert "Current problems" not in page
 
 

@@ -7,7 +7,7 @@ from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
 from tracegrade.codec.raw_spans import Origin, RawReader
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
-from tracegrade.match.demand import Demand
+from tracegrade.match.demand import Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -82,6 +82,7 @@ class Decoder:
         left_out: dict[Demand, dict[bytes, bool]] = {}
         request: Any = None
         read_raw = self._raw_reader.span
+        may_call = bytes_may_call(payload)
         for group in self._raw_reader.groups(payload):
             found = list(zip(group.heads, group.spans, range(len(group.spans)), strict=True))
             if self._share is not None:
@@ -92,13 +93,13 @@ class Decoder:
                 self.own_spans += len(found)
                 continue
             wanted = [place for _, _, place in found]
-            if origin is not None and (asked := demand_of(origin)).share < 1.0:
+            if origin is not None and not (asked := demand_of(origin)).is_everything:
                 wanted, of_traces = [], left_out.setdefault(asked, {})
                 for head, raw, place in found:
                     trace_id = head.trace_id
                     out = of_traces.get(trace_id)
                     if out is None:
-                        out = of_traces[trace_id] = asked.left_out(trace_id) is not None
+                        out = of_traces[trace_id] = asked.left_out(trace_id, may_call) is not None
                     if out:
                         decoded.append(read_raw(head, raw, origin))
                     else:

@@ -1,7 +1,10 @@
 """Whether any rule can judge a trace, as far as the resources of its spans tell: asked before the rest is read."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
 
 from tracegrade.match.facts import environment_of
 from tracegrade.model.json_value import JsonValue
@@ -11,51 +14,122 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.sampling import sample_point
 
+MayCall: TypeAlias = Callable[[frozenset[bytes]], bool]
+"""Says whether one of the tools of these names may have been called; False is certain."""
+
 NOT_MATCHED, SAMPLED_OUT = "not_matched", "sampled_out"
 """Why no rule judges a trace: none can match, or the samples of all that may match leave it out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What rules may ask for of traces with a resource: the share of them that is judged, 0 for none, 1 for all."""
+    """What rules may ask for of traces with a resource.
+
+    ``share`` of them is judged whatever was called: 0 for none, 1 for all. ``named`` are the shares that are judged
+    when one of some tools was called, by the names of these tools.
+    """
 
     share: float
+    named: frozenset[tuple[float, frozenset[bytes]]] = frozenset()
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every trace is judged."""
+        return self.share == 1.0
 
     def __or__(self, other: "Demand") -> "Demand":
-        return self if self.share >= other.share else other
+        return Demand(max(self.share, other.share), self.named | other.named)
 
-    def left_out(self, trace_id: bytes) -> str | None:
-        """Why no rule judges the trace of this id, None when one may."""
-        if self.share == 0.0:
-            return NOT_MATCHED
-        if self.share == 1.0 or sample_point(trace_id.hex()) < self.share:
+    def left_out(self, trace_id: bytes, may_call: MayCall) -> str | None:
+        """Why no rule judges the trace of this id, None when one may; `may_call` is asked of what came of it."""
+        if self.share == 1.0:
             return None
-        return SAMPLED_OUT
+        if self.share == 0.0 and not self.named:
+            return NOT_MATCHED
+        point = sample_point(trace_id.hex())
+        if point < self.share:
+            return None
+        sampled_out = self.share > 0.0
+        for share, names in self.named:
+            if point >= share:
+                sampled_out = True
+            elif may_call(names):
+                return None
+        return SAMPLED_OUT if sampled_out else NOT_MATCHED
 
 
 NOTHING = Demand(0.0)
 EVERYTHING = Demand(1.0)
 
 
-def demand(rule_sets: Iterable[RuleSet], resource: Resource) -> Demand:
+# Names that stand in the bytes of a span as they are, whatever writes them: no encoder of JSON or Python escapes these
+# characters, and no number and no base64 text, which is what other values are read as, looks so.
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{2,}")
+_ONLY_BASE64 = re.compile(r"(?:[A-Za-z0-9]{4})+")
+_NUMBERS = frozenset(("NaN", "Infinity"))
+# What may stand for one of those characters all the same: escapes of JSON and Python.
+_ESCAPES = (b"\\u00", b"\\U", b"\\x", b"\\N", b"\\0", b"\\1")
+
+
+def bytes_may_call(payload: bytes) -> MayCall:
+    """As `MayCall`, of a trace whose spans and log records are all in `payload`, as they came."""
+
+    @cache
+    def may_call(names: frozenset[bytes]) -> bool:
+        return any(name in payload for name in names) or any(escape in payload for escape in _ESCAPES)
+
+    return may_call
+
+
+def demand(rule_sets: Iterable[RuleSet], resource: Resource, *, names_are_plain: bool) -> Demand:
     """What the rules may ask for of traces that have spans with this resource; never less than they ask for.
 
-    Of a rule, only its clauses on service, environment and release are looked at: all others may hold. A session has
-    the sample of its own id and the resource of its first trace: rules for sessions ask for everything.
+    Of a rule, its clauses on service, environment and release are looked at, and names of tools without wildcards; all
+    others may hold. A session has the sample of its own id and the resource of its first trace: rules for sessions ask
+    for everything.
+
+    Args:
+        rule_sets: those that a trace may have.
+        resource: of some of its spans.
+        names_are_plain: rules know tools by names that stand in the spans, so that it can be told whether one may have
+            been called: there are no aliases, and no dialects but ours.
     """
     share = 0.0
+    named: dict[frozenset[bytes], float] = {}
     for rule_set in rule_sets:
         for rule in rule_set.rules:
             if share == 1.0:
                 return EVERYTHING
-            if (asked := _share(rule)) > share and _may_match(rule, resource):
+            asked = _share(rule)
+            if asked <= share or not _may_match(rule, resource):
+                continue
+            names = _tools(rule) if names_are_plain else None
+            if names is None:
                 share = asked
-    return Demand(share)
+            else:
+                named[names] = max(asked, named.get(names, 0.0))
+    return Demand(share, frozenset((asked, names) for names, asked in named.items() if asked > share))
 
 
-def asks_for_everything(rule_set: RuleSet) -> bool:
-    """Whether every trace is to be judged whatever its resource: for `RuleSet.once`."""
-    return any(_share(rule) == 1.0 and not list(_of_resource(rule)) for rule in rule_set.rules)
+def asks_for_everything(rule_set: RuleSet, *, names_are_plain: bool) -> bool:
+    """Whether every trace is to be judged whatever its resource and its calls."""
+    return any(
+        _share(rule) == 1.0 and not list(_of_resource(rule)) and not (names_are_plain and _tools(rule))
+        for rule in rule_set.rules
+    )
+
+
+def _tools(rule: Rule) -> frozenset[bytes] | None:
+    """The tools of which one must have been called, as they stand in spans; None where that cannot be told."""
+    patterns = rule.match.tools
+    if rule.scope == "session" or patterns is None or patterns.globs or patterns.regexes:
+        return None
+    names = [name for name in patterns.exact if isinstance(name, str) and _is_plain(name)]
+    return frozenset(name.encode() for name in names) if len(names) == len(patterns.exact) else None
+
+
+def _is_plain(name: str) -> bool:
+    return bool(_PLAIN_NAME.fullmatch(name)) and not _ONLY_BASE64.fullmatch(name) and name not in _NUMBERS
 
 
 def _share(rule: Rule) -> float:

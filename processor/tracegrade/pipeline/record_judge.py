@@ -75,7 +75,7 @@ class RecordJudge:
         self.clock_ns = 0
         self._settings = settings
         self._rule_sets = RuleSets(settings, rule_set)
-        self._leaving_out = LeavingOut(self._rule_sets)
+        self._leaving_out = LeavingOut(self._rule_sets, has_aliases=bool(settings.tool_aliases))
         self._decodes_all = decodes_all or not judges_traces
         self.intake = RecordIntake(
             self.live, attribute_filter, settings.ignore_scopes, passed_over, share, self._demand_of()
@@ -173,7 +173,7 @@ class RecordJudge:
     def _not_decoded(self, trace: Trace, rule_set: RuleSet) -> Judgement | None:
         """The judgement of a trace that no rule judges, without its spans being read; None when one may judge it."""
         raw = all_raw(trace.spans)  # a span that was read was read because a rule may judge its trace
-        reason = self._leaving_out.reason(trace.trace_id, raw, rule_set) if raw is not None else None
+        reason = self._leaving_out.reason(trace, raw, rule_set) if raw is not None else None
         if raw is not None and reason is not None:
             try:
                 extraction = Extraction(trace, [], [], session_in(raw), release_of(raw))

@@ -84,6 +84,8 @@ def show(request: Request) -> Response:
         waiting=numbers.total("tracegrade.spans.open"),
         lag=numbers.total("tracegrade.judge.lag"),
         closed=numbers.by("tracegrade.traces.closed", "close_reason", "complete"),
+        closed_count=numbers.total("tracegrade.traces.closed"),
+        not_decoded=numbers.by("tracegrade.traces.not_decoded", "reason"),
         unread_tools=numbers.by("tracegrade.extract.unread_tool_spans", "service", "scope"),
         silent=numbers.by("tracegrade.extract.silent_traces", "service", "scope"),
         metrics=[(name, metric, points) for name, metric in METRICS.items() if (points := numbers.points(name))],
