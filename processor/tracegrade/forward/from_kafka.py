@@ -105,9 +105,7 @@ class KafkaForwarder:
                 for task in loops:
                     task.cancel()
                 await self._deliveries.stop(self._stop_within_s)
-            if self._originals is not None:
-                await self._in_thread(self._commit)
-                await self._in_thread(self._originals.close)
+            await self._in_thread(self._leave)
         finally:
             self._thread.shutdown()
 
@@ -126,8 +124,8 @@ class KafkaForwarder:
                     self._begin(group, request)
             except JournalError as error:  # a client that failed for good; members come and go, so another one is made
                 _log.warning("%s; trying again in %.0f s", error, _AGAIN_AFTER_S)
+                await self._in_thread(self._leave)
                 await asyncio.sleep(_AGAIN_AFTER_S)
-                self._originals = None
 
     def _begin(self, group: asyncio.TaskGroup, request: _Request) -> None:
         self._begun += 1
@@ -200,6 +198,13 @@ class KafkaForwarder:
         changed = {place: offset for place, offset in done.items() if self._committed.get(place) != offset}
         if changed and self._originals.commit(changed):
             self._committed |= changed
+
+    def _leave(self) -> None:
+        """Leave the group, as far as we are in it; what is done is committed; in the thread."""
+        if self._originals is not None:
+            self._lost()
+            self._originals.close()
+            self._originals = None
 
     def _lost(self) -> None:
         """Others may read our partitions now: what is under way ends, and counts no more; in the thread."""

@@ -1,0 +1,99 @@
+"""A receive role over a real Kafka, while it and the broker are killed: what was answered is there, and goes on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from end_to_end.server import TRACES, Downstream, Server, export, exporter
+from kafka.broker import Broker
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from pipeline.harness import otlp_span, payload
+from waiting import eventually
+
+PARTITIONS = 8
+ROUNDS = 4
+REQUESTS_A_ROUND = 25
+TRACES_A_REQUEST = 5
+
+
+@pytest.fixture
+def downstream() -> Iterator[Downstream]:
+    peer = Downstream()
+    yield peer
+    peer.stop()
+
+
+@pytest.fixture
+def server(broker: Broker, downstream: Downstream, tmp_path: Path) -> Iterator[Server]:
+    broker.create_topic("otlp_spans", PARTITIONS)
+    broker.create_topic("otlp_logs", PARTITIONS)
+    made = Server(
+        tmp_path,
+        journal={"kafka": {"brokers": [broker.address]}},
+        store={"url": "postgresql+psycopg://tracegrade@127.0.0.1:1/none"},  # receiving needs no store
+        exporters=exporter(downstream),
+    )
+    made.start(role="receive")
+    yield made
+    if made.process is not None and made.process.poll() is None:
+        made.stop()
+
+
+def _spans(requests: list[bytes]) -> set[int]:
+    return {
+        int.from_bytes(span.trace_id, "big")
+        for request in requests
+        for resource in ExportTraceServiceRequest.FromString(request).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+
+
+def _in_kafka(broker: Broker) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test", "enable.partition.eof": True})
+    consumer.assign([TopicPartition("otlp_spans", number, 0) for number in range(PARTITIONS)])
+    found: list[bytes] = []
+    ended: set[int] = set()
+    while len(ended) < PARTITIONS:
+        message: Any = consumer.poll(30)
+        assert message is not None
+        if message.error() is not None:
+            ended.add(message.partition())
+        else:
+            found.append(message.value())
+    consumer.close()
+    return found
+
+
+def test_what_was_answered_survives_kills_of_the_receiver_and_of_the_broker(
+    broker: Broker, server: Server, downstream: Downstream
+) -> None:
+    answered: set[int] = set()
+    refused: list[grpc.StatusCode] = []
+    trace = 0
+    for turn in range(ROUNDS):
+        for number in range(REQUESTS_A_ROUND):
+            traces = range(trace + 1, trace + 1 + TRACES_A_REQUEST)
+            trace += TRACES_A_REQUEST
+            if turn % 2 and number == REQUESTS_A_ROUND // 2:
+                broker.kill()
+                broker.start()
+            try:
+                export(server.endpoints["grpc"], payload([otlp_span(one, 1) for one in traces]))
+            except grpc.RpcError as error:
+                refused.append(error.code())
+            else:
+                answered.update(traces)
+        if turn % 2 == 0:
+            server.kill()
+            server.start(role="receive")
+    assert set(refused) <= {grpc.StatusCode.UNAVAILABLE}, "what is refused may be sent again"
+    assert len(answered) + len(refused) * TRACES_A_REQUEST == ROUNDS * REQUESTS_A_ROUND * TRACES_A_REQUEST
+    assert len(refused) < REQUESTS_A_ROUND
+    assert answered - _spans(_in_kafka(broker)) == set()
+    eventually(lambda: answered <= _spans(downstream.requests[TRACES]), "all answered downstream", 60, every_s=0.2)
+    assert server.stop() == 0
