@@ -64,7 +64,7 @@ def test_copies_of_kafka_always_cross_a_zone() -> None:
 def test_what_is_measured_names_a_command_that_exists() -> None:
     bench = Path(scale.__file__).parent
     for name, entry in PLAN.given["costs"].items():
-        assert entry["status"] in ("measured", "prototype", "goal", "assumed"), name
+        assert entry["status"] in ("measured", "prototype", "assumed"), name
         assert ("by" in entry) == (entry["status"] == "measured"), name
         assert entry["status"] != "measured" or (bench / entry["by"].split()[0]).exists(), name
 
