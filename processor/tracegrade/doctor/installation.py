@@ -10,9 +10,11 @@ from tracegrade.display import time_text
 from tracegrade.doctor.finding import Finding, Level
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
-from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.data_folder import DELIVERY, DataFolder
+from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.judge_process import HUNG
 from tracegrade.telemetry.conditions import KINDS, conditions_in
+from tracegrade.telemetry.merged import MergedSnapshots
 
 _MIB = 1024 * 1024
 _BEHIND_BYTES = 16 * _MIB
@@ -57,15 +59,16 @@ def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterat
     if reader.lost_bytes:
         lost = f"{reader.lost_bytes} bytes cannot be read"
         yield Finding("journal", "error", "", lost, "check the disk; the requests in these bytes cannot be judged")
-    for name in ("judge", *config.exporters):
+    judges = [judge.name for judge in JudgeSet(folder).judges]
+    for name in (*judges, *config.exporters):
         position = Position(folder.position(name)).load()
         behind = end - max(first, position or 0)
         if behind > _BEHIND_BYTES:
             what = f"{behind / _MIB:.0f} MiB behind the end of the journal"
             advice = (
-                "check that 'tracegrade serve' runs; if it does, there are too many spans for one judge, or a "
-                "rule is very slow"
-                if name == "judge"
+                "check that 'tracegrade serve' runs; if it does, there are too many spans for it (judge.workers), "
+                "or a rule is very slow"
+                if name in judges
                 else "check its endpoint; 'tracegrade_exporter_retries_total' on /metrics says why it waits"
             )
             yield Finding("journal", "warning", name, what, advice, {"behind_bytes": behind})
@@ -107,7 +110,7 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
         else:
             advice = "a bug in the evaluator, or in a library it calls: report it to the authors of the package"
         yield Finding("judge", "error", rule_id, text, advice)
-    snapshot = folder.read_snapshot("judge")
+    snapshot = _snapshot_of_judges(folder)
     if snapshot is None:
         yield Finding("judge", "note", "", "no judge has run over this data folder yet", "tracegrade serve")
         return
@@ -134,6 +137,16 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
             if lost["value"]:
                 where = str(lost.get("sink") or lost.get("receiver") or "")
                 yield Finding("judge", "warning", where, f"{int(lost['value'])} {what} since its start", advice)
+
+
+def _snapshot_of_judges(folder: DataFolder) -> dict[str, Any] | None:
+    """The last snapshot of the judge; of several, their sum, as old as the oldest of them."""
+    judges = JudgeSet(folder).judges
+    names = [judge.name for judge in judges]
+    if len(judges) == 1:
+        return folder.read_snapshot(names[0])
+    found = [folder.read_snapshot(name) for name in (*names, DELIVERY)]
+    return MergedSnapshots("judge").merged([snapshot for snapshot in found if snapshot is not None])
 
 
 _DROPPED = {

@@ -41,6 +41,10 @@ class Numbers:
         found = self._points.get(name, ())
         return int(sum(value for own, value in found if labels.items() <= own.items()))
 
+    def most(self, name: str) -> int:
+        """The largest of its series."""
+        return int(max((value for _, value in self._points.get(name, ())), default=0))
+
     def by(self, name: str, *labels: str) -> list[tuple[tuple[str, ...], int]]:
         """Sums by the values of these labels, those that are not zero, the largest first."""
         sums: dict[tuple[str, ...], float] = {}
@@ -82,7 +86,7 @@ def show(request: Request) -> Response:
         lost=sum(count for (fate, _), count in dispositions if fate in _LOST),
         unread=numbers.total("tracegrade.spans.unread"),
         waiting=numbers.total("tracegrade.spans.open"),
-        lag=numbers.total("tracegrade.judge.lag"),
+        lag=numbers.most("tracegrade.judge.lag"),  # of several judges, the slowest one
         closed=numbers.by("tracegrade.traces.closed", "close_reason", "complete"),
         closed_count=numbers.total("tracegrade.traces.closed"),
         not_decoded=numbers.by("tracegrade.traces.not_decoded", "reason"),
