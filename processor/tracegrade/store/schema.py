@@ -151,7 +151,12 @@ traces = Table(
     Column("first_received_ns", BigInteger, nullable=False, doc="when its first span came"),
     Column("last_received_ns", BigInteger, nullable=False, doc="when its last span came"),
     Column("closed_ns", BigInteger, nullable=False, doc="when it was closed; of a session, when its last trace was"),
-    Column("first_position", BigInteger, nullable=False, doc="where its first record is in the journal; with Kafka, the sum of both topics' offsets"),
+    Column(
+        "first_position",
+        BigInteger,
+        nullable=False,
+        doc="where its first record is in the journal; with Kafka, the sum of both topics' offsets",
+    ),
     Column("rule_set_hash", Text, nullable=False, doc="the rule set that judged it"),
     # Rows of the views, as JSON lists; migrations/versions say in which order.
     Column("evaluations", Text, nullable=False, doc="rows of the view `evaluations`"),
