@@ -18,8 +18,8 @@ _KINDS = {
 }
 _DURATION = "1h30m"  # what schemas of durations give as an example
 _CHOICES = ("anyOf", "allOf", "oneOf")
-# The first has the fields of the criteria once more, described there; the second many shapes, in a table of their own.
-_NOT_UNFOLDED = {"default_evaluation_criteria", "constraints"}
+# The first has the fields of the criteria once more, described there; the others many shapes, in a table of their own.
+_NOT_UNFOLDED = {"default_evaluation_criteria", "constraints", "steps"}
 
 
 def field_rows(model: type[BaseModel]) -> list[Row]:

@@ -9,6 +9,7 @@ CRITERIA: dict[str, Any] = {
     "tool-call-accuracy": {"reference_tool_calls": [{"name": "a"}]},
     "tool-call-output": {"tool_outputs": [{"name": "a", "output": "x"}]},
     "trajectory": {"tool_calls": [{"name": "a", "args": {}}]},
+    "partial-order": {"steps": [{"tool": "a", "args": {"x": 1}}]},
     "ragas-tool-call-accuracy": {"reference_tool_calls": [{"name": "a"}]},
     "ragas-tool-call-f1": {"reference_tool_calls": [{"name": "a"}]},
     "tool-selection": {"expected_tool": "a"},

@@ -1,0 +1,240 @@
+"""partial-order: were the steps made, in an order that is allowed?
+
+Steps follow each other as they are listed: a tool's name, or ``{tool: create_order, args: {...}}``. Further words:
+
+| written | means |
+| --- | --- |
+| ``{parallel: [a, [b, c]]}`` | branches that go on beside each other: a, and b then c |
+| ``{choice: [pay, [invoice, remind]]}`` | one of these branches |
+| ``optional: true`` | it may be left out |
+| ``repeat: [1, 3]`` | it is called once to three times, one after the other |
+| ``after: [a, b]`` | it comes after these steps instead of the one above it; ``after: []``: after none |
+| ``anywhere: true`` | it has no place in the order |
+
+The calls are laid beside the steps in the best way: a step that is missing costs 1, a call with other arguments than
+its step's 1/2, and, with ``extra: count``, a call that is no step 1. The score is the share of what is required that
+was made, 1/2 for other arguments; extra calls that count make the whole larger. A step that is missing while a call of
+its tool is left over was made out of order, and the details say so. Calls made together may come in any order, unless
+``concurrency: sequential``. Many calls of tools that several long branches name take too much work: that is an error,
+which says so.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, model_validator
+
+from tracegrade.evaluate.alignment.align import Alignment, Made, align
+from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsError
+from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.call_order import batches, ties
+from tracegrade.evaluate.compare.differences import listed_differences
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
+from tracegrade.evaluate.criteria.expected import differences
+from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
+from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+
+class Criteria(ParameterModel):
+    """The steps."""
+
+    steps: Annotated[list[Item], Field(min_length=1, description="The steps, each as in the table above.")]
+
+    @cached_property
+    def read(self) -> Steps:
+        """The steps, ready to be laid beside calls."""
+        return Steps(self.steps)
+
+    @model_validator(mode="after")
+    def _check_steps(self) -> "Criteria":
+        try:
+            required = self.read.required
+        except StepsError as error:
+            raise ValueError(str(error)) from None
+        if not required and all(step.optional for step in self.read.plain):
+            raise ValueError("expected a step that may not be left out; all of these are optional")
+        return self
+
+
+class Settings(NotedSettings):
+    """How it is judged."""
+
+    extra: Annotated[
+        Literal["ignore", "count"], Field(description="Whether calls that are no step lower the score.")
+    ] = "ignore"
+    concurrency: Annotated[
+        Literal["batches", "sequential"],
+        Field(description="Calls made together take their best order, or the order of their starts."),
+    ] = "batches"
+    default_evaluation_criteria: DefaultCriteria[Criteria] = None
+
+
+class _Found(NamedTuple):
+    """The best way, what of it is missing, and which calls are no step."""
+
+    alignment: Alignment
+    missing: Sequence[int]
+    extra: Sequence[int]
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    steps, work = criteria.read, Work(evidence=evidence)
+    sequential = settings.concurrency == "sequential"
+    made_arguments = evidence.once(arguments)
+
+    def fits(call: int, step: int) -> bool:
+        args = steps.plain[step].args
+        if args is None:
+            return True
+        work.position = call
+        given = made_arguments[call]
+        return args.matches_within(given if isinstance(given, dict) else {}, work)
+
+    names = [call.name for call in evidence.calls]
+    groups = evidence.once(ties if sequential else batches)
+    found = align(steps, names, groups, fits, work, count_extra=settings.extra == "count")
+    made = {one.call for one in found.made}
+    extra = [place for place in range(len(names)) if place not in made]
+    judged = _Found(found, _missing(steps.plain, found.made), extra)
+    required = [one for one in found.made if not steps.plain[one.step].optional]
+    gained = sum(1.0 if one.fits else 0.5 for one in required)
+    whole = found.required + (len(extra) if settings.extra == "count" else 0)
+    score = gained / whole if whole else 1.0
+
+    def justify() -> Justification:
+        return _details(judged, steps.plain, evidence), _explanation(judged, steps.plain, evidence, settings)
+
+    return Score(score, justify=justify)
+
+
+def _missing(plain: Sequence[PlainStep], made: Sequence[Made]) -> list[int]:
+    """The steps that were required and not made: not those of branches that were not gone."""
+    taken = {one.step for one in made}
+    not_gone = 0
+    for one in made:
+        for choice in plain[one.step].chosen:
+            not_gone |= choice.others
+    missing = []
+    for number, step in enumerate(plain):
+        if step.optional or number in taken or not_gone >> number & 1:
+            continue
+        # Of a choice in which no branch was gone, the steps of one that requires fewest are missing.
+        if any(choice.more for choice in step.chosen if not _is_gone(number, choice.others, plain, taken)):
+            continue
+        missing.append(number)
+        for choice in step.chosen:
+            not_gone |= choice.others
+    return missing
+
+
+def _is_gone(number: int, others: int, plain: Sequence[PlainStep], taken: set[int]) -> bool:
+    """Whether the branch of step `number`, in the choice whose other branches these are, was gone."""
+    return any(choice.others == others for one in taken for choice in plain[one].chosen)
+
+
+def _out_of_order(found: _Found, plain: Sequence[PlainStep], evidence: Evidence) -> dict[int, int]:
+    """For each missing step of which a call is left over, that call."""
+    left = list(found.extra)
+    pairs: dict[int, int] = {}
+    for number in found.missing:
+        names = plain[number].names
+        place = next((place for place in left if evidence.calls[place].name in names), None)
+        if place is not None:
+            left.remove(place)
+            pairs[number] = place
+    return pairs
+
+
+def _details(found: _Found, plain: Sequence[PlainStep], evidence: Evidence) -> dict[str, JsonValue]:
+    work = Work(evidence=evidence)
+    made_arguments = evidence.once(arguments)
+    astray = _out_of_order(found, plain, evidence)
+
+    def differing(one: Made) -> list[JsonValue]:
+        args = plain[one.step].args
+        if one.fits or args is None:
+            return []
+        work.position = one.call
+        key = f"{evidence.calls[one.call].name}_{one.call + 1}"
+        return listed_differences("args", [(key, differences(args, made_arguments[one.call], work, partly=True))])
+
+    steps: list[JsonValue] = []
+    by_step = {one.step: one for one in found.alignment.made}
+    for number, step in enumerate(plain):
+        if (one := by_step.get(number)) is not None:
+            shown: dict[str, JsonValue] = {"step": step.called, "found": "made" if one.fits else "wrong arguments"}
+            shown |= _call(one.call, evidence)
+            if not one.fits:
+                shown["differences"] = differing(one)
+        elif number in astray:
+            shown = {"step": step.called, "found": "out of order", **_call(astray[number], evidence)}
+        elif number in found.missing:
+            shown = {"step": step.called, "found": "missing"}
+        else:
+            continue
+        steps.append(shown)
+    extra: list[JsonValue] = [
+        {"name": evidence.calls[place].name, **_call(place, evidence)}
+        for place in found.extra
+        if place not in astray.values()
+    ]
+    return {"steps": steps[:MAX_LISTED], "extra": extra[:MAX_LISTED]}
+
+
+def _call(place: int, evidence: Evidence) -> dict[str, JsonValue]:
+    return {"call": place + 1, "span_id": evidence.calls[place].span_id}
+
+
+def _explanation(found: _Found, plain: Sequence[PlainStep], evidence: Evidence, settings: Settings) -> str:
+    astray = _out_of_order(found, plain, evidence)
+    parts = []
+    missing = [plain[number].called for number in found.missing if number not in astray]
+    if missing:
+        parts.append(f"not made: {listed(missing)}")
+    if astray:
+        parts.append(f"out of order: {listed(plain[number].called for number in astray)}")
+    wrong = [plain[one.step].called for one in found.alignment.made if not one.fits]
+    if wrong:
+        parts.append(f"with other arguments: {listed(wrong)}")
+    extra = [evidence.calls[place].name for place in found.extra if place not in astray.values()]
+    if extra and settings.extra == "count":
+        parts.append(f"no step: {listed(extra)}")
+    required = found.alignment.required
+    made = sum(not plain[one.step].optional and one.fits for one in found.alignment.made)
+    said = "All steps were made as they may be" if made == required else f"{made} of {counted(required, 'step')} made"
+    return f"{said}{'; ' if parts else ''}{'; '.join(parts)}."
+
+
+def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:
+    """The calls whose arguments are looked at."""
+    steps = criteria.read
+    return [
+        place
+        for place, call in enumerate(evidence.calls)
+        if any(steps.plain[number].args is not None for number in steps.table.met_by(call.name))
+    ]
+
+
+def _expected(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    calls = [
+        ExpectedCall(step.names) if step.args is None else expected_arguments(step.names, step.args, partly=True)
+        for step in criteria.read.plain
+    ]
+    return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential")
+
+
+EVALUATOR = Evaluator(
+    name="partial-order",
+    summary="Were the steps made, in an order that is allowed?",
+    Criteria=Criteria,
+    Settings=Settings,
+    score=_score,
+    reads=frozenset({"arguments"}),
+    compared=_compared,
+    expected_calls=_expected,
+)
