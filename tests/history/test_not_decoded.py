@@ -97,6 +97,18 @@ def not_decoded(folders: dict[str, Path]) -> set[str]:
     return {head["trace_id"] for head in heads if head["not_decoded"]}
 
 
+def test_doctor_finds_the_same_in_stored_traces(folders: dict[str, Path]) -> None:
+    found = []
+    for folder in folders.values():
+        result = CliRunner().invoke(main, ["doctor", "--format", "json", "-c", str(folder / "config.yaml")])
+        findings = [
+            item for item in map(json.loads, result.stdout.splitlines()) if item["check"] not in ("disk", "journal")
+        ]
+        assert any(item["check"] == "unread spans" for item in findings)
+        found.append(findings)
+    assert found[0] == found[1]
+
+
 def test_lists_of_traces_differ_only_in_what_was_not_read(folders: dict[str, Path]) -> None:
     lazy, full = both(folders, "traces", "list", "--limit", "1000")
     assert len(lazy) == len(TRACES)
