@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tracegrade.journal.errors import KafkaUnfit
@@ -46,6 +47,8 @@ class Originals:
         self._kafka = library()
         self._failed: Any = None
         self._paused: list[Any] = []
+        self._kept: list[Original] = []  # that came while nothing was to be read
+        self._was_lost = False
         self._lost = lost
         usual: dict[str, ClientValue] = {
             "session.timeout.ms": _SESSION_MS,
@@ -75,16 +78,19 @@ class Originals:
             KafkaUnfit: the client has failed for good; make another one.
         """
         if self._paused:
-            self._consumer.resume(self._paused)
+            with suppress(self._kafka.KafkaException):  # they are not ours any more
+                self._consumer.resume(self._paused)
             self._paused = []
-        found = []
-        for message in self._consumer.consume(most, within_s):
+        found, self._kept = self._kept, []
+        while len(found) < most and (message := self._consumer.poll(0 if found else within_s)) is not None:
+            if self._was_lost:  # what was read before is read again, here or elsewhere
+                found, self._was_lost = [], False
             if message.error() is not None:
                 self._note(message.error())
             else:
-                again = any(name == READ_AGAIN_HEADER for name, _ in message.headers() or ())
-                place = (message.topic(), message.partition())
-                found.append(Original(place, message.offset(), message.value() or b"", again))
+                found.append(_original(message))
+        if self._was_lost:
+            found, self._was_lost = [], False
         if self._failed is not None:
             raise KafkaUnfit(f"journal.kafka: a client failed for good: {error_text(self._failed)}")
         return found
@@ -93,15 +99,19 @@ class Originals:
         """Remain a member without reading, while what was read waits; call it every few seconds."""
         if not self._paused:
             self._paused = self._consumer.assignment()
-            self._consumer.pause(self._paused)
-        self._consumer.poll(0)
+            with suppress(self._kafka.KafkaException):  # the same
+                self._consumer.pause(self._paused)
+        message = self._consumer.poll(0)
+        if message is not None and message.error() is None:
+            self._kept.append(_original(message))
 
     def waiting(self) -> int:
         """The messages of this member's partitions that are not read yet, as far as the client knows."""
         waiting = 0
-        for place in self._consumer.position(self._consumer.assignment()):
-            _, end = self._consumer.get_watermark_offsets(place, cached=True)
-            waiting += max(0, end - place.offset) if place.offset >= 0 else 0
+        with suppress(self._kafka.KafkaException):  # partitions move
+            for place in self._consumer.position(self._consumer.assignment()):
+                _, end = self._consumer.get_watermark_offsets(place, cached=True)
+                waiting += max(0, end - place.offset) if place.offset >= 0 else 0
         return waiting
 
     def commit(self, offsets: Mapping[Place, int]) -> bool:
@@ -120,6 +130,8 @@ class Originals:
 
     def _on_revoke(self, consumer: Any, places: Sequence[Any]) -> None:
         self._paused = []
+        self._kept = []
+        self._was_lost = True
         self._lost()
 
     def _note(self, error: Any) -> None:
@@ -127,3 +139,8 @@ class Originals:
             self._failed = error
         elif not error.retriable():
             logger.warning("Kafka, while forwarding: %s", error_text(error))
+
+
+def _original(message: Any) -> Original:
+    again = any(name == READ_AGAIN_HEADER for name, _ in message.headers() or ())
+    return Original((message.topic(), message.partition()), message.offset(), message.value() or b"", again)
