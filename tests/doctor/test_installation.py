@@ -104,3 +104,25 @@ def test_a_judge_that_said_nothing_for_long_is_not_running(tmp_path: Path) -> No
     folder.write_snapshot("judge", snapshot)
     (found,) = installation.processes(folder)
     assert found.found.startswith("not running: its last sign of life was 36")
+
+
+@pytest.mark.parametrize(
+    ("lags", "level", "where", "found"),
+    [
+        ({"0": 0.0, "3": 0.4}, "ok", "", "2 partitions read with less than 5 s of lag"),
+        ({"0": 9.0, "3": 61.0, "5": 0.0}, "warning", "partition 3", "61 s behind, the most of 3 partitions"),
+    ],
+)
+def test_how_far_a_judge_of_kafka_is_behind_is_told_in_seconds(
+    lags: dict[str, float], level: str, where: str, found: str, tmp_path: Path
+) -> None:
+    folder = DataFolder(tmp_path)
+    telemetry = Telemetry("judge")
+    for partition, lag in lags.items():
+        telemetry.set("tracegrade.kafka.lag", lag, partition=partition)
+    telemetry.add("tracegrade.kafka.malformed", 2, topic="otlp_spans", reason="no_key")
+    folder.write_snapshot("judge", telemetry.snapshot())
+    running, malformed, lag = installation.processes(folder)
+    assert running.level == "ok"
+    assert (malformed.where, malformed.found) == ("otlp_spans", "2 messages were malformed since its start")
+    assert (lag.check, lag.level, lag.where, lag.found) == ("lag", level, where, found)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracegrade.config import Config
-from tracegrade.display import time_text
+from tracegrade.display import count, time_text
 from tracegrade.doctor.finding import Finding, Level
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
@@ -18,6 +18,7 @@ from tracegrade.telemetry.merged import MergedSnapshots
 
 _MIB = 1024 * 1024
 _BEHIND_BYTES = 16 * _MIB
+_BEHIND_S = 5.0  # the age of messages beyond which a judge of Kafka is behind
 _STALE_S = 10.0
 
 
@@ -135,8 +136,24 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
     for name, what, advice in _LOSSES:
         for lost in _series(snapshot, name):
             if lost["value"]:
-                where = str(lost.get("sink") or lost.get("receiver") or "")
+                where = str(lost.get("sink") or lost.get("receiver") or lost.get("topic") or "")
                 yield Finding("judge", "warning", where, f"{int(lost['value'])} {what} since its start", advice)
+    yield from _lag(snapshot)
+
+
+def _lag(snapshot: dict[str, Any]) -> Iterator[Finding]:
+    """Of a judge of Kafka: how far behind its partitions it was, by their messages' age."""
+    lags = {str(point["partition"]): float(point["value"]) for point in _series(snapshot, "tracegrade.kafka.lag")}
+    if not lags:
+        return
+    worst = max(lags, key=lambda partition: lags[partition])
+    if lags[worst] < _BEHIND_S:
+        yield Finding("lag", "ok", "", f"{count(len(lags), 'partition')} read with less than {_BEHIND_S:g} s of lag")
+    else:
+        text = f"{lags[worst]:.0f} s behind, the most of {count(len(lags), 'partition')}"
+        yield Finding(
+            "lag", "warning", f"partition {worst}", text, "wait, or start more judges: one a partition at most"
+        )
 
 
 def _snapshot_of_judges(folder: DataFolder) -> dict[str, Any] | None:
@@ -166,6 +183,17 @@ _LOSSES = (
         "tracegrade.extract.dialect_errors",
         "traces were read without installed dialects",
         "'tracegrade why' names the error",
+    ),
+    ("tracegrade.kafka.malformed", "messages were malformed", "the judge's log names their partitions and offsets"),
+    (
+        "tracegrade.kafka.lost",
+        "messages were deleted unread by the topic's retention",
+        "start more judges, or set retention.ms of the topics higher",
+    ),
+    (
+        "tracegrade.kafka.senders_times",
+        "messages had their sender's time",
+        "set message.timestamp.type=LogAppendTime for the topic",
     ),
     ("tracegrade.alerts.failed_checks", "checks of alerts failed", "check whether the store can be reached"),
 )
