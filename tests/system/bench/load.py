@@ -30,6 +30,7 @@ from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, templates
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 RETRYABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED)
 RETRY_AFTER_S = 0.2
+GIVES_UP_AFTER_S = 60.0
 
 Export = Callable[[bytes], Awaitable[bool]]  # whether it was taken; else it should be sent again
 
@@ -57,6 +58,10 @@ async def main() -> None:
                 if options.times:
                     begun_at[stamper.first_trace] = time.monotonic()
                 while not await export(request):
+                    if time.monotonic() > begun + options.seconds + GIVES_UP_AFTER_S:
+                        raise SystemExit(
+                            f"{options.endpoint}: refused for {GIVES_UP_AFTER_S:.0f} s after the time was over"
+                        )
                     retried += 1
                     await asyncio.sleep(RETRY_AFTER_S)
                 answered += 1
