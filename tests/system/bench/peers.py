@@ -9,7 +9,7 @@ the first while that server takes everything, the second when it has stood still
 What they do for a span differs, so a row says that too.
 
 Servers take turns, so that what the machine does meanwhile falls on all of them. Each is installed into FOLDER (a
-temporary one, unless given to be used again: then a run takes under six minutes) as tests/system/interop/run does; one
+temporary one, unless given to be used again: then a run takes about six minutes) as tests/system/interop/run does; one
 that cannot be had is shown with the reason. phoenix and mlflow run only when they are named: they are large, and
 forward nothing. None listens beyond this machine: Phoenix, whose gRPC port knows no address, runs in a network of its
 own, for which one must be root.
