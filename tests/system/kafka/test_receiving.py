@@ -41,6 +41,7 @@ def server(broker: Broker, downstream: Downstream, tmp_path: Path) -> Iterator[S
     yield made
     if made.process is not None and made.process.poll() is None:
         made.stop()
+    print(made.log[-10_000:])  # shown where the test fails
 
 
 def _spans(requests: list[bytes]) -> set[int]:
