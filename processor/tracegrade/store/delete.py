@@ -173,6 +173,7 @@ def overwrite_deleted(engine: Engine, alive: Alive = lambda: None) -> None:
     if engine.dialect.name != "sqlite":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("VACUUM traces"))
+            connection.execute(text("VACUUM trace_keys"))
             connection.execute(text("VACUUM alerts"))
         return
     for chunk in _free_bytes(engine):
