@@ -104,12 +104,20 @@ class _Server:
     """The processor time of the server's processes that worked for one engine, or for every connection that ended."""
 
     def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         with engine.connect() as connection:
             self._own = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        self.look_for_others()
 
-    def of_connection_s(self) -> float:
-        """Of the one connection that the engine's pool gives out."""
-        return sum(map(int, _stat(self._own)[11:13])) / os.sysconf("SC_CLK_TCK")
+    def look_for_others(self) -> None:
+        """The pool gives out its connections by turns."""
+        with self._engine.connect() as connection:
+            own = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND client_port IS NOT NULL"
+            self._all = list(connection.execute(text(own)).scalars())
+
+    def of_connections_s(self) -> float:
+        """Of those that the engine's pool gives out."""
+        return sum(sum(map(int, _stat(pid)[11:13])) for pid in self._all) / os.sysconf("SC_CLK_TCK")
 
     def of_ended_s(self) -> float:
         """Of all connections that have ended."""
@@ -129,11 +137,13 @@ def _write_by_turns(full: Engine, empty: Engine, rules: RuleSet) -> None:
     servers: list[list[float]] = [[], []]
     for batch in batches:
         for (writer, server), cpu, server_cpu in zip(writers, own, servers, strict=True):
-            begun, server_begun = time.process_time(), server.of_connection_s()
+            begun, server_begun = time.process_time(), server.of_connections_s()
             writer.write(batch)
             if batch is not batches[0]:  # with which the series of an empty store are stored
                 cpu.append(time.process_time() - begun)
-                server_cpu.append(server.of_connection_s() - server_begun)
+                server_cpu.append(server.of_connections_s() - server_begun)
+            else:
+                server.look_for_others()
     each = 1e6 / _TRACES_A_BATCH / (len(batches) - 1)
     for what, (many, few) in (("this process", own), ("the server", servers)):
         print(
