@@ -174,9 +174,8 @@ def test_two_judges_delete_what_one_would(server: Server) -> None:
     server.start()
     endpoint = server.endpoints["grpc"]
     for trace in range(1, 7):
-        export(
-            endpoint, payload(spans_of(secret_trace(trace, SECRET if trace < 5 else "harmless", user=f"u{trace < 5}")))
-        )
+        said, user = (SECRET, "ann") if trace < 5 else ("harmless", "bob")
+        export(endpoint, payload(spans_of(secret_trace(trace, said, user=user))))
     eventually(lambda: len(traces(server)) == 6, "six traces", 60)
     export(endpoint, payload(spans_of(secret_trace(7, SECRET + "-open", user="ann"))[:1]))
     done = json.loads(delete(server, "--user", "ann", "--format", "json").stdout)
