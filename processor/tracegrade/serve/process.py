@@ -55,8 +55,10 @@ def run_in_loop(
         loop = asyncio.get_running_loop()
 
         def stop_in_order() -> None:
-            stopping()
-            stop.set()
+            try:
+                stopping()
+            finally:  # also where nobody reads what it prints any more
+                stop.set()
 
         for number in _SIGNALS:
             loop.add_signal_handler(number, stop_in_order)
