@@ -10,7 +10,6 @@ from tracegrade.journal.kafka.groups import forwarding_group, progress_of
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.kafka.topics import Topics, examine_topics, topic_names
 
-_CHECK = "kafka"
 _WITHIN_S = 5.0
 _BEHIND_MESSAGES = 10_000
 
@@ -20,7 +19,7 @@ def kafka(config: Config, settings: KafkaSettings) -> Iterator[Finding]:
     try:
         topics = examine_topics(settings, wait_s=_WITHIN_S)
     except KafkaUnfit as error:
-        yield Finding(_CHECK, "error", "", str(error), "docs/guides/kafka.md says how the topics are made")
+        yield Finding("kafka", "error", "", str(error), "docs/guides/kafka.md says how the topics are made")
         return
     yield from _of_topics(topics)
     judged = [settings.traces_topic, settings.logs_topic]
@@ -34,26 +33,26 @@ def _of_topics(topics: Topics) -> Iterator[Finding]:
     for topic, partitions in topics.partitions.items():
         warnings = topics.warnings.get(topic, ())
         for warning in warnings:
-            yield Finding(_CHECK, "warning", topic, warning, "docs/guides/kafka.md says how the topics are made")
+            yield Finding("kafka", "warning", topic, warning, "docs/guides/kafka.md says how the topics are made")
         if not warnings:
             largest = topics.max_message_bytes[topic]
             text = f"{count(partitions, 'partition')}; a span of more than {largest} bytes is refused"
-            yield Finding(_CHECK, "ok", topic, text)
+            yield Finding("kafka", "ok", topic, text)
 
 
 def _of_group(settings: KafkaSettings, group: str, topics: list[str], advice: str) -> Iterator[Finding]:
     try:
         progress = progress_of(settings, group, topics, _WITHIN_S)
     except KafkaUnfit as error:
-        yield Finding(_CHECK, "warning", group, str(error), "allow this instance to describe the group")
+        yield Finding("kafka", "warning", group, str(error), "allow this instance to describe the group")
         return
     evidence = {"waiting": progress.waiting, "lost": progress.lost}
     if not progress.has_begun:
-        yield Finding(_CHECK, "note", group, "it has read nothing yet", "start 'tracegrade serve'", evidence)
+        yield Finding("kafka", "note", group, "it has read nothing yet", "start 'tracegrade serve'", evidence)
         return
     if progress.lost:
         text = f"{count(progress.lost, 'message')} were deleted by retention before it read them"
-        yield Finding(_CHECK, "error", group, text, "set retention.ms of the topics higher; " + advice, evidence)
+        yield Finding("kafka", "error", group, text, "set retention.ms of the topics higher; " + advice, evidence)
     level: Level = "warning" if progress.waiting > _BEHIND_MESSAGES else "ok"
     text = f"{count(progress.waiting, 'message')} are not committed yet"
-    yield Finding(_CHECK, level, group, text, advice if level == "warning" else "", evidence)
+    yield Finding("kafka", level, group, text, advice if level == "warning" else "", evidence)
