@@ -215,6 +215,18 @@ def test_spans_beyond_the_cap_are_dropped_and_the_trace_says_so() -> None:
     assert len(live) == 0
 
 
+def test_a_trace_that_was_cut_needs_its_position_until_it_is_given() -> None:
+    """A position after it would lose it, were the process killed before the next records are read."""
+    live = LiveTraces(TracesSettings(max_spans_per_trace=2), ClosedTraces(), "rules")
+    live.add([span(n, 1) for n in (2, 3, 4)], "default", 0, 40, 90)
+    assert len(live) == 0
+    assert live.oldest_position == 40
+    live.add([span(1, trace=bytes([2]) * 16)], "default", 0, 90, 100)
+    assert live.oldest_position == 40
+    assert [trace.cut_by for trace in live.close_due(0)] == ["span_cap"]
+    assert live.oldest_position == 90
+
+
 def test_bytes_beyond_the_cap_close_the_trace() -> None:
     live = LiveTraces(TracesSettings(max_mib_per_trace=1), ClosedTraces(), "rules")
     live.add([span(1)], "default", 0, 0, 1, 2 * 1024 * 1024)

@@ -54,7 +54,8 @@ class LiveTraces:
         self._closed = closed
         self._live: dict[TraceKey, LiveTrace] = {}
         self._queue: list[tuple[int, TraceKey]] = []
-        self._ready: list[Trace] = []
+        self._ready: list[Trace] = []  # cut by a bound, and given with the next that are due
+        self._ready_from: int | None = None  # the first position that these need
         self._clock_ns = 0
         self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
 
@@ -75,9 +76,11 @@ class LiveTraces:
 
     @property
     def oldest_position(self) -> int | None:
-        """The first journal position that a live trace still needs, None when none is live."""
+        """The first journal position that a trace still needs which is live, or cut and not yet given; None for none."""
         # Traces open in journal order, so the trace that opened first needs the first position.
-        return next((live.first_position for live in self._live.values()), None)
+        first = next((live.first_position for live in self._live.values()), None)
+        known = [position for position in (first, self._ready_from) if position is not None]
+        return min(known, default=None)
 
     def add(
         self, spans: list[Span], tenant: str, received_ns: int, position: int, end: int, byte_count: int = 0
@@ -287,7 +290,7 @@ class LiveTraces:
         return self._close_what_is_due(now_ns)
 
     def _close_what_is_due(self, now_ns: int) -> Iterator[Trace]:
-        ready, self._ready = self._ready, []
+        ready, self._ready, self._ready_from = self._ready, [], None
         yield from ready
         while self._queue and self._queue[0][0] <= now_ns:
             queued_ns, key = heappop(self._queue)
@@ -326,6 +329,8 @@ class LiveTraces:
             self._give_up(key, live, "dropped", bound)
             return
         live.cut_by = bound
+        first = live.first_position
+        self._ready_from = first if self._ready_from is None else min(self._ready_from, first)
         self._ready.append(self._close(key, live, bound, self._clock_ns))
 
     def _give_up(self, key: TraceKey, live: LiveTrace, disposition: str, reason: str) -> None:
