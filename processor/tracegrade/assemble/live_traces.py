@@ -76,7 +76,7 @@ class LiveTraces:
 
     @property
     def oldest_position(self) -> int | None:
-        """The first journal position that a trace still needs which is live, or cut and not yet given; None for none."""
+        """The first journal position that a trace still needs that is live, or cut and not given yet; None for none."""
         # Traces open in journal order, so the trace that opened first needs the first position.
         first = next((live.first_position for live in self._live.values()), None)
         known = [position for position in (first, self._ready_from) if position is not None]
