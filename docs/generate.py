@@ -23,7 +23,7 @@ from tracegrade.rule.schema import rule_schema
 ROOT = Path(__file__).resolve().parents[1]
 _PROLOGUE = """
 import cog
-from generator import api, matchers, scale, sentences, store, tables
+from generator import api, matchers, recipes, scale, sentences, store, tables
 def block(text): cog.out("\\n" + text + "\\n\\n")
 """
 

@@ -20,3 +20,14 @@ def flow(value: Any) -> str:
     """YAML on one line."""
     written: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000, allow_unicode=True)
     return written.removesuffix("\n...\n").strip()
+
+
+def run_text(calls: list[dict[str, Any]]) -> str:
+    """Calls as people write them, an arrow between each two."""
+    return " → ".join(f"`{_call(call)}`" for call in calls)
+
+
+def _call(call: dict[str, Any]) -> str:
+    given = ", ".join(f"{name}: {flow(value)}" for name, value in call.get("args", {}).items())
+    gave = " fails" if "error" in call else f" = {flow(call['output'])}" if "output" in call else ""
+    return f"{call['name']}({given}){gave}"

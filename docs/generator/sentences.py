@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from generator.cases import flow, judged
+from generator.cases import flow, judged, run_text
 
 SENTENCES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).resolve().parents[1] / "guides" / "constraints.yaml").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def _sentence(number: int, each: dict[str, Any]) -> str:
         found = judge(each["constraint"], each[key])
         if found["outcome"] != outcome:
             raise ValueError(f"docs/guides/constraints.yaml: {each['says']!r}: {key} is {found}, expected {outcome}")
-        runs.append(f"- {key}: {' → '.join(f'`{_call(call)}`' for call in each[key])}")
+        runs.append(f"- {key}: {run_text(each[key])}")
     line = f"```yaml\n- {flow(each['constraint'])}\n```"
     return f"**{number}. {each['says']}**\n\n{line}\n\n" + "\n".join(runs)
 
@@ -35,9 +35,3 @@ def _sentence(number: int, each: dict[str, Any]) -> str:
 def judge(constraint: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:
     """What ``tracegrade evaluate`` says of these calls."""
     return judged({"evaluator": "constraints", "criteria": {"constraints": [constraint]}, "calls": calls, "gate": True})
-
-
-def _call(call: dict[str, Any]) -> str:
-    given = ", ".join(f"{name}: {flow(value)}" for name, value in call.get("args", {}).items())
-    gave = " fails" if "error" in call else f" = {flow(call['output'])}" if "output" in call else ""
-    return f"{call['name']}({given}){gave}"

@@ -14,10 +14,10 @@ from tracegrade.cli import main
 
 RULE = """
 id: refund-after-refusal
-match: {service: help-desk, tools: [refund_order], attributes: {tier: gold}}
+match: {service: help-desk, tools: [issue_refund], attributes: {tier: gold}}
 unless: {environment: staging}
-when: look_up_order
-then: [{evaluator: constraints, constraints: [{never: refund_order}]}]
+when: find_order
+then: [{evaluator: constraints, constraints: [{never: issue_refund}]}]
 """
 
 
@@ -43,10 +43,10 @@ def test_each_clause_says_what_it_found(traces: Path) -> None:
     (found,) = tried("one.rule.yaml", traces / "looked_up_then_refunded.json")
     assert [(step["clause"], step["found"], step["holds"]) for step in found["steps"]] == [
         ("service", "help-desk", True),
-        ("tools", ["look_up_order", "refund_order"], True),
+        ("tools", ["find_order", "send_mail", "issue_refund"], True),
         ("attributes.tier", None, False),
         ("unless.environment", None, False),
-        ("when", "call 1 (look_up_order)", True),
+        ("when", "call 1 (find_order)", True),
     ]
     assert (found["decision"], found["clause"], found["evaluations"]) == ("not_matched", "attributes.tier", [])
 
@@ -61,7 +61,7 @@ def test_a_rule_that_matches_says_what_it_judged(traces: Path) -> None:
     assert by_outcome[None]["clause"] == "when"
     shown = invoke("rules", "try", "one.rule.yaml", str(traces)).stdout
     assert "not_matched: when does not hold" in shown
-    assert "refund_order is never called" in shown
+    assert "issue_refund is never called" in shown
 
 
 def test_a_rule_on_sessions_is_tried_on_them(traces: Path) -> None:

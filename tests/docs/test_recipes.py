@@ -1,84 +1,61 @@
-"""The rules of docs/guides/recipes.md judge the runs shown below them as the page says, by `tracegrade rules test`."""
+"""The recipes: each is written, checked and tested by the commands, and docs/guides/recipes.md shows all of them."""
 
-import json
+import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
-from docs.pages import Write, steps
+from docs.pages import ROOT, Write, steps
 from tracegrade.cli import main
+from tracegrade.history.recipe import recipes
 
-FILES = {step.path: step for step in steps("guides/recipes.md") if isinstance(step, Write)}
-RULES = sorted(path.partition("/")[0] for path in FILES if path.endswith("/rule.yaml"))
-
-
-def test_there_are_ten_recipes_each_with_its_runs() -> None:
-    assert len(RULES) == 10
-    assert FILES.keys() == {f"{rule}/{name}" for rule in RULES for name in ("rule.yaml", "runs.yaml")}
+PAGE = ROOT / "docs/guides/recipes.md"
+SHOWN = {step.path: step.text for step in steps("guides/recipes.md") if isinstance(step, Write)}
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_rule_fails_one_run_and_passes_the_other(rule: str, tmp_path: Path) -> None:
-    FILES[f"{rule}/rule.yaml"].apply(tmp_path)
-    folder = tmp_path / rule
-    runs = yaml.safe_load(FILES[f"{rule}/runs.yaml"].text)
-    assert list(runs) == ["fails", "passes"]
-    (item,) = yaml.safe_load(FILES[f"{rule}/rule.yaml"].text)["evaluate"]
-    (folder / "traces").mkdir()
-    tests = []
-    for name, outcome in (("fails", "fail"), ("passes", "pass")):
-        (folder / "traces" / f"{name}.json").write_text(json.dumps(_request(runs[name])))
-        tests.append({"description": name, "trace": f"{name}.json", "expect": {item["evaluator"]: outcome}})
-    (folder / "tests.yaml").write_text(yaml.safe_dump(tests))
-    done = CliRunner().invoke(main, ["rules", "test", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert "2 passed, 0 failed" in done.output
+def _rules(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["rules", *arguments])
 
 
-def _request(run: list[dict[str, Any]]) -> dict[str, Any]:
-    """One OTLP request: a trace for each turn, an agent span with its calls in each."""
-    turns: list[list[dict[str, Any]]] = [[]]
-    for step in run:
-        if "turn" in step:
-            turns.append([])
-        else:
-            turns[-1].append(step)
-    spans = [span for number, steps in enumerate(turns, 1) for span in _turn(number, steps)]
-    return {"resourceSpans": [{"scopeSpans": [{"scope": {"name": "recipes"}, "spans": spans}]}]}
+@pytest.mark.parametrize("name", recipes())
+def test_what_a_recipe_writes_has_nothing_wrong_and_judges_its_runs_as_it_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = recipes()[name]
+    made = _rules("new", f"help-desk/{recipe.id}", "--recipe", name)
+    assert made.exit_code == 0, made.output
+    assert "2 passed, 0 failed" in made.output
+    checked = _rules("check", "--strict", "rules")
+    assert checked.exit_code == 0, checked.output
+    written = yaml.safe_load((tmp_path / f"rules/help-desk/{recipe.id}/rule.yaml").read_text())
+    assert written.pop("description")
+    assert written.pop("status") == "experimental"
+    assert yaml.safe_load(SHOWN[f"{recipe.id}/rule.yaml"]) == written
 
 
-def _turn(number: int, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    answer = "".join(step.get("answer", "") for step in steps)
-    agent = {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": "help",
-        "gen_ai.conversation.id": "c-1",
-        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": answer}]}]),
-    }
-    calls = [
-        {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": step["tool"],
-            "gen_ai.tool.call.arguments": json.dumps(step.get("args", {})),
-            "gen_ai.tool.call.result": json.dumps(step.get("output", "done")),
-        }
-        for step in steps
-        if "tool" in step
-    ]
-    return [_span(number, place, attributes) for place, attributes in enumerate([agent, *calls])]
+def test_the_page_shows_every_recipe_under_its_need() -> None:
+    headings = re.findall("^## (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert headings == [*(recipe.need for recipe in recipes().values()), "Try one on your own traffic"]
+    assert SHOWN.keys() == {f"{recipe.id}/rule.yaml" for recipe in recipes().values()}
 
 
-def _span(turn: int, place: int, attributes: dict[str, str]) -> dict[str, Any]:
-    start_s = turn * 1000 + place
-    return {
-        "traceId": f"{turn:032x}",
-        "spanId": f"{turn:08x}{place + 1:08x}",
-        **({"parentSpanId": f"{turn:08x}{1:08x}"} if place else {}),
-        "name": attributes["gen_ai.operation.name"],
-        "startTimeUnixNano": str(start_s * 10**9),
-        "endTimeUnixNano": str((start_s + (0 if place else 100)) * 10**9 + 5 * 10**8),
-        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
-    }
+def test_the_recipes_are_listed_without_a_rule_to_write() -> None:
+    listed = _rules("new", "--recipes")
+    assert listed.exit_code == 0
+    for name, recipe in recipes().items():
+        assert re.search(rf"^ {name} +{re.escape(recipe.need)}", listed.stdout, re.MULTILINE)
+
+
+def test_an_unknown_recipe_names_a_near_one_and_writes_nothing(tmp_path: Path) -> None:
+    refused = _rules("new", "a/b", "--in", str(tmp_path), "--recipe", "nver")
+    assert (refused.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert "no recipe 'nver'; did you mean 'never'?" in refused.stderr
+
+
+def test_a_recipe_and_a_trace_exclude_each_other(tmp_path: Path) -> None:
+    refused = _rules("new", "a/b", "--in", str(tmp_path), "--recipe", "never", "--from-trace", "ab" * 16)
+    assert (refused.exit_code, list(tmp_path.iterdir())) == (2, [])
+    assert "--recipe and --from-trace exclude each other" in refused.stderr

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from tracegrade.cli.asking_servers import Asking, asking_options
-from tracegrade.cli.output import EXIT_FAILED, output_option, print_line, reports_errors
+from tracegrade.cli.output import EXIT_FAILED, output_option, print_line, print_table, reports_errors
 from tracegrade.cli.redaction import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
@@ -25,8 +25,20 @@ if TYPE_CHECKING:
 _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
 
+def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from tracegrade.history.recipe import recipes
+
+        print_table("", ["recipe", "for"], [[name, recipe.need] for name, recipe in recipes().items()])
+        context.exit()
+
+
 @click.command()
 @click.argument("name", metavar="CATEGORY/ID")
+@click.option("--recipe", "recipe_name", metavar="NAME", help="Begin from this recipe, and not from 'order'.")
+@click.option(
+    "--recipes", is_flag=True, is_eager=True, expose_value=False, callback=_print_recipes, help="List the recipes."
+)
 @click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
 @click.option(
     "--from-trace",
@@ -38,9 +50,17 @@ _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 @settings_options
 @reports_errors
 def new(
-    name: str, folder: Path, trace_id: bytes | None, keep: tuple[str, ...], no_redact: bool, config: "Config"
+    name: str,
+    recipe_name: str | None,
+    folder: Path,
+    trace_id: bytes | None,
+    keep: tuple[str, ...],
+    no_redact: bool,
+    config: "Config",
 ) -> None:
     """Write a new rule to start from: rule.yaml, tests.yaml and two traces, one that passes and one that fails.
+
+    It is one of the recipes, for a help desk that refunds orders: put the names of your tools in it and in its traces.
 
     The id completes the sentence "flags ...", such as refund-without-lookup. With --from-trace, the stored trace is
     written with its content, what people said included, and redacted as by 'promote': e-mail addresses, phone and card
@@ -48,6 +68,7 @@ def new(
     share it.
     """
     from tracegrade.history import new_rule
+    from tracegrade.history.recipe import recipe
     from tracegrade.pipeline.rule_tests import run_tests
     from tracegrade.plugins.installed import load_plugins
 
@@ -55,10 +76,12 @@ def new(
     category, _, rule_id = name.partition("/")
     if not (_WORDS.fullmatch(category) and _WORDS.fullmatch(rule_id)):
         raise click.UsageError(f"expected CATEGORY/ID, lower-case words joined by '-', found {name!r}")
+    if trace_id is not None and recipe_name is not None:
+        raise click.UsageError("--recipe and --from-trace exclude each other: a rule begins from one of the two")
     if trace_id is None:
         if keep or no_redact:
             raise click.UsageError("--keep and --no-redact are for --from-trace")
-        draft = new_rule.example(rule_id)
+        draft = new_rule.from_recipe(rule_id, recipe(recipe_name or "order"))
     else:
         draft = _from_stored(rule_id, trace_id, config, keep, not no_redact)
     written = new_rule.write(folder / category / rule_id, draft)

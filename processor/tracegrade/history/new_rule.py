@@ -1,23 +1,22 @@
-"""A new rule with its tests and traces, to start with: an example, or made from a recorded trace.
+"""A new rule with its tests and traces, to start with: from a recipe, or made from a recorded trace.
 
-The example says in which order two tools are called. A rule from a trace expects the calls of that trace in their
+A rule from a trace expects the calls of that trace in their
 order: the trace passes, and a run of the same agent that calls nothing fails. From a trace without calls, it is the
 other way round.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracegrade.document.yaml_text import dumped
+from tracegrade.history.made_run import Step, made_run
+from tracegrade.history.recipe import Recipe
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
-from tracegrade.otlp.from_spans import trace_request
-from tracegrade.otlp.json import to_json
 
 if TYPE_CHECKING:
     from tracegrade.model.agent_run import AgentRun
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "schema.json"
 _SCHEMA_LINE = "# yaml-language-server: $schema=../../schema.json\n"
-_EXAMPLE_NS = 1_767_225_600_000_000_000  # 2026-01-01
-_STEP_NS = 1_000_000_000
-_EXAMPLE_CALLS = ("look_up_order", "refund_order")
-_EXAMPLE_PROMPT = "Please refund order A-17."
 _SMALL = ({"key", "value"}, {"name"}, {"code"})
 
 _HEAD = """\
@@ -37,7 +32,7 @@ title: {title}
 # What is judged, and why, for people who see a fail.
 description: {description}
 status: experimental  # judged and stored, never alerts; stable when it failed and passed on traces of two dialects
-level: medium
+level: {level}
 """
 
 
@@ -54,32 +49,17 @@ class Draft:
     traces: Sequence[tuple[str, str, str, Sequence[dict[str, JsonValue]]]]
 
 
-def example(rule_id: str) -> Draft:
-    """The example's rule."""
-    names = list(_EXAMPLE_CALLS)
+def from_recipe(rule_id: str, recipe: Recipe) -> Draft:
+    """The recipe's rule under that id, with its two runs as traces."""
     head = _HEAD.format(
-        schema=_SCHEMA_LINE,
-        id=rule_id,
-        title="An order was refunded before it was looked up",
-        description="The agent looks an order up before it refunds it.",
+        schema=_SCHEMA_LINE, id=rule_id, title=recipe.title, description=recipe.description, level=recipe.level
     )
-    body = f"""\
-scope: agent
-match:
-  service: help-desk
-  tools: [{names[-1]}]
-evaluate:
-  - evaluator: tool-call-order
-    tool_calls_order: [{", ".join(names)}]
-false_positives:
-  - The order was looked up in an earlier turn, in a trace of its own
-"""
     return Draft(
-        head + body,
-        "tool-call-order",
+        head + recipe.body,
+        recipe.evaluator,
         [
-            ("looked_up_then_refunded.json", "looked up, then refunded", "pass", [_run("help-desk", "support", names)]),
-            ("refunded_at_once.json", "refunded at once", "fail", [_run("help-desk", "support", names[1:])]),
+            (_file_name(run.says), run.says, outcome, [made_run("help-desk", "support", run.run)])
+            for run, outcome in ((recipe.passes, "pass"), (recipe.fails, "fail"))
         ],
     )
 
@@ -97,27 +77,34 @@ def from_trace(rule_id: str, extraction: "Extraction", requests: Sequence[dict[s
     trace_id = extraction.trace.trace_id.hex()
     if names:
         evaluation: dict[str, JsonValue] = {"evaluator": "tool-call-order", "tool_calls_order": [*names]}
-        title, other, described = "The tools were not called in the usual order", [], "nothing was called"
+        title, described = "The tools were not called in the usual order", "nothing was called"
+        other: list[Step] = []
     else:
         evaluation = {"evaluator": "abstention", "should_call_tool": False}
-        title, other, described = "A tool was called where none is needed", ["look_up"], "a tool was called"
+        title, described = "A tool was called where none is needed", "a tool was called"
+        other = [{"tool": "look_up"}]
     head = _HEAD.format(
         schema=_SCHEMA_LINE,
         id=rule_id,
         title=title,
         description=f"What trace {trace_id} did is what is expected.",
+        level="medium",
     )
     match = {"match": clauses} if clauses else {}
     body = dumped({"scope": scope, **match, "evaluate": [evaluation]})
-    failing = _run(service, agent, other)
+    failing = made_run(service, agent, other)
     return Draft(
         head + body,
         str(evaluation["evaluator"]),
         [
             (f"{trace_id}.json", "as it was recorded", "pass", requests),
-            (f"{described.replace(' ', '_')}.json", described, "fail", [failing]),
+            (_file_name(described), described, "fail", [failing]),
         ],
     )
+
+
+def _file_name(described: str) -> str:
+    return "_".join(re.findall("[a-z0-9]+", described)) + ".json"
 
 
 def _outermost(runs: "Sequence[AgentRun]") -> "AgentRun":
@@ -179,52 +166,3 @@ def laid_out(value: JsonValue, depth: int = 0) -> str:
     if isinstance(value, list) and value:
         return "[\n" + ",\n".join(inner + laid_out(item, depth + 1) for item in value) + f"\n{outer}]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def _run(service: str, agent: str, names: Sequence[str]) -> dict[str, JsonValue]:
-    """A made-up run, as the GenAI conventions write it: an agent's span, and one for each call."""
-    resource = Resource({"service.name": service})
-    trace_id = blake2b("/".join([service, agent, *names]).encode(), digest_size=16).digest()
-    root: dict[str, JsonValue] = {
-        "gen_ai.operation.name": "invoke_agent",
-        **({"gen_ai.agent.name": agent} if agent else {}),
-        "gen_ai.input.messages": _message("user", _EXAMPLE_PROMPT),
-        "gen_ai.output.messages": _message("assistant", "Done."),
-    }
-    spans = [_span(trace_id, 1, f"invoke_agent {agent}".strip(), 0, 2 * len(names) + 1, root, resource)]
-    for place, name in enumerate(names):
-        call: dict[str, JsonValue] = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": name,
-            "gen_ai.tool.call.id": f"call_{place + 1}",
-            "gen_ai.tool.call.arguments": json.dumps({"order_id": "A-17"}),
-            "gen_ai.tool.call.result": json.dumps({"order_id": "A-17", "status": "ok"}),
-        }
-        spans.append(_span(trace_id, place + 2, f"execute_tool {name}", 2 * place + 1, 2 * place + 2, call, resource))
-    return to_json(trace_request(spans))
-
-
-def _message(role: str, text: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
-
-
-def _span(
-    trace_id: bytes, number: int, name: str, start: int, end: int, attributes: dict[str, JsonValue], resource: Resource
-) -> Span:
-    return Span(
-        trace_id=trace_id,
-        span_id=trace_id[:7] + bytes([number]),
-        parent_span_id=b"" if number == 1 else trace_id[:7] + b"\1",
-        name=name,
-        kind=KIND_INTERNAL,
-        start_ns=_EXAMPLE_NS + start * _STEP_NS,
-        end_ns=_EXAMPLE_NS + end * _STEP_NS,
-        flags=0,
-        status_code=STATUS_UNSET,
-        status_message="",
-        attributes=attributes,
-        events=[],
-        dropped_attributes_count=0,
-        scope="example",
-        resource=resource,
-    )
