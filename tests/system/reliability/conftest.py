@@ -28,8 +28,8 @@ def report(request: pytest.FixtureRequest) -> Report:
     return request.config.stash.setdefault(_ROWS, []).append
 
 
-# Of alerts, of overload, of evaluators that misbehave, of a stop: with them all other tests take half as long again.
-_MINUTES = ("test_overload.py", "test_inside.py", "test_stop.py", "test_alert.py")
+# Of alerts, overload, evaluators that misbehave, a stop, several judges: with them the rest takes half as long again.
+_MINUTES = ("test_overload.py", "test_inside.py", "test_stop.py", "test_alert.py", "test_workers.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
