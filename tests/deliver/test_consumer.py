@@ -7,7 +7,7 @@ import pytest
 from judged_records import summary_of
 from tracegrade.codec.results import decode_result, encode_result, new_result
 from tracegrade.deliver.consumer import SinkConsumer
-from tracegrade.deliver.recent import RecentResults
+from tracegrade.deliver.recent import RecentReads, RecentResults
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
@@ -211,3 +211,38 @@ def test_a_route_says_what_it_has_taken(journalled: Journalled) -> None:
     asyncio.run(consumer.drain(asyncio.Event()))
     assert sink.batches == [["a"]]
     assert journalled.recent.after(begin) is None
+
+
+def test_what_one_sink_read_from_another_process_is_decoded_once_for_all(
+    journalled: Journalled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+
+    def decode(payload: bytes) -> TraceResult:
+        decoded.append(payload)
+        return decode_result(payload)
+
+    monkeypatch.setattr("tracegrade.deliver.consumer.decode_result", decode)
+    segments = [1]
+    recent = RecentReads(lambda: segments[0])
+
+    def consumer(name: str) -> tuple[Recorder, SinkConsumer]:
+        sink = Recorder()
+        sink.name = name
+        reader = JournalReader(journalled.folder / "results")
+        return sink, SinkConsumer(sink, reader, Position(journalled.folder / name), journalled.telemetry, recent)
+
+    (first, fast), (second, slow), (third, behind) = consumer("a"), consumer("b"), consumer("c")
+    for item in ("a", "b"):
+        journalled.append(item, remember=False)
+        for each in (fast, slow):
+            asyncio.run(each.drain(asyncio.Event()))
+    assert (first.batches, second.batches, len(decoded)) == ([["a"], ["b"]], [["a"], ["b"]], 2)
+    asyncio.run(behind.drain(asyncio.Event()))
+    assert (third.batches, len(decoded)) == ([["a"], ["b"]], 2)
+    assert recent.after(0) is None  # all have taken it
+    journalled.append("c", remember=False)
+    asyncio.run(fast.drain(asyncio.Event()))
+    segments[0] = 2  # something was erased: the others read what is there now
+    asyncio.run(slow.drain(asyncio.Event()))
+    assert len(decoded) == 4

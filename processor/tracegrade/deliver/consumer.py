@@ -104,7 +104,9 @@ class SinkConsumer:
 
     def _read(self, position: int) -> tuple[Sequence[TraceResult], int]:
         records = self._reader.read(position, MAX_BATCH_BYTES)
-        return self._decoded(records), records[-1].end if records else position
+        batch, end = self._decoded(records), records[-1].end if records else position
+        self._recent.read(position, batch, end)
+        return batch, end
 
     def _decoded(self, records: list[Record]) -> list[TraceResult]:
         batch = []

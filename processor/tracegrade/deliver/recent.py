@@ -55,6 +55,9 @@ class RecentResults:
             self._batches.clear()
             self._records = 0
 
+    def read(self, position: int, batch: Sequence[TraceResult], end: int) -> None:
+        """`batch` was read from the journal by a sink, from `position` to `end`."""
+
     def after(self, position: int) -> tuple[Sequence[TraceResult], int] | None:
         """The batch that begins at `position`, and its end; None when it is not held."""
         with self._lock:
@@ -64,3 +67,32 @@ class RecentResults:
                 if begin < position:
                     return None
         return None
+
+
+class RecentReads(RecentResults):
+    """The newest batches that sinks read from a journal which another process writes: read and decoded once for all.
+
+    The sink that is furthest reads the journal, and the others take from here what it read, in the same batches.
+    """
+
+    def __init__(self, segments: Callable[[], int]) -> None:
+        """Start without batches; `segments` changes whenever records of the journal may have been erased."""
+        super().__init__(0)
+        self._segments = segments
+        self._read_of = segments()
+
+    def read(self, position: int, batch: Sequence[TraceResult], end: int) -> None:
+        """Keep what the furthest sink read."""
+        with self._lock:
+            is_furthest = not self._batches or position >= self._batches[-1][1]
+            if is_furthest and position < end:
+                self._end = position
+        if is_furthest and position < end:
+            self.add(batch, end)
+
+    def after(self, position: int) -> tuple[Sequence[TraceResult], int] | None:
+        """As there, unless the journal was rewritten since."""
+        if (segments := self._segments()) != self._read_of:
+            self._read_of = segments
+            self.forget()
+        return super().after(position)

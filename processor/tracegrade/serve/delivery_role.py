@@ -16,7 +16,7 @@ from tracegrade.config import Config
 from tracegrade.deletion.carry_out import erase_records
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.deliver.consumer import wait
-from tracegrade.deliver.recent import RecentResults
+from tracegrade.deliver.recent import RecentReads
 from tracegrade.deliver.sink import Sink
 from tracegrade.journal.errors import JournalLocked, JournalNotFound, JournalRefused
 from tracegrade.journal.local import LocalJournal
@@ -124,12 +124,11 @@ class DeliveryRole:
     def _source(self, judge: Judge) -> ResultsSource:
         path = self._folder.results(judge)
         # It is made by the judge, which is started together with us.
-        patiently(lambda: Published(path), JournalNotFound, self._beat).close()
+        published = patiently(lambda: Published(path), JournalNotFound, self._beat)
         position = partial(self._folder.position_in, judge.results)
         confirmed = confirmed_position(self._folder, judge).commit if self._config.journal.kafka else ignore_stored
-        return ResultsSource(
-            judge.results, path, position, RecentResults(0), is_written_elsewhere=True, confirmed=confirmed
-        )
+        recent = RecentReads(lambda: published.read().segments)
+        return ResultsSource(judge.results, path, position, recent, is_written_elsewhere=True, confirmed=confirmed)
 
     def _open_turns(self) -> LocalJournal:
         return LocalJournal.open(
