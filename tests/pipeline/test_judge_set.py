@@ -68,6 +68,19 @@ def test_a_new_set_begins_where_the_slowest_judge_was_and_leaves_no_position_of_
     assert positions(folder, judges(1)) == [None]
 
 
+def test_what_judges_of_other_sets_last_said_is_removed(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    judge_set = JudgeSet(folder)
+    judge_set.change(2)
+    for role in ("judge", "judge-1-of-2", "delivery", "receive"):
+        folder.heartbeat(role).touch()
+        folder.write_snapshot(role, {"role": role})
+    judge_set.change(3)
+    assert folder.read_snapshot("judge-1-of-2") is None, "read as the judge's progress when there are two again"
+    judge_set.change(2)
+    assert {role for role, _ in folder.signs()} == {"delivery", "receive"}
+
+
 def test_results_of_other_sets_are_named_and_those_in_force_are_not(tmp_path: Path) -> None:
     for name in ("results", "results-0-of-2", "results-1-of-2", "results-x", "results.old"):
         (tmp_path / name).mkdir()

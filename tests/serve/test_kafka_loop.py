@@ -17,7 +17,7 @@ from tracegrade.pipeline.heartbeat import Beat
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.kafka_partition import Suspects
 from tracegrade.serve.kafka_records import KafkaRecords
-from tracegrade.serve.read_sums import HANDED_OVER
+from tracegrade.telemetry.merged import HANDED_OVER
 from waiting import eventually
 
 Judges = Callable[..., KafkaJudge]

@@ -23,6 +23,10 @@ def values(snapshot: dict[str, Any], name: str) -> list[float]:
     return [point["value"] for point in snapshot["metrics"][name]]
 
 
+def by_fate(snapshot: dict[str, Any]) -> dict[str, float]:
+    return {point["labels"]["fate"]: point["value"] for point in snapshot["metrics"]["tracegrade.spans"]}
+
+
 def test_counters_and_histograms_add_up_and_what_each_knows_is_shown_once() -> None:
     shown = MergedSnapshots("judge").merged([telemetry("a", 5).snapshot(), telemetry("b", 7, 9).snapshot()])
     assert shown is not None
@@ -36,12 +40,35 @@ def test_counters_and_histograms_add_up_and_what_each_knows_is_shown_once() -> N
 
 def test_what_a_process_counted_before_it_was_started_again_stays_in_the_sum() -> None:
     merged = MergedSnapshots("judge")
-    merged.merged([telemetry("a", 5).snapshot(), telemetry("b", 7).snapshot()])
+    for judged in (6, 7):
+        merged.merged([telemetry("a", 5).snapshot(), telemetry("b", judged).snapshot()])
     for started_ns, judged, total in ((10, 1, 5 + 7 + 1), (10, 3, 5 + 7 + 3), (20, 2, 5 + 7 + 3 + 2)):
         shown = merged.merged([telemetry("a", 5).snapshot(), telemetry("b", judged, started_ns).snapshot()])
         assert shown is not None
-        assert values(shown, "tracegrade.spans") == [total]
+        assert by_fate(shown)["judged"] == total
         assert values(shown, "tracegrade.spans.open") == [4], "what is so now is not added to what was so"
+
+
+def test_what_was_open_when_a_process_ended_is_counted_as_handed_over() -> None:
+    merged = MergedSnapshots("judge")
+    for judged in (6, 7):
+        merged.merged([telemetry("b", judged).snapshot()])
+    for restarts, started_ns in enumerate((10, 20), start=1):
+        for judged in (0, 1):
+            shown = merged.merged([telemetry("b", judged, started_ns).snapshot()])
+        assert shown is not None
+        assert by_fate(shown) == {"judged": 7 + restarts, "handed_over": 2 * restarts}
+
+
+def test_what_processes_left_that_ended_before_is_not_in_the_sum() -> None:
+    merged = MergedSnapshots("judge")
+    left = telemetry("a", 5).snapshot()
+    for _ in range(2):
+        merged.merged([left])
+    shown = merged.merged([telemetry("a", 1, started_ns=10).snapshot()])
+    assert shown is not None
+    assert by_fate(shown) == {"judged": 1}
+    assert shown["started_ns"] == 10
 
 
 def test_a_condition_that_several_are_in_is_shown_once_since_the_first() -> None:

@@ -22,6 +22,7 @@ _LONGEST_INSTANCE_ID = 128
 JOURNAL = "journal"
 RESULTS = "results"
 DELIVERY = "delivery"
+_HEARTBEAT = ".heartbeat"
 _SNAPSHOT = ".snapshot.json"
 _PUBLISHED = "published"
 # What begins the names of consumers of a results journal, of any set of judges, or of the journal of turns.
@@ -91,7 +92,15 @@ class DataFolder:
 
     def heartbeat(self, role: str) -> Path:
         """The heartbeat of a judge, or of delivery where that is a process of its own."""
-        return self.path / f"{role}.heartbeat"
+        return self.path / f"{role}{_HEARTBEAT}"
+
+    def signs(self) -> list[tuple[str, Path]]:
+        """All heartbeats and snapshots that are there, with the roles that wrote them."""
+        return [
+            (path.name.removesuffix(suffix), path)
+            for suffix in (_HEARTBEAT, _SNAPSHOT)
+            for path in sorted(self.path.glob(f"*{suffix}"))
+        ]
 
     def position_in(self, results: str, sink: str) -> Path:
         """The position file of one sink, a consumer of the results journal of this name."""

@@ -8,7 +8,7 @@ either::
     1. every judge of the new set gets the smallest position of the old set: whatever was read by some and not by
        others is read again, and judging again changes nothing
     2. the file names the new set
-    3. position files of other sets are removed
+    3. position files of other sets are removed, and what their judges last said of themselves
 
 Results journals of other sets stay until every sink has taken all that is in them. Before the store has done so, no
 judge reads a span: late spans look for their traces in the store. ``judges.ready`` says that it has,
@@ -66,6 +66,9 @@ class JudgeSet:
         for path in (self._folder.path / "positions").glob(f"*{JUDGE}*"):
             prefix, _, name = path.name.rpartition(".")
             if prefix in ("", "turns") and judge_of(name) is not None and name not in names:
+                path.unlink(missing_ok=True)
+        for role, path in self._folder.signs():
+            if judge_of(role) is not None and role not in names:
                 path.unlink(missing_ok=True)
 
     def left(self) -> list[str]:

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 
 from tracegrade.assemble.live_traces import Dispositions
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.telemetry.merged import HANDED_OVER
 from tracegrade.telemetry.metrics import Labels, series
-
-HANDED_OVER = ("handed_over", "")
-"""The disposition of what was open when its partition went to another judge, which reads it again."""
 
 
 @dataclass(slots=True)

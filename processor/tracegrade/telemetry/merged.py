@@ -19,18 +19,25 @@ _KNOWN_BY_EACH = frozenset(
     }
 )
 
+# What was open when a process ended is read again by the next one, and counted once more then.
+HANDED_OVER = ("handed_over", "")
+_HANDED_OVER = {"fate": "handed_over", "reason": ""}
+_OPEN = {"tracegrade.spans.open": "tracegrade.spans", "tracegrade.log_records.open": "tracegrade.log_records"}
+
 
 class MergedSnapshots:
     """Adds up the snapshots of the processes of one role.
 
     What a process had counted before it was started again stays in the sum, as long as this object lives: a counter
-    that falls looks like one that began again, and all that the others had counted would count as new.
+    that falls looks like one that began again, and all that the others had counted would count as new. What a process
+    left that had ended before this object was made does not: nobody else goes on from there.
     """
 
     def __init__(self, role: str) -> None:
         self._role = role
         self._last: dict[str, Snapshot] = {}
         self._before: dict[str, list[Snapshot]] = {}
+        self._first_ns: dict[str, int] = {}  # when the first snapshot of each was written
         self._started_ns = 0
 
     def merged(self, snapshots: Sequence[Snapshot]) -> dict[str, Any] | None:
@@ -40,8 +47,13 @@ class MergedSnapshots:
         for snapshot in snapshots:
             name = snapshot["role"]
             last = self._last.get(name)
-            if last is not None and last["started_ns"] != snapshot["started_ns"]:
-                self._before.setdefault(name, [])[:] = [_counted([*self._before.get(name, ()), last], name)]
+            if last is None:
+                self._first_ns[name] = snapshot["time_ns"]
+            elif last["started_ns"] != snapshot["started_ns"]:
+                if last["time_ns"] == self._first_ns[name]:  # never seen to change: its process had ended before
+                    self._started_ns = 0
+                else:
+                    self._before.setdefault(name, [])[:] = [_counted([*self._before.get(name, ()), last], name)]
             self._last[name] = snapshot
         self._started_ns = self._started_ns or min(snapshot["started_ns"] for snapshot in snapshots)
         earlier = [each for before in self._before.values() for each in before]
@@ -56,10 +68,16 @@ class MergedSnapshots:
 
 def _counted(snapshots: Iterable[Snapshot], role: str) -> Snapshot:
     """What processes that have ended had counted."""
-    counted = [
-        {**each, "metrics": {name: points for name, points in each["metrics"].items() if METRICS[name].kind != "gauge"}}
-        for each in snapshots
-    ]
+    counted: list[Snapshot] = []
+    for each in snapshots:
+        metrics = each["metrics"]
+        counted.append({"metrics": {name: found for name, found in metrics.items() if METRICS[name].kind != "gauge"}})
+        counted.extend(
+            {"metrics": {name: [{"labels": _HANDED_OVER, "value": point["value"]}]}}
+            for opened, name in _OPEN.items()
+            for point in metrics.get(opened, ())
+            if point["value"]
+        )
     return {"role": role, "metrics": _added(counted)}
 
 
