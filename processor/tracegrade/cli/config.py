@@ -34,6 +34,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access
     from tracegrade.rule.load import costs_without_prices, load_rules
+    from tracegrade.serve.rule_reload import refuse_sessions
 
     config = load_config(path or config_path)
     protocols = config.receivers.otlp.protocols
@@ -52,6 +53,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
     if config.parquet is not None:
         check_extra()
     rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
+    if config.journal.kafka is not None:
+        refuse_sessions(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     for warning in (*config.warnings, *rule_set.warnings, *costs):
         print_line(f"Warning: {warning}", err=True)

@@ -34,7 +34,7 @@ _MAX_UNREAD = 3
 
 _UNKNOWN = """Trace {} is not in the store. It may
   - be open still: a trace is judged when it is finished (traces.settle, idle_timeout, max_age),
-  - wait in the journal: 'tracegrade_judge_lag_bytes' on /metrics says how much the judge has not read,
+  - wait to be read: 'tracegrade_judge_lag_bytes' on /metrics says how much, with Kafka 'tracegrade_kafka_lag_seconds',
   - be older than store.retention,
   - have come to another data_dir: this is {},
   - never have come here, or have been refused: 'tracegrade_receiver_requests_total' on /metrics counts by reason."""

@@ -122,7 +122,8 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
                 decisions += session.decisions
                 examined.sessions += 1
     except TraceGradeError as error:
-        advice = "check store.url and the database; the judge makes the SQLite file when it first runs"
+        is_file = config.store_url.startswith("sqlite")
+        advice = "the judge makes the file when it first runs" if is_file else "check store.url and the database"
         examined.findings.append(Finding("store", "error", "", str(error), advice))
     examined.traces = len(extractions)
     if extractions:
