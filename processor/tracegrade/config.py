@@ -70,8 +70,8 @@ class JudgeSettings(FileModel):
 
     workers: Annotated[int | Literal["auto"], BeforeValidator(_workers)] = Field(
         1,
-        description="How many processes judge, each a share of the traces; auto: one for each core but one. Memory "
-        "bounds of `traces` hold for each of them",
+        description="How many processes judge, each a share of the traces, 1 to 64; auto: one for each core but one. "
+        "Memory bounds of `traces` hold for each of them",
     )
     watchdog: bool = Field(
         True,
