@@ -97,6 +97,16 @@ def test_what_is_wrong_now_is_told_of_processes_that_run(tmp_path: Path) -> None
     assert list(installation.conditions(folder)) == []
 
 
+def test_a_judge_that_is_down_is_not_said_to_run(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    receive, judge = Telemetry("receive"), Telemetry("judge")
+    folder.write_snapshot("judge", judge.snapshot())  # it tries to start, and ends again
+    assert [found.found for found in installation.processes(folder)] == ["running"]
+    receive.conditions.begin("judge_down", "it cannot start yet")
+    folder.write_published([receive.snapshot(), judge.snapshot()])
+    assert list(installation.processes(folder)) == []
+
+
 def test_a_judge_that_said_nothing_for_long_is_not_running(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     snapshot = Telemetry("judge").snapshot()

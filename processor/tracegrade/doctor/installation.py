@@ -120,7 +120,7 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
         yield Finding(
             "judge", "note", "", f"not running: its last sign of life was {age_s:.0f} s ago", "tracegrade serve"
         )
-    else:
+    elif all(finding.check != "judge down" for finding in conditions(folder)):
         yield Finding("judge", "ok", "", "running")
     for point in _series(snapshot, "tracegrade.spans"):
         fate, reason, spans = point["fate"], point["reason"], int(point["value"])
