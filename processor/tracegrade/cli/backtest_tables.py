@@ -137,7 +137,7 @@ def _words(example: "Example") -> str:
 
 
 def _word(word: str) -> str:
-    return {"": "not matched", "not_evaluable": "not evaluable", "sampled_out": "not in the sample"}.get(word, word)
+    return {"": "not judged", "not_evaluable": "not evaluable", "sampled_out": "not in the sample"}.get(word, word)
 
 
 def _group_rows(change: "RuleChange") -> list[list[str]]:
