@@ -7,7 +7,7 @@ from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
 from tracegrade.codec.raw_spans import Origin, RawReader
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
-from tracegrade.match.demand import Demand, bytes_may_call
+from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -92,9 +92,14 @@ class Decoder:
             if origin is not None and origin.scope == OWN_SCOPE:
                 self.own_spans += len(found)
                 continue
-            wanted = [place for _, _, place in found]
-            if origin is not None and not (asked := demand_of(origin)).is_everything:
-                wanted, of_traces = [], left_out.setdefault(asked, {})
+            asked = demand_of(origin) if origin is not None else EVERYTHING
+            wanted: list[int] = []
+            if origin is None or asked.is_everything:
+                wanted = [place for _, _, place in found]
+            elif asked == NOTHING:
+                decoded += [read_raw(head, raw, origin) for head, raw, _ in found]
+            else:
+                of_traces = left_out.setdefault(asked, {})
                 for head, raw, place in found:
                     trace_id = head.trace_id
                     out = of_traces.get(trace_id)

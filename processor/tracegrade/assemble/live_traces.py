@@ -201,7 +201,7 @@ class LiveTraces:
     def _take(self, key: TraceKey, live: LiveTrace, group: list[Span]) -> None:
         if not live.spans and live.log_records:  # it begins now
             live.first_ns, live.rule_set = live.last_ns, self.rule_set
-        added = [span for span in group if live.add(span)]
+        added = live.add_all(group)
         changed = self._override(live, added)
         if (end_attribute := live.deadlines.end_attribute) is not None:
             # The end attribute may have come before the span that says which attribute that is. A reopened trace had

@@ -25,12 +25,11 @@ def session_in(spans: Sequence[RawSpan]) -> str | None:
     Raises:
         SessionUnclear: several are named, or a dialect reads it of something else than an attribute.
     """
-    values: set[bytes] = set()
-    for span in spans:
-        if span.sessions is None:
+    texts: set[str] = set()
+    for values in {span.sessions for span in spans}:
+        if values is None:
             raise SessionUnclear
-        values.update(span.sessions)
-    texts = {text for value in values if (text := _text(value))}
+        texts.update(text for value in values if (text := _text(value)))
     if not texts:
         return None
     root = next((span for span in spans if span.is_local_root), spans[0])

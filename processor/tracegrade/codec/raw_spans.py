@@ -1,8 +1,10 @@
 """Spans that are kept as the bytes that came, for traces that no rule judges: the rest is read when it is asked for."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -147,7 +149,9 @@ class RawReader:
         """One span of a group."""
         attributes = head.attributes
         keys = self._session_keys[tuple(attributes)]
-        return RawSpan(head, raw, origin, None if keys is None else tuple([attributes[key] for key in keys]))
+        if not keys:
+            return RawSpan(head, raw, origin, None if keys is None else ())
+        return RawSpan(head, raw, origin, tuple([attributes[key] for key in keys]))
 
     def _origin(self, resources: Sequence[bytes], scopes: Sequence[bytes]) -> Origin | None:
         if len(resources) > 1 or len(scopes) > 1:
@@ -193,17 +197,13 @@ def all_raw(spans: Sequence[Span]) -> list[RawSpan] | None:
 
 def request_of(spans: Iterable[RawSpan]) -> bytes:
     """One ExportTraceServiceRequest of these spans, by origin; bytes are as they came."""
-    by_origin: dict[int, tuple[Origin, list[bytes]]] = {}
+    by_origin: defaultdict[Origin, list[bytes]] = defaultdict(list)
     for span in spans:
-        origin = span.origin
-        parts = by_origin.get(id(origin))
-        if parts is None:
-            parts = by_origin[id(origin)] = (origin, [])
-        parts[1].append(span.raw)
+        by_origin[span.origin].append(span.raw)
     groups = []
-    for origin, raws in by_origin.values():
+    for origin, raws in by_origin.items():
         fields = [_field(1, origin.scope_bytes)] if origin.scope_bytes else []
-        fields += [part for raw in raws for part in (_SPAN_HEADS[len(raw)], raw)]
+        fields += chain.from_iterable(zip(map(_SPAN_HEADS.__getitem__, map(len, raws)), raws, strict=True))
         content = _field(2, b"".join(fields))
         if origin.resource_bytes:
             content = _field(1, origin.resource_bytes) + content
