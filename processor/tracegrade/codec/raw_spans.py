@@ -200,15 +200,15 @@ def request_of(spans: Iterable[RawSpan]) -> bytes:
     by_origin: defaultdict[Origin, list[bytes]] = defaultdict(list)
     for span in spans:
         by_origin[span.origin].append(span.raw)
-    groups = []
+    parts: list[bytes] = []  # joined once, as copying a trace several times shows
     for origin, raws in by_origin.items():
-        fields = [_field(1, origin.scope_bytes)] if origin.scope_bytes else []
-        fields += chain.from_iterable(zip(map(_SPAN_HEADS.__getitem__, map(len, raws)), raws, strict=True))
-        content = _field(2, b"".join(fields))
-        if origin.resource_bytes:
-            content = _field(1, origin.resource_bytes) + content
-        groups.append(_field(1, content))
-    return b"".join(groups)
+        resource, scope = (_field(1, part) if part else b"" for part in (origin.resource_bytes, origin.scope_bytes))
+        heads = [_SPAN_HEADS[length] for length in map(len, raws)]
+        of_scope = len(scope) + sum(map(len, heads)) + sum(map(len, raws))
+        scope_head = _head(2, of_scope)
+        parts += (_head(1, len(resource) + len(scope_head) + of_scope), resource, scope_head, scope)
+        parts += chain.from_iterable(zip(heads, raws, strict=True))
+    return b"".join(parts)
 
 
 def _field(number: int, content: bytes) -> bytes:

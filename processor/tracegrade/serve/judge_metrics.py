@@ -1,5 +1,6 @@
 """The snapshot of the judge's metrics and conditions, which the receive role shows."""
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 
 from tracegrade.extract.unread import unread_spans
@@ -53,20 +54,24 @@ class JudgeMetrics:
     def count_closed(self, judged: Sequence[Judged]) -> None:
         """Count the traces among `judged`, and the spans in them that no dialect could read."""
         counts: dict[tuple[str, bool], int] = {}
+        not_decoded: defaultdict[str, list[int]] = defaultdict(list)  # reason -> spans of each such trace
         for item in judged:
             if isinstance(item, JudgedSession):
                 continue
-            if (not_decoded := item.judgement.not_decoded) is not None:
-                self.telemetry.add("tracegrade.traces.not_decoded", reason=not_decoded.reason)
-                self.telemetry.add("tracegrade.spans.not_decoded", len(item.trace.spans), reason=not_decoded.reason)
             key = (item.trace.close_reason, item.trace.complete)
             counts[key] = counts.get(key, 0) + 1
+            if item.judgement.not_decoded is not None:
+                not_decoded[item.judgement.not_decoded.reason].append(len(item.trace.spans))
+                continue  # nothing was read that could be unread
             if item.judgement.extraction.dialect_error:
                 self.telemetry.add("tracegrade.extract.dialect_errors")
             for span in unread_spans(item.judgement.extraction):
                 self._count_scope("tracegrade.extract.unread_tool_spans", span.resource.service, span.scope)
             for scope in item.judgement.extraction.silent_scopes:
                 self._count_scope("tracegrade.extract.silent_traces", item.trace.resource.service, scope)
+        for reason, spans in not_decoded.items():
+            self.telemetry.add("tracegrade.traces.not_decoded", len(spans), reason=reason)
+            self.telemetry.add("tracegrade.spans.not_decoded", sum(spans), reason=reason)
         for (reason, complete), count in counts.items():
             self.telemetry.add(
                 "tracegrade.traces.closed", count, close_reason=reason, complete="true" if complete else "false"
