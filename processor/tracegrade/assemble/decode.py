@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
-from tracegrade.codec.raw_spans import Origin, RawReader
+from tracegrade.codec.raw_spans import Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
@@ -81,7 +81,7 @@ class Decoder:
         decoded: list[Span] = []
         left_out: dict[Demand, dict[bytes, bool]] = {}
         request: Any = None
-        read_raw = self._raw_reader.span
+        read, read_raw = self._reader.read, self._raw_reader.span
         may_call = bytes_may_call(payload)
         for group in self._raw_reader.groups(payload):
             found = list(zip(group.heads, group.spans, range(len(group.spans)), strict=True))
@@ -93,14 +93,18 @@ class Decoder:
                 self.own_spans += len(found)
                 continue
             asked = demand_of(origin) if origin is not None else EVERYTHING
-            wanted: list[int] = []
             if origin is None or asked.is_everything:
-                wanted = [place for _, _, place in found]
+                if found:
+                    if request is None:
+                        request = KeyedRequest.FromString(payload)
+                    resource_spans = request.resource_spans[group.resource_number]
+                    decoded += self._chosen(resource_spans, group.scope_number, [place for _, _, place in found])
             elif asked == NOTHING:
                 decoded += [read_raw(head, raw, origin) for head, raw, _ in found]
             else:
                 of_traces = left_out.setdefault(asked, {})
-                for head, raw, place in found:
+                # Of those few that are asked for, only their own bytes are parsed, not all of the request.
+                for head, raw, _ in found:
                     trace_id = head.trace_id
                     out = of_traces.get(trace_id)
                     if out is None:
@@ -108,12 +112,7 @@ class Decoder:
                     if out:
                         decoded.append(read_raw(head, raw, origin))
                     else:
-                        wanted.append(place)
-            if wanted:
-                if request is None:
-                    request = KeyedRequest.FromString(payload)
-                resource_spans = request.resource_spans[group.resource_number]
-                decoded += self._chosen(resource_spans, group.scope_number, wanted)
+                        decoded.append(read(keyed_span(raw), origin.scope, origin.resource))
         return decoded
 
     def _chosen(self, resource_spans: Any, scope_number: int, places: Iterable[int]) -> list[Span]:
