@@ -1,3 +1,4 @@
+import re
 import sqlite3
 import threading
 from pathlib import Path
@@ -25,7 +26,9 @@ def url(path: Path) -> str:
 
 def test_migrations_make_the_tables_that_the_code_uses(engine: Engine) -> None:
     with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        # With PostgreSQL, the parts of ``traces`` are tables of their own, which the code makes as it needs them.
+        opts = {"compare_type": True, "include_object": lambda found, name, *_: not re.match(r"traces_\d", str(name))}
+        context = MigrationContext.configure(connection, opts=opts)
         assert compare_metadata(context, schema.metadata) == []
 
 
