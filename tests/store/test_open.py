@@ -27,7 +27,7 @@ def url(path: Path) -> str:
 def test_migrations_make_the_tables_that_the_code_uses(engine: Engine) -> None:
     tables, made_elsewhere = [schema.metadata], re.compile(r"-")
     if engine.dialect.name == "postgresql":
-        # The parts of ``traces`` are tables of their own, made as they are needed; `trace_keys` is what is unique there.
+        # The parts of ``traces`` are tables of their own, made as they are needed; what is unique is in `trace_keys`.
         tables, made_elsewhere = [schema.metadata, schema.postgresql_metadata], re.compile(r"traces_(\d|by_id$)")
     with engine.connect() as connection:
         opts = {"compare_type": True, "include_object": lambda found, name, *_: not made_elsewhere.match(str(name))}

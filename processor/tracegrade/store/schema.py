@@ -20,6 +20,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    DateTime,
     Float,
     Index,
     Integer,
@@ -195,6 +196,15 @@ trace_keys = Table(
     Column("number", BigInteger, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("replaced", BigInteger, doc="the number that it had before its latest revision"),
+)
+
+# PostgreSQL: how far each judge that writes to it has got (`store.judges`).
+judges = Table(
+    "judges",
+    postgresql_metadata,
+    Column("name", Text, primary_key=True),
+    Column("stored_to_ns", BigInteger, nullable=False),
+    Column("seen", DateTime(timezone=True), nullable=False),
 )
 
 # The lowest and highest number of the traces first received in a minute, to read a time range. An index on the time
