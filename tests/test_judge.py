@@ -9,13 +9,13 @@ from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.judge import Judgement, judge
+from tracegrade.model.sample_point import sample_point
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.rule.sampling import sample_point
 
 ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["check_inventory", "create_order"]}
 WRONG_ORDER = {

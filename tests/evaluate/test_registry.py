@@ -167,6 +167,9 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
     if name == "args-schema" and first.score is None:
         assert not {call.name for call in calls} & criteria[name]["schemas"].keys()
         return
+    if name == "grounded-answer":
+        assert first.score is None  # the answer names nothing above 10
+        return
     assert first.score is not None
     assert 0 <= first.score <= 1
     assert first.explanation.endswith(".")

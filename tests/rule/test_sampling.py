@@ -1,8 +1,8 @@
 import pytest
 from pydantic import ValidationError
 
+from tracegrade.model.sample_point import sample_point
 from tracegrade.rule.rule import Rule
-from tracegrade.rule.sampling import sample_point
 
 IDS = [f"{number:032x}" for number in range(20_000)]
 

@@ -7,26 +7,22 @@ equal. Resources, scopes and the trace id are written once, so that fewer bytes 
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-from google.protobuf.message import DecodeError
 
 from tracegrade.codec.packing import pack, unpack
-from tracegrade.codec.raw_spans import (
-    RawSpan,
-    all_raw,
-    further_attributes,
-    plain,
-    raw_reader_of,
-    request_of,
-)
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import SPAN_ORDER, Trace
 from tracegrade.model.trace_result import TraceResult
+
+# Protobuf and the dialects, which spans kept as they came need, are imported where such are read: others are shown
+# without, in half of the time.
+if TYPE_CHECKING:
+    from tracegrade.codec.raw_spans import RawSpan
 
 _VERSION_BYTE = b"\x03"
 # Stored among the attributes of a span in the blob, for compatibility; no sender uses this name.
@@ -57,6 +53,8 @@ def encode_spans(
     Attribute values are decoded AnyValues: their integers fit 64 bits and their texts are UTF-8. Spans that are
     all held as they came, and are read alike, are kept so: with all attributes, of which decoding chooses.
     """
+    from tracegrade.codec.raw_spans import all_raw
+
     raw = all_raw(spans)
     if raw is not None and len({span.origin.reader.filter_hash for span in raw}) == 1:
         return _as_they_came(raw, replaced, log_records)
@@ -109,7 +107,9 @@ def encode_spans(
     return _VERSION_BYTE + pack(orjson.dumps((*header, rows, log_rows, filter_hash)))
 
 
-def _as_they_came(spans: list[RawSpan], replaced: list[bytes], log_records: Sequence[LogRecord]) -> bytes:
+def _as_they_came(spans: "list[RawSpan]", replaced: list[bytes], log_records: Sequence[LogRecord]) -> bytes:
+    from tracegrade.codec.raw_spans import further_attributes, request_of
+
     reader = spans[0].origin.reader
     log_rows = [
         (record.trace_id.hex(), record.span_id.hex(), record.scope, _event(record.event)) for record in log_records
@@ -133,6 +133,8 @@ def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
         KeptSpansError: `blob` is damaged or of another version.
     """
     if blob[:1] == _AS_THEY_CAME:
+        from tracegrade.codec.raw_spans import plain
+
         kept = _decode_as_they_came(blob)
         return kept if as_they_came else kept._replace(spans=sorted(map(plain, kept.spans), key=SPAN_ORDER))
     if blob[:1] not in (_VERSION_BYTE, _WITHOUT_FILTER_HASH):
@@ -154,6 +156,10 @@ def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
 
 
 def _decode_as_they_came(blob: bytes) -> KeptSpans:
+    from google.protobuf.message import DecodeError
+
+    from tracegrade.codec.raw_spans import raw_reader_of
+
     try:
         _, further, replaced, log_rows, request = _parts_as_they_came(blob)
         reader = raw_reader_of(further)
@@ -184,6 +190,8 @@ def filter_hash_in(blob: bytes) -> str:
     """
     try:
         if blob[:1] == _AS_THEY_CAME:
+            from tracegrade.codec.raw_spans import raw_reader_of
+
             return raw_reader_of(_parts_as_they_came(blob)[1]).reader.filter_hash
         if blob[:1] != _VERSION_BYTE:
             return decode_spans(blob).filter_hash

@@ -2,12 +2,8 @@
 
 from dataclasses import replace
 
-from tracegrade.codec.kept_spans import trace_of
 from tracegrade.codec.results import unpack_result
-from tracegrade.extract.extract import extract
-from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.rule.tool_aliases import ToolAliases
 
 
 def whole_result(packed: bytes, spans: bytes) -> TraceResult:
@@ -23,6 +19,12 @@ def whole_result(packed: bytes, spans: bytes) -> TraceResult:
     not_decoded = result.trace.not_decoded
     if not_decoded is None:
         return result
+    # Only here: who shows what is stored mostly does without, and they take as long to import as showing it.
+    from tracegrade.codec.kept_spans import trace_of
+    from tracegrade.extract.extract import extract
+    from tracegrade.extract.run_summaries import run_summaries
+    from tracegrade.rule.tool_aliases import ToolAliases
+
     extraction = extract(trace_of(result), ToolAliases(not_decoded.tool_aliases) if not_decoded.tool_aliases else None)
     runs = run_summaries(extraction)
     return replace(

@@ -1,18 +1,11 @@
-"""Whether any rule can judge a trace, as far as the resources of its spans tell: asked before the rest is read."""
+"""Whether any rule can judge a trace, asked before it is read: what decoding needs to know, without the rules."""
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from tracegrade.match.facts import environment_of
-from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Resource
-from tracegrade.rule.clauses import RELEASE
-from tracegrade.rule.rule import Rule
-from tracegrade.rule.rule_set import RuleSet
-from tracegrade.rule.sampling import sample_point
+from tracegrade.model.sample_point import sample_point
 
 MayCall: TypeAlias = Callable[[frozenset[bytes]], bool]
 """Says whether one of the tools of these names may have been called; False is certain."""
@@ -62,12 +55,7 @@ NOTHING = Demand(0.0)
 EVERYTHING = Demand(1.0)
 
 
-# Names that stand in the bytes of a span as they are, whatever writes them: no encoder of JSON or Python escapes these
-# characters, and no number and no base64 text, which is what other values are read as, looks so.
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{2,}")
-_ONLY_BASE64 = re.compile(r"(?:[A-Za-z0-9]{4})+")
-_NUMBERS = frozenset(("NaN", "Infinity"))
-# What may stand for one of those characters all the same: escapes of JSON and Python.
+# What may stand for a character of a name all the same: escapes of JSON and Python.
 _ESCAPES = (b"\\u00", b"\\U", b"\\x", b"\\N", b"\\0", b"\\1")
 
 
@@ -79,83 +67,3 @@ def bytes_may_call(payload: bytes) -> MayCall:
         return any(name in payload for name in names) or any(escape in payload for escape in _ESCAPES)
 
     return may_call
-
-
-def demand(rule_sets: Iterable[RuleSet], resource: Resource, *, names_are_plain: bool) -> Demand:
-    """What the rules may ask for of traces that have spans with this resource; never less than they ask for.
-
-    Of a rule, its clauses on service, environment and release are looked at, and names of tools without wildcards; all
-    others may hold. A session has the sample of its own id and the resource of its first trace: rules for sessions ask
-    for everything.
-
-    Args:
-        rule_sets: those that a trace may have.
-        resource: of some of its spans.
-        names_are_plain: rules know tools by names that stand in the spans, so that it can be told whether one may have
-            been called: there are no aliases, and no dialects but ours.
-    """
-    share = 0.0
-    named: dict[frozenset[bytes], float] = {}
-    for rule_set in rule_sets:
-        for rule in rule_set.rules:
-            if share == 1.0:
-                return EVERYTHING
-            asked = _share(rule)
-            if asked <= share or not _may_match(rule, resource):
-                continue
-            names = _tools(rule) if names_are_plain else None
-            if names is None:
-                share = asked
-            else:
-                named[names] = max(asked, named.get(names, 0.0))
-    return Demand(share, frozenset((asked, names) for names, asked in named.items() if asked > share))
-
-
-def asks_for_everything(rule_set: RuleSet, *, names_are_plain: bool) -> bool:
-    """Whether every trace is to be judged whatever its resource and its calls."""
-    return any(
-        _share(rule) == 1.0 and not list(_of_resource(rule)) and not (names_are_plain and _tools(rule))
-        for rule in rule_set.rules
-    )
-
-
-def _tools(rule: Rule) -> frozenset[bytes] | None:
-    """The tools of which one must have been called, as they stand in spans; None where that cannot be told."""
-    patterns = rule.match.tools
-    if rule.scope == "session" or patterns is None or patterns.globs or patterns.regexes:
-        return None
-    names = [name for name in patterns.exact if isinstance(name, str) and _is_plain(name)]
-    return frozenset(name.encode() for name in names) if len(names) == len(patterns.exact) else None
-
-
-def _is_plain(name: str) -> bool:
-    return bool(_PLAIN_NAME.fullmatch(name)) and not _ONLY_BASE64.fullmatch(name) and name not in _NUMBERS
-
-
-def _share(rule: Rule) -> float:
-    if rule.scope == "session" or rule.sample.keep_failures:
-        return 1.0
-    return rule.sample.share
-
-
-def _of_resource(rule: Rule) -> Iterable[str]:
-    if rule.scope == "session":
-        return ()
-    return [clause for clause, _ in rule.match_clauses if clause in _READ]
-
-
-def _may_match(rule: Rule, resource: Resource) -> bool:
-    if rule.scope == "session":
-        return True
-    return all(patterns.match(_READ[clause](resource)) for clause, patterns in rule.match_clauses if clause in _READ)
-
-
-def _service(resource: Resource) -> JsonValue:
-    return resource.service
-
-
-def _release(resource: Resource) -> JsonValue:
-    return resource.attributes.get(RELEASE)
-
-
-_READ = {"service": _service, "environment": environment_of, "release": _release}

@@ -6,7 +6,8 @@ from operator import or_
 
 from tracegrade.codec.raw_spans import Origin, RawSpan
 from tracegrade.extract.registry import OURS, in_force
-from tracegrade.match.demand import NOTHING, Demand, asks_for_everything, bytes_may_call, demand
+from tracegrade.match.demand import NOTHING, Demand, bytes_may_call
+from tracegrade.match.demand_of_rules import asks_for_everything, demand
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.rule.rule_set import RuleSet

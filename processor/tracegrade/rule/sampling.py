@@ -5,12 +5,12 @@ every replay. With ``keep_failures`` every trace is judged, and those that fail 
 then stands for itself, a pass for as many as the share says.
 """
 
-from hashlib import blake2b
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
 from tracegrade.document.file_model import FileModel
+from tracegrade.model.sample_point import sample_point
 
 
 class Sample(FileModel):
@@ -36,9 +36,3 @@ def _read(value: Any) -> Any:
 Sampled: TypeAlias = Annotated[
     Sample, BeforeValidator(_read, json_schema_input_type=Annotated[float, Field(gt=0, le=1)] | Sample)
 ]
-
-
-def sample_point(trace_id: str) -> float:
-    """Where a trace stands between 0 and 1: it is in every sample whose share is above."""
-    digest = blake2b(trace_id.encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "big") >> 11) / 2**53  # as many bits as a float holds: always below 1

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, func, select
 
 from tracegrade.codec.json_text import storable
-from tracegrade.codec.kept_spans import rebuilt_trace
 from tracegrade.codec.results import unpack_summary
 from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.session import TURN, session_trace_id
@@ -153,6 +152,8 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     Raises:
         KeptSpansError: the spans of one are damaged, or were stored by another version.
     """
+    from tracegrade.codec.kept_spans import rebuilt_trace  # only for judging: see `whole_result`
+
     found: dict[tuple[str, bytes], Trace] = {}
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     for some in in_parts(keys):

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import psycopg
 from end_to_end.server import TRACES, Server
 from kafka.broker import Broker
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -166,6 +165,8 @@ def write_all(sender: Sender, path: Path) -> None:
 
 def stored(store: str) -> dict[int, tuple[int, int, int]]:
     """Trace -> its spans, its evaluations, and how many of those differ, as they are in the store."""
+    import psycopg  # an extra
+
     with psycopg.connect(store.replace("+psycopg", "")) as connection:
         rows = connection.execute(
             "SELECT t.trace_id, t.span_count, count(*), count(DISTINCT e.place) FROM traces t "
@@ -178,6 +179,8 @@ def stored(store: str) -> dict[int, tuple[int, int, int]]:
 
 def new_database(server: str, name: str) -> str:
     """An empty database of the server that `server`, an SQLAlchemy address, is on."""
+    import psycopg
+
     with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
         connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         connection.execute(f"CREATE DATABASE {name}")
