@@ -52,7 +52,7 @@ def _is_secret(value: str) -> bool:
     """Whether it is none of the words and masks above, nor what another detector put in place of a token."""
     if len(value) >= _OF_TOKENS and is_likeness(value[len(value) // 2 :]):
         return False
-    return _NO_SECRET.fullmatch(value) is None
+    return _NO_SECRET.fullmatch(value.strip()) is None
 
 
 def _is_named(key: str) -> bool:
