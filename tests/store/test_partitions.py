@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from sqlalchemy import Engine, event, func, select, text
+from sqlalchemy import Engine, event, func, inspect, select, text
 
 from store.engines import needs_postgresql
 from store.judged_traces import MINUTE_NS, START_NS, judged, trace_id
@@ -121,9 +121,25 @@ def test_a_part_that_is_read_is_dropped_later_and_meanwhile_writing_goes_on(smal
         reader.execute(text("SELECT count(*) FROM traces"))
         drop_expired(small, START_NS + DAY_NS)
         assert len(full(small)) == 3
+        assert is_stored(small, 0), "by its id, as long as its row is there"
         store_days(small, [3])
     drop_expired(small, START_NS + DAY_NS)
     assert [_count(small, part) for part in full(small)] == [SIZE] * 3, "of four"
+
+
+def test_what_a_kill_left_of_a_dropped_part_is_finished_by_the_next_call(
+    small: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_days(small, range(3))
+    with monkeypatch.context() as killed:
+        killed.setattr(partitions, "_drop_taken_out", lambda engine: 0)
+        drop_expired(small, START_NS + DAY_NS)
+    assert not is_stored(small, 0)
+    assert keys(small) == 3 * SIZE, "the ids of the part that was taken out are still known"
+    drop_expired(small, START_NS + DAY_NS)
+    assert keys(small) == 2 * SIZE
+    with reading(small) as connection:
+        assert not [name for name in inspect(connection).get_table_names() if name.startswith("dropped_")]
 
 
 def test_a_later_revision_goes_into_the_part_of_today_and_is_stored_once(small: Engine) -> None:

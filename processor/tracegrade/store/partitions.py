@@ -23,6 +23,7 @@ SMALLEST = 32 * CHUNK_TRACES
 LARGEST = 8192 * CHUNK_TRACES
 # So long, whoever wants to read or write waits behind us while somebody else reads a part that is to be dropped.
 _WAITS_MS = 500
+_TAKEN_OUT = "dropped_traces_"
 
 logger = logging.getLogger(__name__)
 
@@ -65,26 +66,42 @@ def soon_dropped(connection: Connection, before_ns: int) -> list[Part]:
 def drop_expired(engine: Engine, before_ns: int) -> int:
     """Drop the parts whose traces were all first received before a time, and no run that is kept has one.
 
+    A part is taken out of ``traces`` first, at once or not at all. Only then are the ids of its traces forgotten, which
+    takes long: so whatever can be found by a range of numbers can be found by its id. What a kill leaves undone, the
+    next call does.
+
     Returns:
         How many were dropped. One that somebody reads is left for the next call.
     """
     with engine.connect() as connection:
         expired = _expired(connection, before_ns)
-    dropped = 0
     for part in expired:
-        within = trace_keys.c.number.between(part.first, part.end - 1)
-        with engine.begin() as connection:  # first: this takes long, and nobody waits for it
-            connection.execute(trace_keys.delete().where(within))
         try:
             with engine.begin() as connection:
                 connection.execute(text(f"SET LOCAL lock_timeout = {_WAITS_MS}"))
-                connection.execute(text(f"DROP TABLE {part.table}"))
+                connection.execute(text(f"ALTER TABLE traces DETACH PARTITION {part.table}"))
+                connection.execute(text(f"ALTER TABLE {part.table} RENAME TO {_TAKEN_OUT}{part.first}_{part.end}"))
         except OperationalError as error:
             logger.info("%s is not dropped yet, since somebody reads it: %s", part.table, error.orig)
             break
-        dropped += 1
-        logger.info("dropped %s: all its traces are older than the retention", part.table)
-    return dropped
+    return _drop_taken_out(engine)
+
+
+def _drop_taken_out(engine: Engine) -> int:
+    """Forget the traces of the parts that were taken out, and drop these. Returns how many."""
+    with engine.connect() as connection:
+        if connection.dialect.name != "postgresql":
+            return 0
+        known = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE :named"
+        found = connection.execute(text(known), {"named": _TAKEN_OUT.replace("_", r"\_") + "%"}).scalars().all()
+    for table in found:
+        first, end = map(int, table.removeprefix(_TAKEN_OUT).split("_"))
+        with engine.begin() as connection:
+            connection.execute(trace_keys.delete().where(trace_keys.c.number.between(first, end - 1)))
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP TABLE IF EXISTS {table}"))
+        logger.info("dropped the traces of numbers %s to %s: all are older than the retention", first, end - 1)
+    return len(found)
 
 
 def _expired(connection: Connection, before_ns: int) -> list[Part]:
