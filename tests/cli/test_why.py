@@ -11,6 +11,7 @@ from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result
+from tracegrade.deletion.request import Deletions
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.judge import judge
@@ -159,6 +160,14 @@ def test_an_unknown_trace_ends_with_1_and_says_what_may_be_the_cause(tmp_path: P
     assert result.exit_code == 1
     assert f"Trace {trace_id(77)} is not in the store. It may" in result.stderr
     assert str(tmp_path) in result.stderr
+
+
+def test_a_deleted_trace_is_said_to_be_deleted_and_when(tmp_path: Path) -> None:
+    store(tmp_path, judged(1))
+    Deletions(tmp_path).tombstones().add([bytes.fromhex(trace_id(78))], 1_767_225_600 * 10**9, forget_before_ns=0)
+    result = run(tmp_path, "why", trace_id(78))
+    assert result.exit_code == 1
+    assert result.stderr == f"Trace {trace_id(78)} was deleted on request, 2026-01-01 00:00:00 UTC.\n"
 
 
 def test_a_wrong_rule_ends_with_2(tmp_path: Path) -> None:

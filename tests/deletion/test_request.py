@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from tracegrade.deletion.request import Choice, Deletions
+from tracegrade.deletion.request import Choice, Deleted, Deletions
 
 
 def test_a_damaged_file_is_named_and_stops_no_other(tmp_path: Path) -> None:
@@ -42,3 +42,8 @@ def test_what_a_kill_left_unfinished_goes_after_an_hour(tmp_path: Path) -> None:
     os.utime(old, (hours_ago_s, hours_ago_s))
     assert deletions.waiting("requested") == [asked]
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_what_was_deleted_is_said_in_words() -> None:
+    assert str(Deleted(spans=48, parquet_rows=2)) == "48 spans, 2 parquet rows"
+    assert str(Deleted()) == "nothing"

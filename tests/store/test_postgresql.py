@@ -9,9 +9,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from store.engines import POSTGRESQL, needs_postgresql, without_tables
 from store.judged_traces import START_NS, judged, trace_id
+from tracegrade.serve.process import name_process
 from tracegrade.store import schema
 from tracegrade.store import write as write_module
-from tracegrade.store.open import open_store, reading
+from tracegrade.store.open import open_store, reading, reading_store
 from tracegrade.store.read import newest_number, stored_traces
 from tracegrade.store.write import StoreWriter
 
@@ -71,6 +72,23 @@ def test_what_copy_refuses_is_an_error_as_of_a_statement_and_stores_nothing(
     with reading(postgresql) as connection:
         assert connection.execute(select(func.count()).select_from(schema.traces)).scalar_one() == 0
     StoreWriter(postgresql).write([judged(1)])
+
+
+def test_an_operator_sees_whose_a_connection_is(postgresql: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PGAPPNAME", raising=False)
+    url = postgresql.url.render_as_string(hide_password=False)
+
+    def name() -> str:
+        with reading_store(url) as connection:
+            return str(connection.execute(text("SHOW application_name")).scalar_one())
+
+    assert name() == "tracegrade"
+    monkeypatch.setenv("PGAPPNAME", "tracegrade receive")  # inherited from the role that started this one
+    name_process("judge")
+    assert name() == "tracegrade judge"
+    monkeypatch.setenv("PGAPPNAME", "results of team A")
+    name_process("judge")
+    assert name() == "results of team A"
 
 
 def test_a_server_that_goes_while_rows_are_copied_is_worth_another_attempt(

@@ -61,6 +61,16 @@ def test_traces_can_be_forgotten_and_what_they_count_stays(clock: list[int]) -> 
     assert without_traces(known, {first.trace_id})["metrics"] == telemetry.snapshot()["metrics"]
 
 
+def test_gauges_of_what_is_gone_are_forgotten() -> None:
+    telemetry = Telemetry("judge")
+    for journal in ("results", "results-0-of-2"):
+        for consumer in ("store", "exporter"):
+            telemetry.set("tracegrade.journal.position", 7, journal=journal, consumer=consumer)
+    telemetry.forget_gauge("tracegrade.journal.position", journal="results-0-of-2")
+    points = telemetry.snapshot()["metrics"]["tracegrade.journal.position"]
+    assert {point["labels"]["journal"] for point in points} == {"results"}
+
+
 def test_each_bucket_has_the_latest_exemplar(clock: list[int]) -> None:
     telemetry = Telemetry("judge")
     first, second, third = (Exemplar(f"{n:032x}", f"{n:016x}", score, n) for n, score in ((1, 0.0), (2, 1.0), (3, 1.0)))

@@ -83,11 +83,11 @@ def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, pa
     from tracegrade.serve.judge_keeper import lock_judges, put_in_force
     from tracegrade.serve.judge_process import EXIT_NOT_YET, note_what_ended_the_last
     from tracegrade.serve.judge_role import JudgeRole, say_that_the_store_is_away
-    from tracegrade.serve.process import explains_folder_errors, log_to_stderr, stop_on_signals
+    from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
     from tracegrade.serve.worker_role import WorkerRole
     from tracegrade.store.open import StoreUnavailable
 
-    log_to_stderr(part or "judge")
+    name_process(part or "judge")
     judge = judge_of(part or JUDGE)
     if judge is None and part != DELIVERY:
         raise TraceGradeError(f"--part: found {part!r}, expected judge-K-of-N or {DELIVERY}: only 'serve' gives it")
@@ -152,10 +152,10 @@ def _jobs(config: "Config", ends_with_stdin: bool) -> int:
 
     from tracegrade.jobs.worker import Worker
     from tracegrade.serve.judge_process import EXIT_NOT_YET
-    from tracegrade.serve.process import explains_folder_errors, log_to_stderr, stop_on_signals
+    from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
     from tracegrade.store.open import StoreError
 
-    log_to_stderr("jobs")
+    name_process("jobs")
     try:
         with explains_folder_errors(config):
             worker = Worker(config, ends_when_idle=ends_with_stdin)
@@ -172,10 +172,10 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
 
     from tracegrade.receive.access import check_access
     from tracegrade.receive.listen import bound_socket
-    from tracegrade.serve.process import log_to_stderr, run_in_loop
+    from tracegrade.serve.process import name_process, run_in_loop
     from tracegrade.serve.web_role import WebRole
 
-    log_to_stderr("web")
+    name_process("web")
     settings = config.web
     if settings is None:
         raise TraceGradeError("web: null turns the page off; give it an endpoint, or leave the key out")
@@ -201,10 +201,10 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.load import costs_without_prices, load_rules
-    from tracegrade.serve.process import explains_folder_errors, log_to_stderr, run_in_loop
+    from tracegrade.serve.process import explains_folder_errors, name_process, run_in_loop
     from tracegrade.serve.receive_role import ReceiveRole
 
-    log_to_stderr("receive")
+    name_process("receive")
     plugins = load_plugins()
     dialects = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.dialects]
     evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.evaluators]

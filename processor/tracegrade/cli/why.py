@@ -62,6 +62,7 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
 
     Exit code 1: the store does not have the trace.
     """
+    from tracegrade.deletion.request import Deletions
     from tracegrade.history.late_arrivals import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
     from tracegrade.pipeline.data_folder import JOURNAL
@@ -83,7 +84,11 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         )
         sys.exit(EXIT_FAILED)
     if not found:
-        print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
+        deleted_ns = Deletions(config.data_path).tombstones().deleted_ns(trace_id)
+        if deleted_ns is not None:
+            print_line(f"Trace {trace_id.hex()} was deleted on request, {time_text(deleted_ns)} UTC.", err=True)
+        else:
+            print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
     for read, pairs, judged_alike in zip(found, shown, alike, strict=True):
         if output_format == "json":

@@ -62,6 +62,10 @@ class Deleted:
         """With so much more: what is done again after a kill finds nothing, and adds nothing."""
         return replace(self, **{name: getattr(self, name) + count for name, count in more.items()})
 
+    def __str__(self) -> str:
+        found = [f"{number} {name.replace('_', ' ')}" for name, number in asdict(self).items() if number]
+        return ", ".join(found) or "nothing"
+
 
 @dataclass(frozen=True, slots=True)
 class Deletion:

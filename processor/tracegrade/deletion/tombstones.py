@@ -52,19 +52,21 @@ class Tombstones:
         return len(self._data) // _ENTRY.size
 
     def __contains__(self, trace_id: object) -> bool:
-        if not isinstance(trace_id, bytes) or not self._data:
-            return False
+        return isinstance(trace_id, bytes) and self.deleted_ns(trace_id) is not None
+
+    def deleted_ns(self, trace_id: bytes) -> int | None:
+        """When the trace was deleted, ns since 1970 UTC; None if it was not, or that is forgotten."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
-            found = self._data[middle * _ENTRY.size : middle * _ENTRY.size + 16]
+            found, when_ns = _ENTRY.unpack_from(self._data, middle * _ENTRY.size)
             if found == trace_id:
-                return True
+                return int(when_ns)
             if found < trace_id:
                 low = middle + 1
             else:
                 high = middle
-        return False
+        return None
 
     def add(self, trace_ids: Iterable[bytes], deleted_ns: int, *, forget_before_ns: int) -> None:
         """Add `trace_ids`, durably, and forget what was deleted before a time. A damaged file is put aside.

@@ -23,7 +23,7 @@ class JudgeProgress:
         self._telemetry = telemetry
         self._set = JudgeSet(folder)
         self._first_at_start = journal.first  # where a judge without a committed position begins
-        self._snapshots = JudgeSnapshots(folder)
+        self._snapshots = JudgeSnapshots(folder, telemetry.started_ns)
         judges = self._snapshots.judges
         self.unread = UnreadItems(journal, folder.journal, self.committed(), len(judges))
         self._of = [_OfJudge(self, judge) for judge in judges]

@@ -18,17 +18,26 @@ Taken = dict[str, Snapshot | None]
 class JudgeSnapshots:
     """Of the judges that are in force when this is made."""
 
-    def __init__(self, folder: DataFolder) -> None:
+    def __init__(self, folder: DataFolder, started_ns: int) -> None:
+        """Prepare; `started_ns` is when this process started."""
         self.judges = JudgeSet(folder).judges
         self._folder = folder
+        self._started_ns = started_ns
         self._merged = MergedSnapshots(JUDGE)
 
     def take(self) -> Taken:
-        """The last snapshot of each judge, and of delivery where that is a process of its own."""
+        """The last snapshot of each judge, and of delivery where that is a process of its own.
+
+        What a process of an earlier run said was wrong may be over: those conditions are left out.
+        """
         names = [judge.name for judge in self.judges]
         if len(names) > 1:
             names.append(DELIVERY)
-        return {name: self._folder.read_snapshot(name) for name in names}
+        return {name: self._of_this_run(self._folder.read_snapshot(name)) for name in names}
+
+    def _of_this_run(self, snapshot: Snapshot | None) -> Snapshot | None:
+        is_earlier = snapshot is not None and snapshot["time_ns"] < self._started_ns
+        return {**snapshot, "conditions": []} if snapshot is not None and is_earlier else snapshot
 
     def shown(self, taken: Taken) -> Snapshot | None:
         """What is shown of the role: of several processes, their sums."""

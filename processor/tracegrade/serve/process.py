@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -18,10 +19,14 @@ from tracegrade.serve.parent import stop_when_parent_ends
 # Errors that a later start would meet again. A full disk is not one of them: the judge is started again.
 _WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_NAME_IN_POSTGRESQL = "PGAPPNAME"  # libpq's
+_OURS = "tracegrade"  # a process inherits it from the role that started it
 
 
-def log_to_stderr(role: str) -> None:
-    """Log to standard error, each line with the name of this process's role."""
+def name_process(role: str) -> None:
+    """Say in each line of the log, which goes to standard error, and to PostgreSQL, which role this process has."""
+    if os.environ.get(_NAME_IN_POSTGRESQL, _OURS).startswith(_OURS):  # a name that somebody else chose is kept
+        os.environ[_NAME_IN_POSTGRESQL] = f"{_OURS} {role}"
     handler = logging.StreamHandler()
     handler.setFormatter(_Printable(f"%(asctime)s {role} %(levelname)s %(name)s: %(message)s"))
     handler.addFilter(LogLimit())

@@ -42,7 +42,7 @@ class ReceivedInKafka:
         self._settings = settings
         self._folder = folder
         self._telemetry = telemetry
-        self._snapshots = JudgeSnapshots(folder)
+        self._snapshots = JudgeSnapshots(folder, telemetry.started_ns)
         self._lock = lock_receiving(folder)
         try:
             self._journal = KafkaJournal.open(settings, telemetry)

@@ -69,6 +69,8 @@ class LeftResults:
         self.is_removed = True
         self.journal.close()
         rmtree(self.source.folder)
+        for gauge in ("size", "end", "position"):
+            self.journal.telemetry.forget_gauge(f"tracegrade.journal.{gauge}", journal=self.source.name)
 
     def close(self) -> None:
         """Close it, if it was not removed."""

@@ -256,9 +256,11 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
 
 
 def _postgresql(url: URL) -> Engine:
-    options = {}
-    if url.get_driver_name().startswith("psycopg") and "connect_timeout" not in url.query:
-        options["connect_timeout"] = _CONNECT_TIMEOUT_S  # libpq's default is no limit
+    options: dict[str, Any] = {}
+    if url.get_driver_name().startswith("psycopg"):
+        options["fallback_application_name"] = "tracegrade"  # the environment's PGAPPNAME and the URL come first
+        if "connect_timeout" not in url.query:
+            options["connect_timeout"] = _CONNECT_TIMEOUT_S  # libpq's default is no limit
     try:
         return create_engine(url, pool_pre_ping=True, connect_args=options)
     except (ModuleNotFoundError, NoSuchModuleError) as error:

@@ -322,6 +322,13 @@ class Telemetry:
                 latest = self._exemplars.setdefault(name, {}).setdefault(key, {})
                 latest.update({bisect_left(buckets, exemplar.value): exemplar for exemplar in exemplars})
 
+    def forget_gauge(self, name: str, /, **labels: str) -> None:
+        """Forget all series of a gauge that carry `labels`: what they said is no more."""
+        gone = set(labels.items())
+        with self._lock:
+            values = self._numbers.get(name, {})
+            self._numbers[name] = {key: value for key, value in values.items() if not gone <= set(key)}
+
     def forget_traces(self, trace_ids: Collection[str]) -> None:
         """Forget the exemplars of these traces (hex); what they count stays."""
         with self._lock:
