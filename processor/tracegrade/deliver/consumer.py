@@ -155,7 +155,6 @@ class SinkConsumer:
         self.position = position
         self._committed.commit(position)
         self._recent.taken(self.sink.name, position)
-        self._telemetry.set("tracegrade.sink.position", position, sink=self.sink.name)
         self._delivered(position)
 
 

@@ -223,7 +223,6 @@ METRICS: dict[str, Metric] = {
     "tracegrade.sink.retries": Metric(
         "counter", "{retry}", "Deliveries that failed and are repeated", ("sink", "reason")
     ),
-    "tracegrade.sink.position": Metric("gauge", "By", "Position of a sink in the results journal", ("sink",)),
     "tracegrade.alerts.firing": Metric(
         "gauge",
         "{alert}",
