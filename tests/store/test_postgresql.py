@@ -12,7 +12,7 @@ from store.judged_traces import START_NS, judged, trace_id
 from tracegrade.serve.process import name_process
 from tracegrade.store import schema
 from tracegrade.store import write as write_module
-from tracegrade.store.open import open_store, reading, reading_store
+from tracegrade.store.open import StoreError, open_store, reading, reading_store
 from tracegrade.store.read import newest_number, stored_traces
 from tracegrade.store.write import StoreWriter
 
@@ -72,6 +72,22 @@ def test_what_copy_refuses_is_an_error_as_of_a_statement_and_stores_nothing(
     with reading(postgresql) as connection:
         assert connection.execute(select(func.count()).select_from(schema.traces)).scalar_one() == 0
     StoreWriter(postgresql).write([judged(1)])
+
+
+def test_a_writer_whose_tables_a_newer_version_changed_stores_nothing_and_says_so(postgresql: Engine) -> None:
+    writer = StoreWriter(postgresql)
+    writer.write([judged(1)])
+    set_version = text("UPDATE alembic_version SET version_num = :version")
+    with postgresql.begin() as connection:
+        connection.execute(set_version, {"version": "9999"})
+    try:
+        with pytest.raises(StoreError, match="changed to version 9999 meanwhile"):
+            writer.write([judged(2)])
+    finally:
+        with postgresql.begin() as connection:
+            connection.execute(set_version, {"version": schema.VERSION})
+    with reading(postgresql) as connection:
+        assert connection.execute(select(func.count()).select_from(schema.traces)).scalar_one() == 1
 
 
 def test_an_operator_sees_whose_a_connection_is(postgresql: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,24 @@ def beside_others(connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock_shared({_WRITE_LOCK})"))
 
 
+def check_version(connection: Connection) -> None:
+    """Refuse a transaction that waited while a newer version, on another machine, changed the tables.
+
+    Nothing changes a SQLite store meanwhile: whoever opens one that is served has this version, too.
+
+    Raises:
+        StoreError: saying which version the tables have.
+    """
+    if connection.dialect.name == "postgresql":
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        if found != VERSION:
+            raise StoreError(
+                f"{_shown(connection.engine.url)}: its tables were changed to version {found} meanwhile, and this "
+                f"process knows {VERSION}; start the TraceGrade of that version in its place. Nothing is lost: what is "
+                "not stored yet is in the results journal"
+            )
+
+
 @contextmanager
 def numbering_series(connection: Connection) -> Iterator[Connection]:
     """A transaction that alone adds series, whose end does not wait for that of `connection`.

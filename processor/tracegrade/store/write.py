@@ -19,7 +19,7 @@ from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, counted_minute, traffic_series
 from tracegrade.store.many_rows import insert_rows
-from tracegrade.store.open import beside_others, one_at_a_time
+from tracegrade.store.open import beside_others, check_version, one_at_a_time
 from tracegrade.store.partitions import make_room
 from tracegrade.store.rows import Key, TraceRows, trace_key
 from tracegrade.store.run_numbers import RunNumbers
@@ -43,6 +43,7 @@ class StoreWriter:
 
         Raises:
             RunClosed: a record is of a run that takes no results; nothing was stored.
+            StoreError: a newer version has changed the tables; nothing was stored.
             SQLAlchemyError: the database refused; nothing was stored.
             TypeError: a result holds a value that no database takes; nothing was stored.
         """
@@ -58,6 +59,7 @@ class StoreWriter:
         try:
             with self._engine.begin() as connection:
                 wait(connection)
+                check_version(connection)
                 self._write(connection, _newest(chosen(connection)))
         except Exception:
             self._series.forget()
