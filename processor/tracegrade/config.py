@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
+from tracegrade.access.settings import AccessSettings
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.deliver.parquet.settings import ParquetSettings
@@ -150,6 +151,7 @@ class Config(FileModel):
     alerts: AlertsSettings = Field(default_factory=AlertsSettings, description="Who is notified of alerts")
     suites: SuitesSettings = Field(default_factory=SuitesSettings, description="Suites of cases")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
+    access: AccessSettings = Field(default_factory=AccessSettings, description="Who may call")
     web: WebSettings | None = Field(default_factory=WebSettings, description="The page and the API; null: neither")
 
     @model_validator(mode="after")
@@ -168,6 +170,11 @@ class Config(FileModel):
     def data_path(self) -> Path:
         """The data folder."""
         return Path(self.data_dir)
+
+    @property
+    def tokens_path(self) -> Path:
+        """The file of the tokens that were made."""
+        return self.data_path / "tokens.json" if self.access.tokens_file is None else Path(self.access.tokens_file)
 
     @property
     def store_url(self) -> str:

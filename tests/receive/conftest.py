@@ -13,6 +13,7 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.journal.record import Entry
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
@@ -60,7 +61,13 @@ class FakeJournal:
 class Served:
     """A receiver with both protocols started; ``run`` runs a coroutine in its loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: OtlpReceiverSettings, journal: FakeJournal) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: OtlpReceiverSettings,
+        journal: FakeJournal,
+        made: MadeTokens | None,
+    ) -> None:
         protocols = settings.protocols
         assert protocols.grpc is not None
         assert protocols.http is not None
@@ -72,8 +79,8 @@ class Served:
         )
         ratio = settings.max_compression_ratio
         self._servers = (
-            OtlpGrpcServer(protocols.grpc, self.ingest, ratio),
-            OtlpHttpServer(protocols.http, self.ingest, ratio),
+            OtlpGrpcServer(protocols.grpc, self.ingest, ratio, made),
+            OtlpHttpServer(protocols.http, self.ingest, ratio, made),
         )
 
     @property
@@ -141,12 +148,13 @@ def serve(loop: asyncio.AbstractEventLoop, stops: list[Future[Any]]) -> Iterator
         grpc: dict[str, Any] | None = None,
         http: dict[str, Any] | None = None,
         journal: FakeJournal | None = None,
+        made: MadeTokens | None = None,
         **other: Any,
     ) -> Served:
         settings = receiver_settings(grpc, http, **other)
 
         async def begin() -> Served:
-            served = Served(loop, settings, journal or FakeJournal())
+            served = Served(loop, settings, journal or FakeJournal(), made)
             started.append(served)
             await served.start()
             return served

@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import grpc
 import orjson
 import pytest
 
+from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings
@@ -174,3 +176,25 @@ def test_a_token_file_that_cannot_be_used_stops_the_start(
 def test_tokens_are_never_shown() -> None:
     auth = AuthSettings.model_validate({"tokens": ["secret-1"]})
     assert "secret-1" not in f"{auth!r} {auth.model_dump(mode='json')} {vars(BearerTokens(WHERE, auth))}"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_made_token_sends_where_it_has_the_right(serve: Serve, wire: bytes, tmp_path: Path) -> None:
+    made = MadeTokens(tmp_path / "tokens.json")
+    served = serve(grpc={"auth": {}}, http={"auth": {}}, made=made)
+    assert over_grpc(served, wire, "Bearer tgr_x")[0] == "UNAUTHENTICATED"
+    _, sender = new_token(made.path, "agents", ["send"], None, None, time.time_ns())
+    _, reader = new_token(made.path, "page", ["admin"], None, None, time.time_ns())
+    assert over_grpc(served, wire, f"Bearer {sender}")[0] == "OK"
+    assert over_http(served, wire, f"Bearer {sender}")[0] == 200
+    code, message = over_grpc(served, wire, f"Bearer {reader}")
+    assert code == "PERMISSION_DENIED"
+    assert "the token 'page' has not the right 'send'" in message
+    status, message, challenge = over_http(served, wire, f"Bearer {reader}")
+    assert (status, challenge) == (403, None)
+    assert "the token 'page' has not the right 'send'" in message
+    assert served.requests(transport="http", outcome="refused", reason="no_right") == 1
+    revoke_token(made.path, "agents", time.time_ns())
+    assert over_grpc(served, wire, f"Bearer {sender}")[0] == "UNAUTHENTICATED"
+    assert over_http(served, wire, f"Bearer {sender}")[0] == 401
+    assert len(served.journal.entries) == 2

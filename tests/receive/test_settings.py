@@ -73,8 +73,6 @@ def test_addresses_of_version_6_lose_their_brackets() -> None:
     "wrong",
     [
         {"auth": {"authenticator": "bearer"}},  # another's way of saying it: silently open would be worse than refused
-        {"protocols": {"grpc": {"auth": {}}}},
-        {"protocols": {"grpc": {"auth": {"tokens": []}}}},
         {"protocols": {"grpc": {"auth": {"tokens": [""]}}}},
         {"protocols": {"http": {"auth": {"tokens": ["Bearer secret"]}}}},
         {"protocols": {"http": {"max_connections": 0}}},

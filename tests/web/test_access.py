@@ -26,7 +26,7 @@ class Clock:
 
 def guarded(clock: Clock | None = None, **settings: object) -> ASGIApp:
     given = {"auth": {"tokens": [TOKEN]}} | settings
-    return Access(PlainTextResponse("let in"), WebSettings.model_validate(given), clock or Clock())
+    return Access(PlainTextResponse("let in"), WebSettings.model_validate(given), now_s=clock or Clock())
 
 
 def sign_in(app: ASGIApp, token: str = TOKEN, wanted: str = "/traces?rule=x", **headers: str) -> Called:

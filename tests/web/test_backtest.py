@@ -12,6 +12,7 @@ from urllib.parse import quote_plus
 import pytest
 from click.testing import CliRunner
 
+from tracegrade.access.caller import KNOWN, Caller
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.web import rights
@@ -19,7 +20,6 @@ from tracegrade.web.app import build_app
 from tracegrade.web.backtesting import AskedRule, Backtesting, NotBacktested
 from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
-from tracegrade.web.rights import KNOWN, Token
 from web.api_calls import Api, trace_id
 from web.calls import Called, call
 from web.shop import GOOD, HOUR, SECOND, WRONG_ORDER, fill, order
@@ -130,7 +130,7 @@ def test_another_site_may_not_ask(site: Site) -> None:
 
 
 def test_callers_without_the_right_see_no_form(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rights, "KNOWN", Token(frozenset({"read"})))
+    monkeypatch.setattr(rights, "KNOWN", Caller(frozenset({"read"})))
     shown = call(build_app(site.sources), "GET", f"/rules/{RULE}").body.decode()
     assert RULE in shown
     assert "<textarea" not in shown
@@ -189,7 +189,7 @@ def test_the_api_answers_as_the_command_line(site: Site, api: Api, tmp_path: Pat
 def test_explanations_are_for_those_who_may_see_values(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rights, "KNOWN", Token(frozenset({"read", "run"})))
+    monkeypatch.setattr(rights, "KNOWN", Caller(frozenset({"read", "run"})))
     answer = Api(site).call("POST", "/backtests", {"rule": changed(site), "since": "1d"})
     (rule,) = answer.json["rules"]
     examples = [example for found in rule["changes"].values() for example in found["examples"]]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tracegrade.access.caller import Caller
 from tracegrade.compare.shares import Difference
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
 from tracegrade.web.comparing import Comparing
 from tracegrade.web.interval_chart import IntervalScale, interval_chart
 from tracegrade.web.own_process import Busy
-from tracegrade.web.rights import Token
 from web.api_calls import trace_id
 from web.calls import call
 from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
@@ -137,7 +137,7 @@ def test_traces_that_are_not_there_are_named(site: Site, query: str, status: int
 def test_values_are_for_those_who_may_see_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"/compare/traces?a={trace_id(101)}&b={trace_id(101)}&run_a=prompts/1&run_b=prompts/2"
     assert b"A-1" in call(build_app(site.sources), "GET", address).body
-    monkeypatch.setattr(rights, "KNOWN", Token(frozenset({"read"})))
+    monkeypatch.setattr(rights, "KNOWN", Caller(frozenset({"read"})))
     hidden = call(build_app(site.sources), "GET", address).body
     assert b"A-1" not in hidden
     assert b"values are hidden" in hidden

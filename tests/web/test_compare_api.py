@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tracegrade.access.caller import KNOWN, Caller
 from tracegrade.cli import main
 from tracegrade.compare.sides import CompareError
 from tracegrade.config import Config
@@ -17,7 +18,6 @@ from tracegrade.web import rights
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
-from tracegrade.web.rights import KNOWN, Token
 from web.api_calls import Api
 from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from web.shop_runs import store_run
@@ -132,7 +132,7 @@ def test_a_comparison_that_takes_too_long_ends(api: Api) -> None:
 def test_values_of_arguments_are_for_those_who_may_see_them(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     address = "/compare?a=prompts/1&b=prompts/2&full=true"
     assert '"values": [{' in json.dumps(api.get(address)["behaviour"]["arguments"])
-    monkeypatch.setattr(rights, "KNOWN", Token(frozenset({"read"})))
+    monkeypatch.setattr(rights, "KNOWN", Caller(frozenset({"read"})))
     other = Api(api.site)
     found = other.get(address)["behaviour"]["arguments"]
     assert found

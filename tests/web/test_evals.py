@@ -11,11 +11,11 @@ from urllib.parse import quote
 import pytest
 
 from models.scripted import write_models
+from tracegrade.access.caller import Caller
 from tracegrade.config import Config
 from tracegrade.history.experiment_entries import report as report_entry
 from tracegrade.store.jobs import Job, claim, note, stored_jobs
 from tracegrade.store.open import one_at_a_time, open_store
-from tracegrade.web import rights
 from tracegrade.web.app import build_app
 from web.calls import Called, call
 from web.site import Site, rows_of, serving, text_of
@@ -268,7 +268,7 @@ def test_a_page_of_another_site_cannot_run_or_cancel(evals: Evals) -> None:
 
 def test_who_may_only_read_sees_no_forms(evals: Evals, monkeypatch: pytest.MonkeyPatch) -> None:
     id_ = evals.run().headers["location"].rpartition("/")[2]
-    monkeypatch.setattr("tracegrade.web.access.token_for", lambda settings: rights.Token(frozenset({"read"})))
+    monkeypatch.setattr("tracegrade.web.access.caller_without_token", lambda settings: Caller(frozenset({"read"})))
     app = build_app(evals.site.sources)
     for address in ("/evals", f"/evals/{id_}", "/evals/new"):
         page = call(app, "GET", address).body.decode()

@@ -8,6 +8,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
+from tracegrade.access.caller import KNOWN, UNKNOWN, Caller
+from tracegrade.access.rights import RIGHTS, Right
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.web import rights
@@ -15,7 +17,7 @@ from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.api.parameters import NeededRight
 from tracegrade.web.app import build_app, routes
 from tracegrade.web.problem import PREFIX
-from tracegrade.web.rights import KNOWN, RIGHTS, UNKNOWN, Needs, Right, Token, may
+from tracegrade.web.rights import Needs
 from web.calls import call
 from web.site import Site
 
@@ -89,16 +91,16 @@ def test_every_route_says_which_right_it_needs(path: str, methods: set[str], rou
 
 @pytest.mark.parametrize("right", RIGHTS)
 def test_who_is_known_has_every_right_and_others_may_look(right: Right) -> None:
-    assert may(KNOWN, right)
-    assert may(UNKNOWN, right) is (right in ("read", "read-values"))
-    assert not may(Token(frozenset()), right)
+    assert KNOWN.may(right)
+    assert UNKNOWN.may(right) is (right in ("read", "read-values"))
+    assert not Caller(frozenset()).may(right)
 
 
 @pytest.mark.parametrize(("path", "methods", "route"), every_route())
 def test_callers_without_a_right_get_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, methods: set[str], route: BaseRoute
 ) -> None:
-    monkeypatch.setattr(rights, "UNKNOWN", Token(frozenset()))
+    monkeypatch.setattr(rights, "UNKNOWN", Caller(frozenset()))
     app = app_for(tmp_path, **OPEN_TO_OTHERS)
     address = path.replace("{trace_id}", "ab" * 16)
     for method in methods - {"HEAD"}:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.scripted import Answer, calling, saying
-from tracegrade.web import rights
+from tracegrade.access.caller import Caller
 from tracegrade.web.app import build_app
 from web.calls import call
 from web.site import Site, rows_of, serving, text_of
@@ -105,8 +105,8 @@ def test_a_case_that_is_not_there_is_said(site: Site) -> None:
 
 
 def test_values_need_their_right(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = rights.Token(frozenset({"read"}))
-    monkeypatch.setattr("tracegrade.web.access.token_for", lambda settings: reader)
+    reader = Caller(frozenset({"read"}))
+    monkeypatch.setattr("tracegrade.web.access.caller_without_token", lambda settings: reader)
     app = build_app(site.sources)
     run = call(app, "GET", "/runs/weather/2").body.decode()
     assert "kelvin" not in run

@@ -29,6 +29,7 @@ COMMANDS = {
     "alerts": ("alerts", "Show alerts."),
     "experiments": ("experiments", "Show and compare stored runs of replay."),
     "doctor": ("doctor", "What is wrong here, and what to set?"),
+    "tokens": ("tokens", "Who may send, read and change: make, list, rotate and revoke tokens."),
     "set-aside": ("set_aside", "List requests and traces that crashed the judge, and retry them."),
     "config": ("config", "Check and show settings."),
 }

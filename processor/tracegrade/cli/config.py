@@ -28,6 +28,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
 
     Exit code 2: mistakes, all of them listed as file:line:column.
     """
+    from tracegrade.access.tokens import MadeTokens
     from tracegrade.config import load_config
     from tracegrade.deliver.parquet.storage import check_extra
     from tracegrade.journal.kafka.client import check_client
@@ -43,9 +44,10 @@ def check(path: Path | None, config_path: Path | None) -> None:
         "receivers.otlp.protocols.http": protocols.http,
         "web": config.web,
     }
+    made = MadeTokens(config.tokens_path)
     for where, server in servers.items():
         if server is not None:
-            check_access(where, server)
+            check_access(where, server, made)
     for exporter in config.exporters.values():
         exporter.tls_context()
     if config.journal.kafka is not None:

@@ -170,6 +170,7 @@ def _jobs(config: "Config", ends_with_stdin: bool) -> int:
 def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int:
     import socket
 
+    from tracegrade.access.tokens import MadeTokens
     from tracegrade.receive.access import check_access
     from tracegrade.receive.listen import bound_socket
     from tracegrade.serve.process import name_process, run_in_loop
@@ -179,7 +180,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
     settings = config.web
     if settings is None:
         raise TraceGradeError("web: null turns the page off; give it an endpoint, or leave the key out")
-    check_access("web", settings)
+    check_access("web", settings, MadeTokens(config.tokens_path))
     role = WebRole(config, settings)
     listening = (
         bound_socket("web.endpoint", settings.endpoint) if listens_on is None else socket.socket(fileno=listens_on)

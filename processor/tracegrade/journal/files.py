@@ -12,8 +12,10 @@ _UNFINISHED = ".unfinished"
 _LEFT_AFTER_S = 3600.0
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write `data` to `path`, durably: after a kill or a power cut the file is the old one or the new one.
+
+    `mode` is who may read and write it, less what the process's mask forbids.
 
     Raises:
         OSError: the disk refused; the old one is still there.
@@ -21,6 +23,7 @@ def replace_file(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     written = path.with_name(f"{path.name}.{os.getpid()}{_UNFINISHED}")
     try:
+        written.touch(mode)
         with written.open("wb") as file:
             file.write(data)
             file.flush()

@@ -4,13 +4,15 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.certificate import read_certificate
 from tracegrade.receive.http_head import names_this_machine
+from tracegrade.receive.ingest import Refused
 from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
 
 
-def check_access(where: str, settings: ListenSettings) -> None:
+def check_access(where: str, settings: ListenSettings, made: MadeTokens) -> None:
     """Read the files of ``tls`` and ``auth`` once, as the server itself will; `where` is its path in the settings.
 
     Raises:
@@ -19,16 +21,18 @@ def check_access(where: str, settings: ListenSettings) -> None:
     if settings.tls is not None:
         read_certificate(where, settings.tls)
     if settings.auth is not None:
-        BearerTokens(f"{where}.auth", settings.auth)
+        BearerTokens(f"{where}.auth", settings.auth, made)
 
 
-def guarded(app: ASGIApp, where: str, settings: ListenSettings) -> ASGIApp:
-    """`app` for those who show a token of `settings`; without tokens, on loopback, for those who call by its name.
+def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens | None = None) -> ASGIApp:
+    """`app` for those who show a token that may read: of `settings`, or one that was `made`.
+
+    Without ``auth``, on loopback, it is for those who call by its name.
 
     Raises:
         ReceiverStartError: the file of tokens cannot be read, or holds none.
     """
-    tokens = None if settings.auth is None else BearerTokens(f"{where}.auth", settings.auth)
+    tokens = None if settings.auth is None else BearerTokens(f"{where}.auth", settings.auth, made)
     only_here = tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,8 +41,16 @@ def guarded(app: ASGIApp, where: str, settings: ListenSettings) -> ASGIApp:
             headers = HTTPConnection(scope).headers
             if only_here and not names_this_machine(headers.get("host", "")):
                 answer = PlainTextResponse(f"call it by localhost or 127.0.0.1, or set {where}.auth\n", 421)
-            elif tokens is not None and (refused := tokens.refusal(headers.get("authorization"))):
-                answer = PlainTextResponse(f"{refused.message}\n", 401, {"WWW-Authenticate": "Bearer"})
+            elif tokens is not None:
+                found = tokens.admitted(headers.get("authorization"), "read")
+                if isinstance(found, Refused):
+                    answer = _not_admitted(found)
         await answer(scope, receive, send)
 
     return guard
+
+
+def _not_admitted(refused: Refused) -> ASGIApp:
+    if refused.reason == "no_right":
+        return PlainTextResponse(f"{refused.message}\n", 403)
+    return PlainTextResponse(f"{refused.message}\n", 401, {"WWW-Authenticate": "Bearer"})

@@ -1,10 +1,10 @@
-"""Bearer tokens of senders, from settings and from a file that is read again when it changes."""
+"""Bearer tokens of callers: those of the settings, of a file that is read again when it changes, and those made."""
 
-from collections.abc import Sequence
-from hashlib import sha256
-from hmac import compare_digest
 from pathlib import Path
 
+from tracegrade.access.caller import Caller
+from tracegrade.access.rights import EVERYTHING, Right
+from tracegrade.access.tokens import MadeTokens, digest_of
 from tracegrade.otlp.reloading import Reloading
 from tracegrade.receive.ingest import Refused
 from tracegrade.receive.listen import ReceiverStartError
@@ -12,30 +12,45 @@ from tracegrade.receive.settings import AuthSettings, is_token
 
 
 class BearerTokens:
-    """The tokens that one protocol lets in."""
+    """The tokens that one server lets in.
 
-    def __init__(self, where: str, settings: AuthSettings) -> None:
+    Those of the settings and of their file have every right, and every tenant; those that were made have their own.
+    """
+
+    def __init__(self, where: str, settings: AuthSettings, made: MadeTokens | None = None) -> None:
         """Read the file, if there is one.
 
         Args:
             where: the path of `settings`, for messages.
             settings: the tokens, and their file.
+            made: those that ``tracegrade tokens`` made.
 
         Raises:
             ReceiverStartError: the file cannot be read, or holds no token.
         """
         self._where = where
-        self._stated = [_digest(token.get_secret_value()) for token in settings.tokens]
+        self._made = made
+        self._stated = {
+            digest: _caller(f"{where}.tokens[{number}]", digest)
+            for number, digest in enumerate(digest_of(token.get_secret_value()) for token in settings.tokens)
+        }
         path = settings.token_file
-        self._filed: Reloading[list[bytes]] | None = None
+        self._filed: Reloading[dict[bytes, Caller]] | None = None
         if path is not None:
             self._filed = Reloading(f"{where}.token_file", [path], lambda: _read(where, path))
 
-    def refusal(self, authorization: str | None) -> Refused | None:
-        """Why a request with this ``authorization`` header is not taken; None when it is."""
+    def admitted(self, authorization: str | None, right: Right) -> Caller | Refused:
+        """Who makes a request with this ``authorization`` header, which needs `right`; or why it is not taken."""
         scheme, _, token = (authorization or "").strip().partition(" ")
-        if scheme.lower() == "bearer" and self.knows(token.strip()):
-            return None
+        caller = self.caller(token.strip()) if scheme.lower() == "bearer" else None
+        if caller is not None and caller.may(right):
+            return caller
+        if caller is not None:
+            return Refused(
+                "no_right",
+                f"{self._where}: the request is not taken: the token {caller.name!r} has not the right {right!r}; ask "
+                "the operator of this receiver for one that has",
+            )
         if not scheme:
             why = "it has no header 'authorization'"
         elif scheme.lower() != "bearer":
@@ -48,17 +63,20 @@ class BearerTokens:
             "(OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN)",
         )
 
-    def knows(self, token: str) -> bool:
-        """Whether this is one of the tokens; a changed file is read first."""
+    def caller(self, token: str) -> Caller | None:
+        """Who shows this token; None for one that is not accepted. Changed files are read first."""
+        # Looking up a hash tells nothing of the secret by its time: who guesses cannot choose what it begins with.
+        digest = digest_of(token)
+        if (stated := self._stated.get(digest)) is not None:
+            return stated
         if self._filed is not None:
             self._filed.look()
-        # Digests of one length, each compared as a whole, and always all of them: the time reveals nothing of a token.
-        given = _digest(token)
-        known: Sequence[bytes] = self._stated if self._filed is None else [*self._stated, *self._filed.value]
-        return any([compare_digest(given, digest) for digest in known])
+            if (filed := self._filed.value.get(digest)) is not None:
+                return filed
+        return None if self._made is None else self._made.caller(digest)
 
 
-def _read(where: str, path: str) -> list[bytes]:
+def _read(where: str, path: str) -> dict[bytes, Caller]:
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -71,8 +89,9 @@ def _read(where: str, path: str) -> list[bytes]:
         raise ReceiverStartError(
             f"{where}.token_file: {path!r}: expected a token a line, of printable ASCII without spaces; {found}"
         )
-    return [_digest(token) for _, token in tokens]
+    digests = ((number, digest_of(token)) for number, token in tokens)
+    return {digest: _caller(f"{where}.token_file line {number}", digest) for number, digest in digests}
 
 
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "surrogateescape")).digest()
+def _caller(name: str, digest: bytes) -> Caller:
+    return Caller(EVERYTHING, None, name, digest.hex()[:16])

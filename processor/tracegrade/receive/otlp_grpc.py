@@ -10,6 +10,8 @@ import grpc
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+from tracegrade.access.caller import Caller
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.reloading import Reloading
@@ -45,6 +47,7 @@ _FINAL_CODES = {
     "too_many_traces": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "no_metrics_topic": grpc.StatusCode.UNIMPLEMENTED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+    "no_right": grpc.StatusCode.PERMISSION_DENIED,
 }
 
 # HealthCheckResponse{status}: too small for a dependency that would decide which protobuf users may install.
@@ -69,10 +72,13 @@ def _without_gone_senders(record: logging.LogRecord) -> bool:
 class OtlpGrpcServer:
     """OTLP/gRPC on one address; runs in the loop that starts it."""
 
-    def __init__(self, settings: GrpcSettings, ingest: Ingest, max_compression_ratio: int) -> None:
+    def __init__(
+        self, settings: GrpcSettings, ingest: Ingest, max_compression_ratio: int, made: MadeTokens | None = None
+    ) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
+        self._made = made
         self._bounds = BodyBounds(
             settings.max_recv_msg_size_bytes, f"{_WHERE}.max_recv_msg_size_mib", max_compression_ratio
         )
@@ -90,7 +96,7 @@ class OtlpGrpcServer:
         endpoint, tls, auth = self._settings.endpoint, self._settings.tls, self._settings.auth
         host, port = split_endpoint(endpoint)
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth)
+        tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth, self._made)
         certificate = None if tls is None else reloading_certificate(_WHERE, tls)
         self._server.add_generic_rpc_handlers(
             (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout, self._connections),)
@@ -203,8 +209,9 @@ class _Export:
     async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
         """Take a request and answer it."""
         metadata = context.invocation_metadata() or ()
-        if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
-            await self._refuse(refused, context)
+        admitted = _admitted(self._tokens, metadata)
+        if isinstance(admitted, Refused):
+            await self._refuse(admitted, context)
         received = await self._read(context)
         peer = context.peer()
         self._connections.works(peer)
@@ -246,6 +253,11 @@ class _Export:
 
     async def _refuse(self, refused: Refused, context: _Context) -> NoReturn:
         await _abort(context, self._ingest.refuse(self._signal, "grpc", refused))
+
+
+def _admitted(tokens: BearerTokens | None, metadata: Iterable[tuple[str, str | bytes]]) -> Caller | Refused | None:
+    """Who calls, or why the call is not taken; None where no token is asked for."""
+    return None if tokens is None else tokens.admitted(_value(metadata, "authorization"), "send")
 
 
 def _compression(message: bytes) -> Compression:
@@ -303,9 +315,9 @@ class _Health:
             yield _NOT_SERVING
 
     async def _refuse_strangers(self, context: _Context) -> None:
-        metadata = context.invocation_metadata() or ()
-        if self._tokens is not None and (refused := self._tokens.refusal(_value(metadata, "authorization"))):
-            await _abort(context, refused)
+        admitted = _admitted(self._tokens, context.invocation_metadata() or ())
+        if isinstance(admitted, Refused):
+            await _abort(context, admitted)
 
 
 def _service_name(request: bytes) -> str | None:

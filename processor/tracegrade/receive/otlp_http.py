@@ -10,6 +10,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tracegrade.access.caller import Caller
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.receive.auth import BearerTokens
@@ -23,6 +25,7 @@ from tracegrade.receive.reply import (
     INTERNAL,
     INVALID_ARGUMENT,
     NOT_FOUND,
+    PERMISSION_DENIED,
     RESOURCE_EXHAUSTED,
     UNAUTHENTICATED,
     UNAVAILABLE,
@@ -54,6 +57,7 @@ _STATUS = {
     "overloaded": (429, RESOURCE_EXHAUSTED),
     "journal_full": (429, RESOURCE_EXHAUSTED),
     "unauthenticated": (401, UNAUTHENTICATED),
+    "no_right": (403, PERMISSION_DENIED),
     "internal": (500, INTERNAL),
 }
 _TRY_AGAIN = (503, UNAVAILABLE)
@@ -65,10 +69,13 @@ _ENDS_CONNECTION = frozenset({"read_timeout"})
 class OtlpHttpServer:
     """OTLP/HTTP on one address; runs as a task in the loop that starts it."""
 
-    def __init__(self, settings: HttpSettings, ingest: Ingest, max_compression_ratio: int) -> None:
+    def __init__(
+        self, settings: HttpSettings, ingest: Ingest, max_compression_ratio: int, made: MadeTokens | None = None
+    ) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
+        self._made = made
         self._body_bounds = BodyBounds(
             settings.max_request_body_size_bytes, f"{_WHERE}.max_request_body_size_mib", max_compression_ratio
         )
@@ -82,7 +89,7 @@ class OtlpHttpServer:
             ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
         """
         settings = self._settings
-        tokens = None if settings.auth is None else BearerTokens(f"{_WHERE}.auth", settings.auth)
+        tokens = None if settings.auth is None else BearerTokens(f"{_WHERE}.auth", settings.auth, self._made)
         tls = None if settings.tls is None else server_context(_WHERE, settings.tls)
         listener = bound_socket(f"{_WHERE}.endpoint", settings.endpoint)
         self.port = listener.getsockname()[1]
@@ -144,8 +151,7 @@ class _Export:
         media_type = _media_type(request)
         encoding = _MEDIA_TYPES.get(media_type)
         try:
-            if self._tokens and (refused := self._tokens.refusal(request.headers.get("authorization"))):
-                raise BodyRefusedError(refused)
+            self._admit(request)
             if encoding is None:
                 raise BodyRefusedError(_unsupported_media_type(media_type))
             return await self._accept(request, encoding)
@@ -153,6 +159,15 @@ class _Export:
             return self._refuse(error.refused, encoding)
         except ClientDisconnect:
             return self._refuse(Refused("disconnected", "the connection ended within the body"), encoding)
+
+    def _admit(self, request: Request) -> Caller | None:
+        """Who sends; None where no token is asked for."""
+        if self._tokens is None:
+            return None
+        found = self._tokens.admitted(request.headers.get("authorization"), "send")
+        if isinstance(found, Refused):
+            raise BodyRefusedError(found)
+        return found
 
     async def _accept(self, request: Request, encoding: Encoding) -> Response:
         body = Body(self._bounds, self._ingest.in_flight, _compression(request))

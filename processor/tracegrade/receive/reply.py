@@ -18,6 +18,7 @@ from tracegrade.receive.ingest import Accepted
 # google.rpc.Code
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
+PERMISSION_DENIED = 7
 RESOURCE_EXHAUSTED = 8
 UNIMPLEMENTED = 12
 INTERNAL = 13

@@ -62,18 +62,15 @@ def _checked_token(token: SecretStr) -> SecretStr:
 
 
 class AuthSettings(FileModel):
-    """Bearer tokens: who shows one of them is let in. Several, so that callers can change over one by one."""
+    """Bearer tokens: who shows one of them, or one that ``tracegrade tokens`` made, is let in.
+
+    Those that stand here have every right. ``{}``: only those that were made.
+    """
 
     tokens: list[Annotated[SecretStr, AfterValidator(_checked_token)]] = Field(
         default_factory=list, description="Bearer tokens of clients that are let in; keep them in the environment"
     )
     token_file: str | None = Field(None, description="A file with one token per line; read again when it changes")
-
-    @model_validator(mode="after")
-    def _lets_somebody_in(self) -> "AuthSettings":
-        if not self.tokens and self.token_file is None:
-            raise ValueError("expected tokens, token_file or both; without any, no sender could call")
-        return self
 
 
 class ListenSettings(FileModel):

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.deliver.consumer import wait
@@ -71,6 +72,7 @@ class ReceiveRole:
         judge = role_command("judge", config, config_path)
         self._judges = JudgeKeeper(judge, config, self._folder, self._telemetry) if with_judge else None
         self._received = _received(config, self._folder, self._telemetry)
+        self._made = MadeTokens(config.tokens_path)
         self._deletions = Deletions(self._folder.path)
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
         self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
@@ -124,12 +126,12 @@ class ReceiveRole:
         allow_connections(of_grpc + (protocols.http.max_connections if protocols.http else 0))
         endpoints: dict[str, str] = {}
         if protocols.grpc is not None:
-            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio)
+            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio, self._made)
             await grpc_server.start()
             stack.push_async_callback(grpc_server.stop, STOP_WITHIN_S)
             endpoints["grpc"] = _with_port(protocols.grpc.endpoint, grpc_server.port)
         if protocols.http is not None:
-            http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio)
+            http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio, self._made)
             await http_server.start()
             stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
             endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
@@ -142,7 +144,7 @@ class ReceiveRole:
 
     def _listen_for_web(self, settings: WebSettings, stack: AsyncExitStack) -> str | None:
         """The endpoint of the page; None while its port is taken, which does not keep other parts from starting."""
-        check_access("web", settings)  # a file that cannot be read stops the start, not the first call
+        check_access("web", settings, self._made)  # a file that cannot be read stops the start, not the first call
         self._web = WebProcess(self._web_command, settings.endpoint, self._telemetry.conditions)
         stack.callback(self._web.close)
         port = self._web.listen()
@@ -153,7 +155,7 @@ class ReceiveRole:
         settings = self._config.telemetry
         endpoint = settings.endpoint
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
-        app = guarded(status_app(self._received.snapshots, self._instance), "telemetry", settings)
+        app = guarded(status_app(self._received.snapshots, self._instance), "telemetry", settings, self._made)
         listening = bound_socket("telemetry.endpoint", endpoint)
         listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
         server = HttpServer(app, Bounds(max_connections=100), tls)

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from urllib.parse import quote, urlsplit
@@ -18,6 +18,8 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tracegrade.access.caller import Caller
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.config import WebSettings
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.http_head import names_this_machine
@@ -25,7 +27,7 @@ from tracegrade.receive.settings import is_loopback, split_endpoint
 from tracegrade.web.forms import posted
 from tracegrade.web.problem import problem
 from tracegrade.web.render import page
-from tracegrade.web.rights import Token, note_token, token_for
+from tracegrade.web.rights import caller_without_token, note_token
 
 SESSION_S = 12 * 3600.0
 FAILURES = 10
@@ -36,6 +38,7 @@ _MAX_ADDRESSES = 10_000
 _MAX_FORM_BYTES = 8192
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = ("/static/",)
+_NOBODY = Caller(frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Access:
         self,
         app: ASGIApp,
         settings: WebSettings | None,
+        made: MadeTokens | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; without settings, only this machine has access.
@@ -63,8 +67,8 @@ class Access:
         """
         settings = settings or WebSettings()
         self._app = app
-        self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth)
-        self._token = token_for(settings)
+        self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth, made)
+        self._without_token = caller_without_token(settings)
         self._only_here = self._tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
         self._secure = settings.tls is not None
         self._cookie = "__Host-tracegrade" if self._secure else "tracegrade"
@@ -82,7 +86,8 @@ class Access:
         else:
             connection = request = Request(scope, receive)
             answer = await self._answer(request)
-        note_token(scope, self._caller(connection), partial(self._is_let_in, connection))
+        caller = self._caller(connection)
+        note_token(scope, caller or _NOBODY, partial(self._is_let_in, connection))
         await (self._app if answer is None else answer)(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | None:
@@ -148,16 +153,16 @@ class Access:
         return "" if session is None else self._sessions.token_of(session)
 
     def _is_let_in(self, connection: HTTPConnection) -> bool:
-        if (tokens := self._tokens) is None or tokens.knows(self._token_of_session(connection)):
-            return True
-        return tokens.refusal(connection.headers.get("authorization")) is None
+        return self._caller(connection) is not None
 
-    def _caller(self, connection: HTTPConnection) -> Token:
-        """What is known of the caller by the token that it showed, now or at the beginning of its session."""
-        shown = self._token_of_session(connection) or _bearer(connection)
-        return (
-            self._token if self._tokens is None or not shown else replace(self._token, owner=_digest(shown).hex()[:16])
-        )
+    def _caller(self, connection: HTTPConnection) -> Caller | None:
+        """Who calls, by the token that was shown now, or at the beginning of the session; None for a stranger."""
+        if (tokens := self._tokens) is None:
+            return self._without_token
+        if (caller := tokens.caller(self._token_of_session(connection))) is not None:
+            return caller
+        scheme, _, token = connection.headers.get("authorization", "").strip().partition(" ")
+        return tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
 
     async def _log_in(self, request: Request, tokens: BearerTokens) -> Response:
         if request.method == "GET":
@@ -169,7 +174,7 @@ class Access:
         given = await posted(request, _MAX_FORM_BYTES) or {}
         wanted = given.get("next", "/")
         token = given.get("token", "").strip()
-        if not tokens.knows(token):
+        if tokens.caller(token) is None:
             address = _address(request)
             if (wait_s := self._failures.wait_s(address)) > 0:
                 message = f"Too many wrong tokens; try again in {wait_s:.0f} s."
@@ -319,10 +324,6 @@ def _has_other_origin(connection: HTTPConnection) -> bool:
         return origin is not None and urlsplit(origin).netloc != connection.headers.get("host")
     except ValueError:
         return True
-
-
-def _bearer(connection: HTTPConnection) -> str:
-    return connection.headers.get("authorization", "").strip().partition(" ")[2].strip()
 
 
 def _address(connection: HTTPConnection) -> str:

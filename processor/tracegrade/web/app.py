@@ -13,6 +13,8 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from tracegrade.access.rights import Right
+from tracegrade.access.tokens import MadeTokens
 from tracegrade.history.experiments import NoSuchRun
 from tracegrade.history.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
@@ -28,7 +30,7 @@ from tracegrade.web.job_events import JobEvents
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address
 from tracegrade.web.render import page
-from tracegrade.web.rights import Needs, Right
+from tracegrade.web.rights import Needs
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
 
@@ -64,7 +66,7 @@ def build_app(sources: Sources) -> ASGIApp:
     app.state.job_events = job_events
     app.state.newest = live.Newest(sources)
     # Around everything: as middleware, they would not be added to the answer after a crash.
-    return SecurityHeaders(Access(app, sources.config.web))
+    return SecurityHeaders(Access(app, sources.config.web, MadeTokens(sources.config.tokens_path)))
 
 
 def routes(api: Api, tool_eval: Api) -> list[BaseRoute]:

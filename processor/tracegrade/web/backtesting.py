@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from tracegrade.access.caller import Caller
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.document.problem import FileError, Problem
@@ -16,7 +17,6 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import reading_store
 from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
-from tracegrade.web.rights import Token, may
 from tracegrade.web.sources import Sources
 
 SINCE = "30d"
@@ -70,7 +70,7 @@ class Backtesting:
     def __init__(self, longest_s: float = LONGEST_S) -> None:
         self._process = OwnProcess("backtest", longest_s)
 
-    def backtest(self, sources: Sources, asked: AskedRule, token: Token) -> Backtested:
+    def backtest(self, sources: Sources, asked: AskedRule, caller: Caller) -> Backtested:
         """What the rule would have said; without explanations, which quote values, for callers who may not see those.
 
         Raises:
@@ -100,7 +100,7 @@ class Backtesting:
                 raise NotBacktested(str(error)) from None
         if isinstance(found, list):
             raise WrongRule(found)
-        return found if may(token, "read-values") else replace(found, document=_without_values(found.document))
+        return found if caller.may("read-values") else replace(found, document=_without_values(found.document))
 
 
 class _Place(NamedTuple):

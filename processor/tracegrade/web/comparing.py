@@ -7,6 +7,7 @@ import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tracegrade.access.caller import Caller
 from tracegrade.compare.compare import Wanted, compare
 from tracegrade.compare.comparison import Comparison
 from tracegrade.compare.sides import CompareError, Side, named_side
@@ -16,7 +17,6 @@ from tracegrade.rule.prices import Price, Prices
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
-from tracegrade.web.rights import Token, may
 from tracegrade.web.sources import Sources
 from tracegrade.web.times import time_of
 
@@ -53,7 +53,7 @@ class Comparing:
         """Whether a full comparison is being made."""
         return self._process.is_busy
 
-    def compare(self, sources: Sources, asked: Asked, token: Token) -> Comparison:
+    def compare(self, sources: Sources, asked: Asked, caller: Caller) -> Comparison:
         """How the two sides differ; without values of arguments for callers who may not see them.
 
         Raises:
@@ -68,7 +68,7 @@ class Comparing:
             wanted = Wanted(asked.margin, asked.allow_within_margin, rates_only=True)
             with sources.store() as connection:
                 found = compare(connection, a, b, wanted)
-        return found if may(token, "read-values") else _without_values(found)
+        return found if caller.may("read-values") else _without_values(found)
 
     def _in_full(self, sources: Sources, a: Side, b: Side, asked: Asked) -> Comparison:
         with sources.store():  # else the other process would say that there is none

@@ -1,76 +1,42 @@
 """What callers may do: one function that every page, operation and file asks.
 
-=============== ====================================================================
-right           allows
-=============== ====================================================================
-``send``        to send spans
-``read``        to see what is stored
-``read-values`` to see the arguments and outputs of calls too
-``run``         to pin baselines, change the labels of runs, write suites, and backtest rules
-``admin``       to delete, and to accept alerts
-=============== ====================================================================
-
-Tokens have no roles: who shows one that is accepted may do everything, and so may programs on this machine while no
-token is asked for. Callers on other machines of whom nothing is known may read.
+`tracegrade.access.rights` says what each right allows. Who shows a token has the rights of that token; programs on this
+machine may do everything while no token is asked for, and callers on other machines of whom nothing is known may read.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tracegrade.access.caller import KNOWN, UNKNOWN, Caller
+from tracegrade.access.rights import Right
 from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
 from tracegrade.web.problem import Refusal
-
-Right: TypeAlias = Literal["send", "read", "read-values", "run", "admin"]
-
-RIGHTS: tuple[Right, ...] = get_args(Right)
 
 _IN_SCOPE = "tracegrade.token"
 _VALID_IN_SCOPE = "tracegrade.token_is_valid"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What is known of a caller by the token that was shown, or without one by where the call came from.
-
-    ``owner`` stands for the token without giving it away: a hash; "" without a token.
-    """
-
-    rights: frozenset[Right]
-    owner: str = ""
-
-
-KNOWN = Token(frozenset(RIGHTS))
-UNKNOWN = Token(frozenset({"read", "read-values"}))
-
-
-def may(token: Token, right: Right) -> bool:
-    """Whether the caller with `token` has `right`."""
-    return right in token.rights
-
-
-def token_for(settings: ListenSettings) -> Token:
-    """What is known of the callers that a server with these settings lets in."""
+def caller_without_token(settings: ListenSettings) -> Caller:
+    """What is known of the callers that a server with these settings lets in without a token."""
     is_known = settings.knows_callers or is_loopback(split_endpoint(settings.endpoint)[0])
     return KNOWN if is_known else UNKNOWN
 
 
-def note_token(scope: Scope, token: Token, is_valid: Callable[[], bool] = lambda: True) -> None:
+def note_token(scope: Scope, caller: Caller, is_valid: Callable[[], bool] = lambda: True) -> None:
     """Note who makes a request; done once, where the caller is let in.
 
     `is_valid` says whether the caller would be let in now, too: a token can be taken back, and a session ends.
     """
-    scope[_IN_SCOPE] = token
+    scope[_IN_SCOPE] = caller
     scope[_VALID_IN_SCOPE] = is_valid
 
 
-def token_of(request: HTTPConnection) -> Token:
+def token_of(request: HTTPConnection) -> Caller:
     """Who makes a request."""
-    token: Token = request.scope[_IN_SCOPE]
-    return token
+    caller: Caller = request.scope[_IN_SCOPE]
+    return caller
 
 
 def is_still_let_in(request: HTTPConnection) -> bool:
@@ -85,9 +51,14 @@ def check_right(request: HTTPConnection, right: Right) -> None:
     Raises:
         Refusal: 403.
     """
-    if not may(token_of(request), right):
-        detail = f"this needs the right '{right}', which callers on other machines have only with web.auth"
-        raise Refusal(403, "read-only", "Not from other machines", detail)
+    caller = token_of(request)
+    if caller.may(right):
+        return
+    if caller.name:
+        detail = f"this needs the right '{right}', which the token '{caller.name}' has not"
+        raise Refusal(403, "no-right", "Not allowed", detail)
+    detail = f"this needs the right '{right}', which callers on other machines have only with web.auth"
+    raise Refusal(403, "read-only", "Not from other machines", detail)
 
 
 class Needs:

@@ -22,7 +22,7 @@ from tracegrade.store.runs import Run
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.evals import price_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 
 _MOST_CASES = 200
@@ -87,7 +87,7 @@ def shown_cases(connection: Connection, request: Request, run: Run, traces: int)
         shown=shown,
         hidden=len(fitting) - len(shown),
         counts={kind: len(groups) for kind, groups in kinds.items()},
-        shows_values=may(token_of(request), "read-values"),
+        shows_values=token_of(request).may("read-values"),
     )
 
 
@@ -99,7 +99,7 @@ def show_case(request: Request, tenant: str, name: str, case: str) -> Response:
         NoSuchRun: there is no such run.
     """
     sources = sources_of(request)
-    shows_values = may(token_of(request), "read-values")
+    shows_values = token_of(request).may("read-values")
     with sources.store() as connection:
         run = known_run(connection, tenant, name)
         found = suite_run_of(connection, run, price_of(sources.config, run)) if is_suite_run(run) else None

@@ -18,7 +18,7 @@ from tracegrade.store.open import StoreError
 from tracegrade.web.addresses import TENANT
 from tracegrade.web.job_events import JobEvents, Watched
 from tracegrade.web.problem import Refusal, not_found, problem
-from tracegrade.web.rights import check_right, is_still_let_in, may, token_of
+from tracegrade.web.rights import check_right, is_still_let_in, token_of
 from tracegrade.web.sources import Sources
 
 ENDED, GOING_AWAY, NOT_LET_IN = 1000, 1001, 1008
@@ -102,7 +102,7 @@ def _asked(websocket: WebSocket) -> tuple[Watched, int | None]:
     job, after = query.get("job"), query.get("after")
     if after is not None and job is None:
         raise _wrong("after: needs job, of which it is the number of an event")
-    values = may(token_of(websocket), "read-values")
+    values = token_of(websocket).may("read-values")
     return Watched(query.get("tenant") or TENANT, job, values), None if after is None else event_number("after", after)
 
 

@@ -19,7 +19,7 @@ from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, Sent
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, PathName, needs
 from tracegrade.web.job_events import CountedStream, JobEvents, Watched
-from tracegrade.web.rights import is_still_let_in, may, token_of
+from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.sources import Sources
 
 KEEP_ALIVE_S = 15.0
@@ -141,7 +141,7 @@ async def watch_job(
     """Server-sent events: what has happened, and what happens until the job has ended."""
     events: JobEvents = request.app.state.job_events
     after = query.after if last_event_id is None else int(last_event_id)
-    watched = Watched(query.tenant, job_id, may(token_of(request), "read-values"))
+    watched = Watched(query.tenant, job_id, token_of(request).may("read-values"))
     job, newest = await run_in_threadpool(_known_with_events, sources, query.tenant, job_id)
     if job.state not in UNFINISHED and (after or 0) >= newest:
         return Response(status_code=204)  # a browser does not ask again then

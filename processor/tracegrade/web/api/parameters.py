@@ -12,8 +12,9 @@ from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
+from tracegrade.access.rights import Right
 from tracegrade.web.problem import Refusal
-from tracegrade.web.rights import Right, check_right
+from tracegrade.web.rights import check_right
 from tracegrade.web.sources import Sources, sources_of
 from tracegrade.web.times import MAX_NS, time_of
 

@@ -50,7 +50,7 @@ from tracegrade.web.best import best_request
 from tracegrade.web.evals import known_models
 from tracegrade.web.job_events import values_of
 from tracegrade.web.problem import Refusal
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
@@ -126,7 +126,7 @@ def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, Query()]
 @router.get("/tool-eval/history/{eval_id:path}", summary="One eval", response_model=WholeEval, responses=problems(404))
 def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, query: OfTenant) -> ExactJson:
     """One eval with the averages of each model and the results of each case."""
-    values = may(token_of(request), "read-values")
+    values = token_of(request).may("read-values")
     prices = known_models(sources.config).prices
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)

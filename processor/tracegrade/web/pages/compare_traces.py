@@ -15,7 +15,7 @@ from tracegrade.web.addresses import TENANT, compare_traces_address
 from tracegrade.web.alignment import beside
 from tracegrade.web.pages.trace import trace_with_id
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 
 _WORST_FIRST = ("fail", "error", "not_evaluable", "pass")
@@ -47,7 +47,7 @@ def show(request: Request) -> Response:
         differing=[row for row in rows if row.a != row.b],
         alike=[row.rule_id for row in rows if row.a == row.b],
         alignment=beside(a.tool_calls, b.tool_calls),
-        shows_values=may(token_of(request), "read-values"),
+        shows_values=token_of(request).may("read-values"),
     )
 
 

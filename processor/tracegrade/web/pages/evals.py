@@ -15,7 +15,7 @@ from tracegrade.web.evals import evals_of, known_models, results_of, runs_withou
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import number_of
 
@@ -41,8 +41,8 @@ def show_all(request: Request) -> Response:
         others=others,
         older=address("/evals", tenant=tenant, page=str(number + 1)) if len(found) > _A_PAGE else "",
         newest=address("/evals", tenant=tenant) if number > 1 else "",
-        may_run=may(token_of(request), "run"),
-        may_delete=may(token_of(request), "admin"),
+        may_run=token_of(request).may("run"),
+        may_delete=token_of(request).may("admin"),
         unfinished=UNFINISHED,
         live=any(item.job.state in UNFINISHED for item in shown),
     )
@@ -72,9 +72,9 @@ def show(request: Request) -> Response:
         hidden=len(results.cases) - len(cases),
         goes_on=goes_on,
         live=job_events_address(id_, tenant) if goes_on else "",
-        may_run=may(token_of(request), "run"),
-        may_delete=may(token_of(request), "admin"),
-        shows_values=may(token_of(request), "read-values"),
+        may_run=token_of(request).may("run"),
+        may_delete=token_of(request).may("admin"),
+        shows_values=token_of(request).may("read-values"),
     )
 
 

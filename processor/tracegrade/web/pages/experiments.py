@@ -22,7 +22,7 @@ from tracegrade.web.best import best_request
 from tracegrade.web.delta_chart import KINDS, delta_chart, in_order
 from tracegrade.web.forms import form_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.score_chart import score_chart
 from tracegrade.web.sources import sources_of
 
@@ -46,7 +46,7 @@ def show_all(request: Request) -> Response:
         tenant=tenant,
         tenants=tenants,
         suites=suites,
-        may_make=may(token_of(request), "run"),
+        may_make=token_of(request).may("run"),
         found=[(item, item.standings[-1] if item.standings else None) for item in reversed(found)],
     )
 
@@ -85,8 +85,8 @@ def show(request: Request) -> Response:
         rows=in_order(found),
         kinds=KINDS,
         suite_name=suite_name,
-        best=best if may(token_of(request), "run") else None,
-        may_pin=may(token_of(request), "run"),
+        best=best if token_of(request).may("run") else None,
+        may_pin=token_of(request).may("run"),
     )
 
 

@@ -31,7 +31,7 @@ from tracegrade.web.incident_words import (
 )
 from tracegrade.web.incidents import badge_of, shown_incidents
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import iso_text
 from tracegrade.web.watched_values import WatchedValues, watched_values
@@ -88,7 +88,7 @@ def show(request: Request) -> Response:
         members=members[:_MOST_MEMBERS],
         more_members=members[_MOST_MEMBERS:],
         acceptance=_acceptance(incident),
-        may_accept=may(token_of(request), "admin"),
+        may_accept=token_of(request).may("admin"),
         is_rule_known=rule is not None,
         judged_heads=heads,
     )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.access.rights import Right
 from tracegrade.web.pages import (
     alerts,
     backtest,
@@ -29,7 +30,6 @@ from tracegrade.web.pages import (
     trace,
     traces,
 )
-from tracegrade.web.rights import Right
 
 PAGES: dict[str, Callable[[Request], Response]] = {
     "/": overview.show,

@@ -33,7 +33,7 @@ from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, view_of
 
@@ -123,7 +123,7 @@ def show(request: Request) -> Response:
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
         since=SINCE,
-        may_backtest=may(token_of(request), "run"),
+        may_backtest=token_of(request).may("run"),
     )
 
 

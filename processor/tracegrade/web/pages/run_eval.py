@@ -20,7 +20,7 @@ from tracegrade.web.evals import known_models
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 
 _MODEL, _PROMPT = "model:", "prompt:"
@@ -83,7 +83,7 @@ def _form(request: Request, tenant: str, written: Mapping[str, str], problem: st
         prompts={key: written.get(f"{_PROMPT}{key}", "") for key in models.keys},
         tool_choices=TOOL_CHOICES,
         experiments=experiments,
-        may_run=may(token_of(request), "run"),
+        may_run=token_of(request).may("run"),
     )
 
 

@@ -18,7 +18,7 @@ from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import may, token_of
+from tracegrade.web.rights import token_of
 from tracegrade.web.run_cases import show_case, shown_cases
 from tracegrade.web.sources import sources_of
 
@@ -68,7 +68,7 @@ def show(request: Request) -> Response:
         rows=list(_rows(standing, baseline, sources.rule_set())),
         selection=_selection(run),
         labels="\n".join(f"{key}={value}" for key, value in sorted(run.labels.items())),
-        may_label=may(token_of(request), "run"),
+        may_label=token_of(request).may("run"),
     )
 
 

@@ -22,7 +22,7 @@ from tracegrade.web.addresses import address, suite_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import check_right, may, token_of
+from tracegrade.web.rights import check_right, token_of
 from tracegrade.web.sources import sources_of
 
 MOST_BYTES = 4 << 20
@@ -45,7 +45,7 @@ def show_all(request: Request) -> Response:
         tenant=tenant,
         tenants=sorted({*tenants, tenant}),
         found=found,
-        may_write=may(token_of(request), "run"),
+        may_write=token_of(request).may("run"),
     )
 
 
@@ -69,8 +69,8 @@ def show(request: Request) -> Response:
         hints=hints_of(suite),
         runs=list(reversed(runs))[:_MOST_RUNS],
         more_runs=max(len(runs) - _MOST_RUNS, 0),
-        may_write=may(token_of(request), "run"),
-        may_delete=may(token_of(request), "admin"),
+        may_write=token_of(request).may("run"),
+        may_delete=token_of(request).may("admin"),
     )
 
 
