@@ -48,13 +48,14 @@ def judged(files: list[Path], *, decodes_all: bool = False, **match: Any) -> lis
 
 
 def test_captures_that_no_rule_judges_are_read_as_if_they_had_been_decoded(captures: list[list[Path]]) -> None:
-    left_out = 0
+    left_out = together = 0
     for files in captures:
         lazy = judged(files, service="no such service")
         full = judged(files, service="no such service", decodes_all=True)
         assert [seen_of(result) for result in lazy] == [seen_of(result) for result in full], files
         left_out += sum(result.trace.not_decoded is not None for result in lazy)
-    assert left_out > 50
+        together += len(lazy)
+    assert left_out > 0.95 * together  # of the others it is not clear which session they are of
 
 
 def test_every_tool_that_a_capture_calls_stands_in_its_bytes(captures: list[list[Path]]) -> None:

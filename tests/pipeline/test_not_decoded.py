@@ -19,6 +19,7 @@ from pipeline.harness import (
     log_payload,
     log_records_of,
     logged_trace,
+    otlp_log,
     otlp_span,
     packing,
     spans_of,
@@ -94,7 +95,31 @@ def order_trace(trace: int, *session: str) -> list[Content]:
     ]
 
 
+MLFLOW = {"mlflow__spanType": '"CHAT_MODEL"'}
+LANGWATCH = {"langwatch__span__type": "llm"}
+CHAIN = {"openinference__span__kind": "CHAIN"}
+
+
+def metadata_trace(trace: int, *metadata: tuple[dict[str, str], str]) -> list[Content]:
+    """Spans with these attributes and metadata."""
+    return [
+        otlp_span(trace, number, number - 1 or None, **attributes, metadata=value)
+        for number, (attributes, value) in enumerate(metadata, start=1)
+    ]
+
+
+# Traces in which LangChain, MLflow or LangWatch pass a session inside of other values, and the session that counts.
+IN_METADATA: list[tuple[list[Content], str | None]] = [
+    (metadata_trace(13, (CHAIN, '{"a": "no session"}'), (MLFLOW, '{"thread_id": "thread 1"}')), "thread 1"),
+    (metadata_trace(14, (LANGWATCH, '{"thr\\u0065ad_id": "thread 2"}'), (CHAIN, '{"thread_id": ""}')), "thread 2"),
+    (metadata_trace(15, (CHAIN, '{"thread_id": "of no model"}'), (MLFLOW, '["session_id"]')), None),
+    (metadata_trace(16, (LANGWATCH, "{'userId': 'x', 'sessionId': 'written by Python'}")), "written by Python"),
+]
+SEVERAL_IN_METADATA = metadata_trace(17, (MLFLOW, '{"session_id": "one"}'), (MLFLOW, '{"session_id": "two"}'))
+
 CONTENTS: list[Content] = [
+    *(content for contents, _ in IN_METADATA for content in contents),
+    *SEVERAL_IN_METADATA,
     *(content for trace in range(1, 9) for content in order_trace(trace)),
     *order_trace(9, "one session"),
     *order_trace(10, "one", "and another"),
@@ -145,7 +170,7 @@ def drawn_journal(data: st.DataObject) -> list[Record]:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=6), label="sent again")
     arrivals = data.draw(st.permutations([*CONTENTS, *again]), label="arrival order")
     # Most traces are of one service; in some, each span may be of any.
-    of_trace = {n: data.draw(st.sampled_from([*range(len(RESOURCES)), None]), label="resource") for n in range(1, 13)}
+    of_trace = {n: data.draw(st.sampled_from([*range(len(RESOURCES)), None]), label="resource") for n in range(1, 18)}
     resources = {}
     for span in spans_of(CONTENTS):
         number = of_trace[int.from_bytes(span.trace_id, "big")]
@@ -224,6 +249,38 @@ def test_traces_are_left_undecoded_for_both_reasons() -> None:
     assert None not in sessions
 
 
+WITHOUT_ALIASES = SETTINGS.model_copy(update={"tool_aliases": {}})
+
+
+def judged_alone(
+    contents: list[Content], rule_set: RuleSet, traces: TracesSettings = SETTINGS, *, decodes_all: bool = False
+) -> TraceResult:
+    run = Run(rule_set, traces, decodes_all=decodes_all)
+    run.read(journal_of([(0.0, contents)], {content.trace_id + content.span_id: 5 for content in spans_of(contents)}))
+    run.end()
+    (judged,) = run.store.traces.values()
+    return judged
+
+
+@pytest.mark.parametrize(("contents", "session"), IN_METADATA, ids=["mlflow", "langwatch", "of no model", "python"])
+def test_a_session_inside_of_metadata_is_found_without_decoding(contents: list[Content], session: str | None) -> None:
+    judged = judged_alone(contents, RULES)
+    assert judged.trace.not_decoded is not None
+    assert judged.trace.session == session
+    assert judged_alone(contents, RULES, decodes_all=True).trace.session == session
+
+
+def test_a_trace_with_several_sessions_in_its_metadata_is_decoded() -> None:
+    judged = judged_alone(SEVERAL_IN_METADATA, RULES)
+    assert judged.trace.not_decoded is None
+    assert judged.trace.session == "one"
+
+
+def test_what_log_records_say_may_decide_whose_metadata_counts() -> None:
+    contents = [*IN_METADATA[0][0], otlp_log(13, 2, "gen_ai.choice", message={"content": "yes"})]
+    assert judged_alone(contents, RULES).trace.not_decoded is None
+
+
 @pytest.mark.parametrize(
     ("span", "is_decoded"),
     [
@@ -235,17 +292,9 @@ def test_traces_are_left_undecoded_for_both_reasons() -> None:
     ids=["another tool", "the tool", "its name alone", "an escape that may stand for it"],
 )
 def test_a_trace_is_decoded_where_the_name_of_a_tool_may_stand_in_it(span: OtlpSpan, is_decoded: bool) -> None:
-    run = Run(TOOLS, SETTINGS.model_copy(update={"tool_aliases": {}}))
-    contents: list[Content] = [agent_span(1, 1), span]
-    run.read(journal_of([(0.0, contents)], {content.trace_id + content.span_id: 5 for content in spans_of(contents)}))
-    run.end()
-    (judged,) = run.store.traces.values()
+    judged = judged_alone([agent_span(1, 1), span], TOOLS, WITHOUT_ALIASES)
     assert (judged.trace.not_decoded is None) == is_decoded
 
 
 def test_with_aliases_names_of_tools_tell_nothing() -> None:
-    run = Run(TOOLS, SETTINGS)
-    run.read(journal_of([(0.0, [agent_span(1, 1)])], {(1).to_bytes(16, "big") + (1).to_bytes(8, "big"): 5}))
-    run.end()
-    (judged,) = run.store.traces.values()
-    assert judged.trace.not_decoded is None
+    assert judged_alone([agent_span(1, 1)], TOOLS).trace.not_decoded is None

@@ -7,20 +7,25 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.codec.span_reader import json_value
-from tracegrade.extract.decode.values import first_text
-from tracegrade.extract.runs import CREATE_AGENT
+from tracegrade.extract.decode.values import first_text, text_among
+from tracegrade.extract.extract import session_outside_keys
+from tracegrade.extract.reading import SESSION_WORDS
+from tracegrade.extract.registry import OURS, in_force
+from tracegrade.extract.runs import CREATE_AGENT, root_of
 from tracegrade.model.json_value import JsonValue
+from tracegrade.semconv import OPERATION_NAME
 
 
 class SessionUnclear(Exception):
     """Which session it is, only extraction can say."""
 
 
-def session_in(spans: Sequence[RawSpan]) -> str | None:
+def session_in(spans: Sequence[RawSpan], *, has_log_records: bool) -> str | None:
     """The session of a trace of `spans`, as its extraction would have it; None for none.
 
     Args:
         spans: all of the trace, in order of start.
+        has_log_records: whether the trace has such, which may say what its spans are.
 
     Raises:
         SessionUnclear: several are named, or a dialect reads it of something else than an attribute.
@@ -30,12 +35,25 @@ def session_in(spans: Sequence[RawSpan]) -> str | None:
         if values is None:
             raise SessionUnclear
         texts.update(text for value in values if (text := _text(value)))
+    is_named = bool(texts)
+    with_metadata = [span for span in spans if span.metadata]
+    texts.update(text for span in with_metadata for value in span.metadata if (text := _text_in(value)))
     if not texts:
         return None
-    root = next((span for span in spans if span.is_local_root), spans[0])
-    if len(texts) > 1 or root.may_hold(CREATE_AGENT):
+    if len(texts) > 1 or _may_have_no_run(spans):
         raise SessionUnclear
+    if not is_named:
+        # It counts where its dialect reads metadata, in a span of a tool, a model or an agent.
+        if has_log_records or in_force() is not OURS:
+            raise SessionUnclear
+        if not any(session_outside_keys(span.decoded()) for span in with_metadata):
+            return None
     return texts.pop()
+
+
+def _may_have_no_run(spans: Sequence[RawSpan]) -> bool:
+    root = root_of(spans)
+    return root.may_hold(CREATE_AGENT) and root.decoded().attributes.get(OPERATION_NAME) == CREATE_AGENT
 
 
 class _Attributes(NamedTuple):
@@ -44,3 +62,7 @@ class _Attributes(NamedTuple):
 
 def _text(value: bytes) -> str:
     return first_text(_Attributes({"": json_value(AnyValue.FromString(value))}), ("",))
+
+
+def _text_in(metadata: bytes) -> str:
+    return text_among(json_value(AnyValue.FromString(metadata)), SESSION_WORDS)

@@ -1,5 +1,6 @@
 """Spans that are kept as the bytes that came, for traces that no rule judges: the rest is read when it is asked for."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
@@ -14,8 +15,9 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResourc
 from tracegrade.codec.keyed_request import KeyedRequest
 from tracegrade.codec.raw_request import HeadsRequest, RawRequest
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values
+from tracegrade.extract.reading import SESSION_WORDS
 from tracegrade.extract.registry import in_force
-from tracegrade.extract.session_keys import SessionKeys
+from tracegrade.extract.session_keys import NOWHERE, SessionKeys
 from tracegrade.model.span import Resource, Span
 
 # Senders repeat few resources and scopes; one that invents them without end must not grow the memo for ever.
@@ -25,6 +27,8 @@ _CONTENT = attrgetter(*(field.name for field in fields(Span)))
 _READ_LATER = frozenset(
     ("kind", "status_code", "status_message", "attributes", "events", "dropped_attributes_count", "unread_keys")
 )
+# Metadata without any of these names no session. A backslash may stand for letters.
+_MAY_NAME_A_SESSION = re.compile("|".join((*SESSION_WORDS, r"\\")).encode()).search
 # Parses the bytes of one span of a `KeyedRequest`.
 keyed_span: Any = type(KeyedRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
 
@@ -48,9 +52,16 @@ class RawSpan(Span):
     It is equal to the `Span` that it decodes to.
     """
 
-    __slots__ = ("origin", "raw", "sessions")
+    __slots__ = ("metadata", "origin", "raw", "sessions")
 
-    def __init__(self, head: Any, raw: bytes, origin: Origin, sessions: tuple[bytes, ...] | None) -> None:
+    def __init__(
+        self,
+        head: Any,
+        raw: bytes,
+        origin: Origin,
+        sessions: tuple[bytes, ...] | None,
+        metadata: tuple[bytes, ...] = (),
+    ) -> None:
         """Take over a head of a `HeadsRequest`, with the span's bytes.
 
         Args:
@@ -58,6 +69,7 @@ class RawSpan(Span):
             raw: the span as it came.
             origin: its resource and scope.
             sessions: the attribute values that may be its session, as bytes of AnyValue; None where that is not clear.
+            metadata: those in which it may stand, too.
         """
         self.trace_id = head.trace_id
         self.span_id = head.span_id
@@ -71,6 +83,7 @@ class RawSpan(Span):
         self.raw = raw
         self.origin = origin
         self.sessions = sessions
+        self.metadata = metadata
 
     def __getattr__(self, name: str) -> Any:  # called only for a field without a value
         if name not in _READ_LATER:
@@ -148,10 +161,13 @@ class RawReader:
     def span(self, head: Any, raw: bytes, origin: Origin) -> RawSpan:
         """One span of a group."""
         attributes = head.attributes
-        keys = self._session_keys[tuple(attributes)]
-        if not keys:
-            return RawSpan(head, raw, origin, None if keys is None else ())
-        return RawSpan(head, raw, origin, tuple([attributes[key] for key in keys]))
+        places = self._session_keys[tuple(attributes)]
+        if places is NOWHERE:
+            return RawSpan(head, raw, origin, ())
+        if places is None:
+            return RawSpan(head, raw, origin, None)
+        metadata = [value for key in places.metadata if _MAY_NAME_A_SESSION(value := attributes[key])]
+        return RawSpan(head, raw, origin, tuple([attributes[key] for key in places.named]), tuple(metadata))
 
     def _origin(self, resources: Sequence[bytes], scopes: Sequence[bytes]) -> Origin | None:
         if len(resources) > 1 or len(scopes) > 1:

@@ -68,7 +68,8 @@ class DialectSet:
         marks: the attribute keys by which spans of any are known.
         attributes, prefixes, events: what assembly keeps of a span: attribute keys, how such begin, names of events.
         session_keys, user_keys: where the trace as a whole is asked for its session or user, in order of preference.
-        session_marks: the marks of dialects that read a session elsewhere, too; None when they go by more than marks.
+        metadata: attributes with a JSON object that may hold a session.
+        session_marks: the marks of dialects that read a session by code; None when they go by more than marks.
         schema_readers: what reads tool definitions of a span; dialects share them.
         forms: what spans may be, by their attribute keys.
     """
@@ -80,7 +81,7 @@ class DialectSet:
         self.attributes: frozenset[str] = frozenset(
             {
                 *(key for some in keys for key in some),
-                *(key for dialect in known for key in dialect.marks | dialect.attributes),
+                *(key for dialect in known for key in dialect.marks.union(dialect.attributes, dialect.metadata)),
                 s.ERROR_TYPE,
                 s.JSONRPC_REQUEST_ID,
                 s.MCP_METHOD,
@@ -93,8 +94,9 @@ class DialectSet:
         # An MCP session is a connection rather than a conversation: better than nothing.
         self.session_keys = (*keys.session, s.MCP_SESSION_ID)
         self.user_keys = keys.user
-        elsewhere = [dialect for dialect in known if dialect.session is not no_name]
-        by_marks = all(dialect.marks and not dialect.reads_names for dialect in elsewhere)
-        self.session_marks = frozenset().union(*(dialect.marks for dialect in elsewhere)) if by_marks else None
+        self.metadata: frozenset[str] = frozenset().union(*(dialect.metadata for dialect in known))
+        by_code = [dialect for dialect in known if dialect.session is not no_name]
+        by_marks = all(dialect.marks and not dialect.reads_names for dialect in by_code)
+        self.session_marks = frozenset().union(*(dialect.marks for dialect in by_code)) if by_marks else None
         self.schema_readers = tuple(dict.fromkeys(dialect.schemas for dialect in known))
         self.forms = _Forms(known, self.marks, keys, self.session_keys)

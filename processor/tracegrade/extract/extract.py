@@ -131,6 +131,12 @@ def model_named_by(span: Span) -> str:
     return first_text(span, keys.model) or (dialect.model(span) if kind == "chat" else "")
 
 
+def session_outside_keys(span: Span) -> str:
+    """The session that a span names elsewhere than under keys of sessions, "" when it names none or is of no kind."""
+    claimed = _claim_safely(span)
+    return claimed[0].session_of(span) if claimed is not None and claimed[1] != "other" else ""
+
+
 def _claim_safely(span: Span) -> tuple[Dialect, SpanKind, Keys] | None:
     return read_safely(lambda dialects: _claim(span, dialects))
 

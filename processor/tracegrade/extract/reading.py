@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import decode
+from tracegrade.extract.decode.values import decode, text_among
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -146,6 +146,22 @@ class Dialect(NamedTuple):
     model: Callable[[Span], str] = no_name  # of a chat span
     session: Callable[[Span], str] = no_name
     user: Callable[[Span], str] = no_name
+    metadata: tuple[str, ...] = ()  # attributes with a JSON object in which applications pass a session and a user
+
+    def session_of(self, span: Span) -> str:
+        """The session that a span of this dialect names elsewhere than under its keys, "" when it names none."""
+        return self.session(span) or _text_in(span, self.metadata, SESSION_WORDS)
+
+    def user_of(self, span: Span) -> str:
+        """The same of its user."""
+        return self.user(span) or _text_in(span, self.metadata, USER_WORDS)
+
+
+def _text_in(span: Span, metadata: tuple[str, ...], words: tuple[str, ...]) -> str:
+    for key in metadata:
+        if key in span.attributes and (text := text_among(span.attributes[key], words)):
+            return text
+    return ""
 
 
 # Words by which applications pass a session and a user in metadata of their own.

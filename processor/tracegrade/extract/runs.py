@@ -20,6 +20,7 @@ Not every agent span is a run: frameworks wrap a run in further spans that are c
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import MAX_ENVELOPES
@@ -30,6 +31,8 @@ from tracegrade.extract.reading import Keys
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
+
+AnySpan = TypeVar("AnySpan", bound=Span)
 
 # Members that hold the text where a framework records its whole call or result object.
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
@@ -128,7 +131,7 @@ def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:
     return found.difference(node.parent for node in nodes if node.parent is not None) if found else found
 
 
-def root_of(spans: Sequence[Span]) -> Span:
+def root_of(spans: Sequence[AnySpan]) -> AnySpan:
     """The earliest local root, else the earliest span; `spans` in order of start."""
     return next((span for span in spans if span.is_local_root), spans[0])
 
@@ -155,8 +158,8 @@ def describe_runs(
     for node in nodes:
         members.setdefault(node.run, []).append(node)
     whose = (
-        _Whose(spans, nodes, session_keys, lambda n: n.keys.session, lambda n: n.dialect.session(n.span)),
-        _Whose(spans, nodes, user_keys, lambda n: n.keys.user, lambda n: n.dialect.user(n.span)),
+        _Whose(spans, nodes, session_keys, lambda n: n.keys.session, lambda n: n.dialect.session_of(n.span)),
+        _Whose(spans, nodes, user_keys, lambda n: n.keys.user, lambda n: n.dialect.user_of(n.span)),
     )
     runs = [_describe(node.span, node, members[node], node.keys, whose) for node in nodes if node.run is node]
     root = root_of(spans)

@@ -176,7 +176,8 @@ class RecordJudge:
         reason = self._leaving_out.reason(trace, raw, rule_set) if raw is not None else None
         if raw is not None and reason is not None:
             try:
-                extraction = Extraction(trace, [], [], session_in(raw), release_of(raw))
+                session = session_in(raw, has_log_records=bool(trace.log_records))
+                extraction = Extraction(trace, [], [], session, release_of(raw))
             except SessionUnclear:
                 pass
             else:

@@ -129,6 +129,13 @@ def first_text(span: HasAttributes, keys: tuple[str, ...]) -> str:
     return ""
 
 
+def text_among(raw: JsonValue, words: tuple[str, ...]) -> str:
+    """The first non-empty text under one of `words` in the object that an attribute stands for, "" for none."""
+    value = decode(raw).value
+    found = (value.get(word) for word in words) if isinstance(value, dict) else ()
+    return next((text for text in found if isinstance(text, str) and text), "")
+
+
 def is_masked(text: str) -> bool:
     """Whether this is a mark that senders write in place of a hidden text."""
     return len(text) <= _LONGEST_SENTINEL and text.lower() in _REDACTED

@@ -4,7 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message, read_messages
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -74,26 +74,12 @@ def _agent_name(span: Span) -> str:
     return span.name if span.attributes.get(s.LANGWATCH_TYPE) == "agent" else ""
 
 
-def _session(span: Span) -> str:
-    return _among_metadata(span, SESSION_WORDS)
-
-
-def _user(span: Span) -> str:
-    return _among_metadata(span, USER_WORDS)
-
-
-def _among_metadata(span: Span, words: tuple[str, ...]) -> str:
-    metadata = decode(span.attributes.get(s.LANGWATCH_METADATA)).value
-    found = (metadata.get(word) for word in words) if isinstance(metadata, dict) else ()
-    return next((text for text in found if isinstance(text, str) and text), "")
-
-
 DIALECT: Dialect = Dialect(
     name="langwatch",
     marks=frozenset({s.LANGWATCH_TYPE}),
     classify=_classify,
     keys=Keys(session=(s.LANGWATCH_THREAD_ID,), user=(s.LANGWATCH_USER_ID,)),
-    attributes=frozenset({s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT, s.LANGWATCH_PARAMS, s.LANGWATCH_METADATA}),
+    attributes=frozenset({s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT, s.LANGWATCH_PARAMS}),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
@@ -102,6 +88,5 @@ DIALECT: Dialect = Dialect(
     arguments=_arguments,
     output=_output,
     agent_name=_agent_name,
-    session=_session,
-    user=_user,
+    metadata=(s.LANGWATCH_METADATA,),
 )

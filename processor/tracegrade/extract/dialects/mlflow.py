@@ -6,9 +6,9 @@ put session and agent into an attribute ``metadata``.
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
-from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.decode.values import first_text, text_among
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -31,20 +31,14 @@ def _classify(span: Span) -> SpanKind | None:
             return None
     if kind in _MAY_BE_AGENTS:
         # LangChain's agents are chains: the outermost one, and the one that bears the agent's name.
-        if span.is_local_root or span.name == _metadata(span, _AGENT):
+        if span.is_local_root or span.name == _agent_in_metadata(span):
             return "agent"
         return "handoff" if span.name == _HANDOFF else "other"
     return _KINDS.get(kind, "other") if s.MLFLOW_TYPE in span.attributes else None
 
 
-def _metadata(span: Span, words: tuple[str, ...]) -> str:
-    raw = span.attributes.get(s.MLFLOW_LANGCHAIN_METADATA)
-    value = decode(raw).value if raw is not None else None
-    if isinstance(value, dict):
-        for word in words:
-            if isinstance(text := value.get(word), str) and text:
-                return text
-    return ""
+def _agent_in_metadata(span: Span) -> str:
+    return text_among(span.attributes.get(s.MLFLOW_LANGCHAIN_METADATA), _AGENT)
 
 
 def _name(span: Span) -> str:
@@ -52,15 +46,7 @@ def _name(span: Span) -> str:
 
 
 def _agent_name(span: Span) -> str:
-    return _metadata(span, _AGENT) or span.name
-
-
-def _session(span: Span) -> str:
-    return _metadata(span, SESSION_WORDS)
-
-
-def _user(span: Span) -> str:
-    return _metadata(span, USER_WORDS)
+    return _agent_in_metadata(span) or span.name
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -90,12 +76,11 @@ DIALECT: Dialect = Dialect(
         prompt=(s.MLFLOW_INPUTS,),
         answer=(s.MLFLOW_OUTPUTS,),
     ),
-    attributes=frozenset({s.MLFLOW_LANGCHAIN_METADATA, s.MLFLOW_TOOLS}),
+    attributes=frozenset({s.MLFLOW_TOOLS}),
     outputs=_outputs,
     inputs=_inputs,
     schemas=_schemas,
     tool_name=_name,
     agent_name=_agent_name,
-    session=_session,
-    user=_user,
+    metadata=(s.MLFLOW_LANGCHAIN_METADATA,),
 )
