@@ -27,6 +27,7 @@ from tracegrade.document.yaml_text import parse, read
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
+from tracegrade.rule.reading import RuleReading
 from tracegrade.store.place import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
 from tracegrade.suites.settings import SuitesSettings
@@ -56,6 +57,16 @@ class RulesSettings(FileModel):
     semantic_model: str | None = Field(
         None, description="Folder of a model2vec model for $semantic; needs the extra tracegrade[semantic]"
     )
+    allow_code: bool = Field(
+        False,
+        description="Whether a rule may name an evaluator in a Python file beside it, as evaluator: ./amounts.py; that "
+        "file then runs with all rights of the process",
+    )
+
+    @property
+    def reading(self) -> RuleReading:
+        """How the files at ``paths``, or at others in their place, are read."""
+        return RuleReading(self.semantic_model, self.allow_code)
 
 
 def _workers(found: object) -> object:

@@ -355,7 +355,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
     except (Exception, SystemExit) as bug:  # in one evaluator: the others go on, and the result names it
-        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": "))
+        where = "" if spec.file is None else f" ({spec.file.where(bug)})"
+        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": ") + where)
     outcome = score.outcome(spec.threshold)
     if outcome == "not_evaluable" and score.doubt:
         return pair.unscored(spec, outcome, score.doubt)

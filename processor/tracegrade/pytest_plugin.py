@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from tracegrade.testing.agent_test import AgentTest
 
 _RULES = "tracegrade_rules"
+_ALLOW_CODE = "tracegrade_allow_code"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the setting ``tracegrade_rules``."""
+    """Add the settings ``tracegrade_rules`` and ``tracegrade_allow_code``."""
     text = "Rule files, folders and builtin:NAME by which the fixture 'tracegrade' judges, one a line"
     parser.addini(_RULES, text, type="linelist", default=[])
+    code = "Whether these rules may name evaluators in Python files beside them, which then run in the tests"
+    parser.addini(_ALLOW_CODE, code, type="bool", default=False)
 
 
 @pytest.fixture
@@ -27,5 +30,6 @@ def tracegrade(request: pytest.FixtureRequest) -> "Iterator[AgentTest]":
     from tracegrade.testing.agent_test import AgentTest
 
     settings = request.config
-    with AgentTest(settings.rootpath, settings.getini(_RULES), pytest.fail) as collecting:
+    rules, allow_code = settings.getini(_RULES), settings.getini(_ALLOW_CODE)
+    with AgentTest(settings.rootpath, rules, pytest.fail, allow_code=allow_code) as collecting:
         yield collecting

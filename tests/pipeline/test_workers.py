@@ -18,6 +18,7 @@ from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.replay import replay_records
 from tracegrade.pipeline.workers import ReplayJob, WorkerEnded, shown_by_workers
 from tracegrade.rule.load import load_rules
+from tracegrade.rule.reading import FILES_ALONE
 from tracegrade.rule.rule_set import RuleSet
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,7 @@ def rules(tmp_path: Path) -> str:
 
 
 def job(rule_set: RuleSet, rules: str, show: object = everything) -> ReplayJob[Shown]:
-    return ReplayJob((rules,), None, rule_set.hash, "replay", SETTINGS.tool_aliases, SETTINGS.prices, show)  # type: ignore[arg-type]
+    return ReplayJob((rules,), FILES_ALONE, rule_set.hash, "replay", SETTINGS.tool_aliases, SETTINGS.prices, show)  # type: ignore[arg-type]
 
 
 def journal(seed: int) -> list[Record]:

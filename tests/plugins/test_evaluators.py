@@ -19,6 +19,7 @@ from tracegrade.plugins.entry_points import PluginError
 from tracegrade.plugins.installed import load_plugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
+PAGE = PAGE[PAGE.index("## As a package") : PAGE.index("## In a file beside the rule")]
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (PROJECT,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 (RULE,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -78,7 +79,7 @@ def test_a_rule_names_it_and_the_schema_and_the_list_know_it(tmp_path: Path) -> 
     (shape,) = [
         shape
         for shape in schema["properties"]["evaluate"]["items"]["oneOf"]
-        if shape["properties"]["evaluator"]["const"] == "same-argument"
+        if shape["properties"]["evaluator"].get("const") == "same-argument"
     ]
     assert shape["required"] == ["evaluator", "argument"]
 

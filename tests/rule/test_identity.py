@@ -161,7 +161,7 @@ def test_each_field_of_an_item_changes_the_hash(evaluator: str, field: str) -> N
 def test_every_default_of_an_evaluator_may_be_written_out(evaluator: str) -> None:
     plain = example_of(evaluator)
     written = item(evaluator, **plain).evaluate[0]
-    for name, model in fields_of(evaluator).items():
+    for name, model in fields_of(EVALUATORS[evaluator]).items():
         field = model.model_fields.get(name)
         if field is None or field.is_required() or name in plain or name in ("name", "threshold", "matchers"):
             continue

@@ -33,11 +33,10 @@ def slo(config: "Config", output_format: str, rules: tuple[str, ...]) -> None:
     """
     from tracegrade.alert.slo import firing_places
     from tracegrade.alert.stored_slos import stored_slos, with_objectives
-    from tracegrade.rule.load import load_rules
     from tracegrade.store.alerts import open_alerts
     from tracegrade.store.open import reading_store
 
-    rule_set = load_rules(list(rules or config.rules.paths), semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(list(rules or config.rules.paths))
     with reading_store(config.store_url) as connection:
         found = stored_slos(connection, with_objectives(rule_set), time.time_ns())
         firing = firing_places(open_alerts(connection))

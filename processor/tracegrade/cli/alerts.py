@@ -233,11 +233,10 @@ def preview(
     from tracegrade.alert.preview import preview as look
     from tracegrade.alert.preview import without_results
     from tracegrade.alert.stored_history import ReadHistory
-    from tracegrade.rule.load import load_rules
     from tracegrade.store.history import SeriesHistory
     from tracegrade.store.open import reading_store
 
-    chosen = [rule for rule in load_rules(list(rules)).rules if rule.alert]
+    chosen = [rule for rule in config.rules.reading.load(list(rules)).rules if rule.alert]
     if not chosen:
         raise click.UsageError("none of these rules has an 'alert'")
     until_ns = until if until is not None else time.time_ns()

@@ -8,7 +8,7 @@ import click
 
 from tracegrade.cli.judging import cores
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress, reports_errors
-from tracegrade.cli.rule_paths import rules_at
+from tracegrade.cli.rule_paths import reading_with
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 
@@ -92,9 +92,9 @@ def backtest(
     if since >= until_ns:
         ends = "in the future" if since >= now_ns else "not before --until"
         raise click.UsageError(f"--since is {ends}: there is no trace between the two")
-    model = config.rules.semantic_model
-    rules = Rules(", ".join(paths), paths, rules_at(paths))
-    with waiting() as said, other_rules(against, paths, model) as other:
+    reading = reading_with(config.rules.reading)
+    rules = Rules(", ".join(paths), paths, reading.load(paths))
+    with waiting() as said, other_rules(against, paths, reading) as other:
         asked = Asked(
             rules=rules,
             other=other,
@@ -102,7 +102,7 @@ def backtest(
             since_ns=since,
             until_ns=until_ns,
             settings=config.traces,
-            semantic_model=model,
+            reading=reading,
             data_path=config.data_path,
             jobs=jobs,
             **filters,

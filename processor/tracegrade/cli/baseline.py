@@ -146,10 +146,9 @@ def _stored(config: "Config", text: str) -> "Results":
 def _judged(config: "Config", sources: tuple[str, ...], rule_paths: tuple[str, ...], jobs: int) -> "Results":
     from tracegrade.pipeline.latest_results import NoRoom
     from tracegrade.pipeline.workers import WorkerEnded
-    from tracegrade.rule.load import load_rules
 
     paths = tuple(rule_paths or config.rules.paths)
-    rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(paths)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     try:

@@ -128,11 +128,10 @@ def _without_garbage_collection() -> Iterator[None]:
 def _rejudging(settings: ReadSettings, rule_paths: tuple[str, ...]) -> "Rejudging":
     from tracegrade.cli.judging import cores
     from tracegrade.pipeline.rejudge import Rejudging
-    from tracegrade.rule.load import load_rules
 
     config = settings.whole()
     paths = rule_paths or tuple(config.rules.paths)
-    rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(paths)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
-    return Rejudging(rule_set, paths, config.rules.semantic_model, config.traces, cores(), config.data_path)
+    return Rejudging(rule_set, paths, config.rules.reading, config.traces, cores(), config.data_path)

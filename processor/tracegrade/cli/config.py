@@ -34,7 +34,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.journal.kafka.client import check_client
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access
-    from tracegrade.rule.load import costs_without_prices, load_rules
+    from tracegrade.rule.load import costs_without_prices
     from tracegrade.serve.rule_reload import refuse_sessions
 
     config = load_config(path or config_path)
@@ -54,7 +54,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
         check_client(config.journal.kafka)
     if config.parquet is not None:
         check_extra()
-    rule_set = load_rules(config.rules.paths, semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(config.rules.paths)
     if config.journal.kafka is not None:
         refuse_sessions(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)

@@ -61,9 +61,8 @@ def command(
     """
     from tracegrade.doctor.examine import examine
     from tracegrade.doctor.finding import LEVELS
-    from tracegrade.rule.load import load_rules
 
-    rule_set = load_rules(list(rule_paths or config.rules.paths), semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(list(rule_paths or config.rules.paths))
     examined = examine(config, rule_set, max_traces=max_traces, max_journal_bytes=journal_mib * 1024 * 1024)
     findings = sorted(examined.findings, key=lambda finding: LEVELS.index(finding.level))
     if output_format == "json":

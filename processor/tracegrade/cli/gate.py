@@ -70,11 +70,10 @@ def command(
     from tracegrade.gate.baselines import Baselines
     from tracegrade.gate.decide import judged_by
     from tracegrade.gate.results import results_of
-    from tracegrade.rule.load import load_rules
     from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
 
-    rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(rule_paths or config.rules.paths)
     if not len(rule_set):
         raise click.UsageError("no rules to gate: give --rules PATH, or rules.paths in the settings")
     bounds = gate.bounds(rule_set)

@@ -109,8 +109,8 @@ def judged_results(
     from tracegrade.pipeline.replay import NOT_STORED
     from tracegrade.pipeline.workers import ReplayJob
 
-    model, traces = config.rules.semantic_model, config.traces
-    job = ReplayJob(paths, model, rule_set.hash, NOT_STORED, traces.tool_aliases, traces.prices, _units)
+    reading, traces = config.rules.reading, config.traces
+    job = ReplayJob(paths, reading, rule_set.hash, NOT_STORED, traces.tool_aliases, traces.prices, _units)
     found = JudgedResults(rule_set)
     with LatestResults() as latest:
         for key, units in judged_and_shown(sources, config, rule_set, job, jobs):

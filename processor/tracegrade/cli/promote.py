@@ -99,7 +99,6 @@ def command(
     """
     from tracegrade.history.promote.promotion import How
     from tracegrade.history.promote.test_files import write
-    from tracegrade.rule.load import load_rules
 
     search = _Search(trace_ids, since, limit, distinct is not None, tenant)
     if suite is not None and (expect or keep):
@@ -108,7 +107,7 @@ def command(
     if known_gap and not expect:
         raise click.UsageError("--known-gap says why --expect does not hold yet: give --expect, too")
     named = rule_paths or config.rules.paths
-    rule_set = load_rules(named, semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(named)
     if suite is not None:
         of_rule = rules_of_id(rule_set, chosen)[0] if chosen else None
         _promote_to_suite(config, of_rule, suite, run, search, no_redact, dry_run, output_format)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.settings_option import options_read_by
+from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.store.place import DATA_DIR, sqlite_url
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What of the settings is needed to show what is stored; ``prices`` are those of models.
+    """What of the settings is needed to show what is stored: ``prices`` of models, ``rules``, how these are read.
 
     ``config_path`` and ``data_dir`` are where they are from, as they were given.
     """
@@ -26,6 +27,7 @@ class ReadSettings:
     store_url: str
     links: Links
     prices: "Mapping[str, Price]" = field(default_factory=dict)
+    rules: RuleReading = FILES_ALONE
     config_path: Path | None = field(default=None, compare=False)
     data_dir: str | None = field(default=None, compare=False)
 
@@ -60,4 +62,5 @@ def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSetting
     from tracegrade.config import load_config
 
     config = load_config(config_path, data_dir=data_dir)
-    return ReadSettings(config.store_url, config.alerts.links, config.traces.prices, config_path, data_dir)
+    prices, rules = config.traces.prices, config.rules.reading
+    return ReadSettings(config.store_url, config.alerts.links, prices, rules, config_path, data_dir)

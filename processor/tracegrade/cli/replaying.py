@@ -88,10 +88,9 @@ class Asked:
             TraceGradeError: a rule or a baseline cannot be read.
         """
         from tracegrade.pipeline.replay import Selection
-        from tracegrade.rule.load import load_rules
 
         paths = tuple(rule_paths or config.rules.paths)
-        rule_set = load_rules(paths, semantic_model=config.rules.semantic_model)
+        rule_set = config.rules.reading.load(paths)
         if not len(rule_set):
             raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
         for warning in rule_set.warnings:
@@ -165,8 +164,8 @@ def _job(asked: Asked, recording: "RecordedRun | None") -> "ReplayJob[Shown]":
     settings_hash = None if recording is None else config.settings_hash
     compares = asked.comparing is not None
     show = partial(_replayed, asked.selection, asked.output_format, asked.by, run, settings_hash, compares)
-    model, traces = config.rules.semantic_model, config.traces
-    return ReplayJob(asked.paths, model, asked.rule_set.hash, run, traces.tool_aliases, traces.prices, show)
+    reading, traces = config.rules.reading, config.traces
+    return ReplayJob(asked.paths, reading, asked.rule_set.hash, run, traces.tool_aliases, traces.prices, show)
 
 
 def _replayed(

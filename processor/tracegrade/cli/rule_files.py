@@ -87,7 +87,7 @@ def new(
     written = new_rule.write(folder / category / rule_id, draft)
     for path in written:
         print_line(f"wrote {path}")
-    (rule,) = rules_at([str(written[0])]).rules
+    (rule,) = rules_at([str(written[0])], config.rules.reading).rules
     results = list(run_tests(rule, written[0], config.traces))
     print_results(results)
     if any(result.failure for result in results):

@@ -7,31 +7,39 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from tracegrade.rule.reading import RuleReading
     from tracegrade.rule.rule import Rule
     from tracegrade.rule.rule_set import RuleSet
 
 paths_argument = click.argument("paths", nargs=-1, metavar="[PATH...]")
 
 
-def rules_at(paths: Sequence[str]) -> "RuleSet":
+def reading_with(settings: "RuleReading | None" = None) -> "RuleReading":
+    """How rules are read: by the options of 'tracegrade rules', and else by `settings`."""
+    from tracegrade.rule.reading import RuleReading
+
+    options = click.get_current_context().find_object(RuleReading) or RuleReading()
+    return options.beside(settings)
+
+
+def rules_at(paths: Sequence[str], settings: "RuleReading | None" = None) -> "RuleSet":
     """The rules at `paths`; without any, those of the folder ./rules if there is one, else the ready-made ones."""
-    from tracegrade.rule.load import builtin_rules, load_rules
+    from tracegrade.rule.load import builtin_rules
 
     local = Path("rules")
-    model: str | None = click.get_current_context().find_object(str)
-    return load_rules(paths or [local if local.is_dir() else builtin_rules()], semantic_model=model)
+    return reading_with(settings).load(paths or [local if local.is_dir() else builtin_rules()])
 
 
-def rules_with_paths(paths: Sequence[str]) -> "list[tuple[Rule, str]]":
+def rules_with_paths(paths: Sequence[str], settings: "RuleReading | None" = None) -> "list[tuple[Rule, str]]":
     """The rules of `rules_at`, each with the path of its file."""
-    rule_set = rules_at(paths)
+    rule_set = rules_at(paths, settings)
     return [(rule, rule_set.paths[rule.id]) for rule in rule_set.rules]
 
 
-def named_rules(name: str, paths: Sequence[str]) -> "tuple[RuleSet, list[Rule]]":
+def named_rules(name: str, paths: Sequence[str], settings: "RuleReading | None" = None) -> "tuple[RuleSet, list[Rule]]":
     """The rules of an id, or all rules at a place."""
     is_at_place = not paths and is_place(name)
-    rule_set = rules_at([name] if is_at_place else paths)
+    rule_set = rules_at([name] if is_at_place else paths, settings)
     return rule_set, list(rule_set.rules) if is_at_place else rules_of_id(rule_set, name)
 
 

@@ -85,7 +85,7 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
 
 
 def _the_rule(name: str, config: "Config") -> "Rule":
-    _, rules = named_rules(name, () if is_place(name) else config.rules.paths)
+    _, rules = named_rules(name, () if is_place(name) else config.rules.paths, config.rules.reading)
     if len(rules) != 1:
         raise click.UsageError(f"expected one rule at {name!r}, found {len(rules)}; give its file or its id")
     return rules[0]

@@ -33,14 +33,21 @@ if TYPE_CHECKING:
 
 @click.group()
 @click.option("--semantic-model", metavar="FOLDER", help="The model2vec model for rules with $semantic.")
+@click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Run the Python files that rules name as evaluators; without it, as the settings of a command say.",
+)
 @click.pass_context
-def command(context: click.Context, semantic_model: str | None) -> None:
+def command(context: click.Context, semantic_model: str | None, allow_code: bool) -> None:
     """Check, test and list rule files.
 
     PATH is a rule file, a folder (its rule.yaml and *.rule.yaml files are read), or builtin:NAME. Without a PATH: the
     folder ./rules if it exists, else all ready-made rules.
     """
-    context.obj = semantic_model
+    from tracegrade.rule.reading import RuleReading
+
+    context.obj = RuleReading(semantic_model, allow_code)
 
 
 @command.command()
@@ -65,7 +72,7 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
 
     from tracegrade.rule.load import costs_without_prices, tools_never_called
 
-    rule_set = rules_at(paths)
+    rule_set = rules_at(paths, settings.rules)
     warnings = [*rule_set.warnings, *tools_never_called(rule_set, _stored_tools(settings))]
     if not settings.has_prices:
         warnings += costs_without_prices(rule_set)
@@ -185,7 +192,7 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
 
     paths = [name for name in names if is_place(name)]
     ids = [name for name in names if not is_place(name)]
-    rule_set = rules_at(paths)
+    rule_set = rules_at(paths, settings.rules)
     chosen = [rule for name in ids for rule in rules_of_id(rule_set, name)] if ids else list(rule_set.rules)
     since = _in_force_since(settings, chosen)
     expected = {

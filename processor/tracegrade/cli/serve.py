@@ -201,7 +201,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
 
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
     from tracegrade.plugins.installed import load_plugins
-    from tracegrade.rule.load import costs_without_prices, load_rules
+    from tracegrade.rule.load import costs_without_prices
     from tracegrade.serve.process import explains_folder_errors, name_process, run_in_loop
     from tracegrade.serve.receive_role import ReceiveRole
 
@@ -209,9 +209,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     plugins = load_plugins()
     dialects = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.dialects]
     evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.evaluators]
-    rule_set = load_rules(
-        config.rules.paths, semantic_model=config.rules.semantic_model
-    )  # a wrong rule stops the start here, not in a restarted judge
+    # A wrong rule stops the start here, not in a restarted judge.
+    rule_set = config.rules.reading.load(config.rules.paths)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     for warning in (*rule_set.warnings, *costs) if with_judge else ():
         print_line(f"Warning: {warning}", err=True)

@@ -45,13 +45,13 @@ def named_suite(written: str, rule_paths: Sequence[str], config: "Config") -> "S
     from tracegrade.suites.suite import load_suite
 
     if _is_path(written):
-        return load_suite(written, rule_paths, config.rules.semantic_model)
+        return load_suite(written, rule_paths, config.rules.reading)
     try:
         with reading_store(config.store_url) as connection:
             stored = suite_called(connection, TENANT, written)
     except (NoSuchSuite, StoreError) as error:
         raise SuiteError(f"{written}: there is no such file, and it names no stored suite: {error}") from None
-    return runnable_suite(stored, rule_paths, config.rules.semantic_model)
+    return runnable_suite(stored, rule_paths, config.rules.reading)
 
 
 def _is_path(written: str) -> bool:

@@ -66,12 +66,11 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
     from tracegrade.history.late_arrivals import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
     from tracegrade.pipeline.data_folder import JOURNAL
-    from tracegrade.rule.load import load_rules
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
     from tracegrade.store.rule_texts import judges_alike
 
-    rule_set = load_rules(rule_paths or config.rules.paths, semantic_model=config.rules.semantic_model)
+    rule_set = config.rules.reading.load(rule_paths or config.rules.paths)
     with reading_store(config.store_url) as connection:
         check_run(connection, run)
         stored_ones = stored_traces(connection, trace_id, run=run)

@@ -18,8 +18,10 @@ from tracegrade.model.json_value import JsonValue
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def validate(document: Document, model: type[Model], location: Location = ()) -> Model:
-    """Check the document's value (or its part at `location`) against `model`.
+def validate(
+    document: Document, model: type[Model], location: Location = (), *, context: Mapping[str, Any] | None = None
+) -> Model:
+    """Check the document's value (or its part at `location`) against `model`; its validators are given the `context`.
 
     Raises:
         FileError: with one problem for each error that pydantic found, in file order.
@@ -28,7 +30,7 @@ def validate(document: Document, model: type[Model], location: Location = ()) ->
     for part in location:
         value = value[part]
     try:
-        return model.model_validate({} if value is None and not location else value)
+        return model.model_validate({} if value is None and not location else value, context=context)
     except ValidationError as error:
         raise FileError(problems(document, error, model, location)) from None
 

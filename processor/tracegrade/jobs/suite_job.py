@@ -178,7 +178,7 @@ class SuiteJob:
         if stored is None:
             raise JobFailed(f"its suite {self._request.suite} was deleted")
         self._suite_name = stored.name
-        return runnable_suite(stored, (), self._config.rules.semantic_model)
+        return runnable_suite(stored, (), self._config.rules.reading)
 
     def _asking(self, targets: Sequence[Target]) -> Asking:
         request = self._request

@@ -24,6 +24,7 @@ from tracegrade.pipeline.packed import Kept, LeftOut, PackedTrace
 from tracegrade.pipeline.progress import LookedThrough, Progress
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
+from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.kept_traces import KeptTrace, kept_heads, kept_traces
 from tracegrade.store.result_filter import ResultFilter
@@ -73,7 +74,7 @@ class Rejudging:
 
     rule_set: RuleSet
     rule_paths: Sequence[str]
-    semantic_model: str | None
+    reading: RuleReading
     settings: TracesSettings
     jobs: int
     data_path: Path
@@ -88,7 +89,7 @@ class Rejudging:
         """The job of judging so, whose results have the name of this `run`."""
         return ReplayJob(
             self.rule_paths,
-            self.semantic_model,
+            self.reading,
             self.rule_set.hash,
             run,
             self.settings.tool_aliases,

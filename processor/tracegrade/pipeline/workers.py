@@ -33,8 +33,8 @@ from tracegrade.pipeline.extracted_traces import ExtractedTrace
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
 from tracegrade.pipeline.packed import Kept, NotKept, PackedSession, PackedTrace, packed_trace
 from tracegrade.pipeline.session_judge import session_of
-from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
+from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
@@ -63,7 +63,7 @@ class ReplayJob(Generic[T]):
     """
 
     rule_paths: Sequence[str]
-    semantic_model: str | None
+    reading: RuleReading
     rules: str
     run: str
     tool_aliases: Mapping[str, list[str]]
@@ -334,7 +334,7 @@ def _start(job: ReplayJob[Any]) -> None:
     global _trace_judge
     Thread(target=_end_with_parent, daemon=True).start()
     try:
-        rule_set = load_rules(job.rule_paths, semantic_model=job.semantic_model).only(job.rule_ids)
+        rule_set = job.reading.load(job.rule_paths).only(job.rule_ids)
     except TraceGradeError as error:
         _trace_judge = WorkerEnded(str(error))
         return

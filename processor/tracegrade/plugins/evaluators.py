@@ -1,8 +1,11 @@
-"""Evaluators of installed packages: the entry-point group ``tracegrade.evaluators``, checked when they are loaded."""
+"""Evaluators of installed packages: the entry-point group ``tracegrade.evaluators``, checked when they are loaded.
+
+The same checks hold for an evaluator in a file beside a rule.
+"""
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -22,7 +25,7 @@ _OF_EVERY_ITEM = {"evaluator", "name", "threshold"}
 
 
 class ScoreError(TraceGradeError):
-    """What an evaluator of a package gave is no score that can be kept."""
+    """What an evaluator of a package, or of a file, gave is no score that can be kept."""
 
 
 def put_in_force(found: Sequence[Plugin[Evaluator[Any, Any]]]) -> None:
@@ -31,24 +34,32 @@ def put_in_force(found: Sequence[Plugin[Evaluator[Any, Any]]]) -> None:
     Raises:
         PluginError: one is not what an evaluator must be.
     """
-    from tracegrade.evaluate.registry import EVALUATORS, Package, put_beside
+    from tracegrade.evaluate.registry import Package, put_beside
 
     for plugin in found:
-        if (mistake := _mistake(plugin.member, plugin.name, EVALUATORS)) is not None:
+        if plugin.member.name != plugin.name:
+            raise plugin.error(
+                f"expected an evaluator of the entry point's name, found the name {plugin.member.name!r}"
+            )
+        if (mistake := mistake_in(plugin.member)) is not None:
             raise plugin.error(mistake)
     put_beside(
-        [replace(plugin.member, score=_checked(plugin.member)) for plugin in found],
+        [replace(plugin.member, score=checked(plugin.member)) for plugin in found],
         {plugin.name: Package(plugin.package, plugin.version) for plugin in found},
     )
 
 
-def _mistake(evaluator: Evaluator[Any, Any], name: str, taken: Collection[str]) -> str | None:
-    if evaluator.name != name:
-        return f"expected an evaluator of the entry point's name, found the name {evaluator.name!r}"
-    if not _NAME.fullmatch(name):
+def mistake_in(evaluator: Evaluator[Any, Any]) -> str | None:
+    """Why rules cannot use an evaluator that is none of ours; None when they can."""
+    from tracegrade.evaluate.registry import EVALUATORS, packages
+
+    name = evaluator.name
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         return f"name: expected lower-case words joined by '-', found {name!r}"
-    if name in taken:
+    if name in EVALUATORS:
         return f"the name {name!r} is taken by an evaluator that TraceGrade has"
+    if (package := packages().get(name)) is not None:
+        return f"the name {name!r} is taken by an evaluator of {package.name} {package.version}"
     if not isinstance(evaluator.summary, str) or not evaluator.summary:
         return f"summary: expected a sentence that says what it judges, found {evaluator.summary!r}"
     for field in ("Criteria", "Settings"):
@@ -74,7 +85,7 @@ def _mistake(evaluator: Evaluator[Any, Any], name: str, taken: Collection[str]) 
     return None
 
 
-def _checked(evaluator: Evaluator[Any, Any]) -> Callable[[Evidence, Any, Any], Score]:
+def checked(evaluator: Evaluator[Any, Any]) -> Callable[[Evidence, Any, Any], Score]:
     """Its score function, as JSON can keep what it gives; what cannot be kept is an error of that evaluation alone."""
     judge = evaluator.score
 

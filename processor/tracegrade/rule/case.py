@@ -11,11 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, PlainValidator, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import InitErrorDetails
 
 from tracegrade.document.file_model import FileModel
-from tracegrade.rule.evaluation_spec import EvaluationSpec, item_shapes, read_item
+from tracegrade.rule.evaluation_spec import EvaluationSpec, find_file_of, item_shapes, read_item
+from tracegrade.rule.evaluator_file import FindFile
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 from tracegrade.rule.patterns import AttributeValues, Patterns, Prompts
 
@@ -81,7 +90,7 @@ class Cases:
                 self.by_regex.append((case, prompt))
 
 
-def _read(value: Any) -> Cases:
+def _read(value: Any, info: ValidationInfo) -> Cases:
     if isinstance(value, Cases):
         return value
     if not isinstance(value, list) or not value:
@@ -90,7 +99,7 @@ def _read(value: Any) -> Cases:
     mistakes: list[InitErrorDetails] = []
     for position, item in enumerate(value):
         try:
-            case = _read_case(item)
+            case = _read_case(item, find_file_of(info))
             if any(case.id == other.id for other in cases):
                 raise refuse([mistake(f"two cases are called {case.id!r}", "id")])
             cases.append(case)
@@ -103,7 +112,7 @@ def _read(value: Any) -> Cases:
     return Cases(cases)
 
 
-def _read_case(item: Any) -> Case:
+def _read_case(item: Any, find_file: FindFile | None) -> Case:
     if not isinstance(item, dict):
         raise ValueError(f"expected an object such as {{id: ..., match: {{prompt: ...}}, ...}}, found {item!r}")
     mistakes: list[InitErrorDetails] = []
@@ -121,7 +130,7 @@ def _read_case(item: Any) -> Case:
             raise refuse([*mistakes, mistake(f"expected an item such as {{evaluator: ...}}, found {own!r}", _ITEM)])
         rest = own
     try:
-        spec = read_item({"evaluator": DEFAULT_EVALUATOR, **rest})
+        spec = read_item({"evaluator": DEFAULT_EVALUATOR, **rest}, find_file)
     except ValidationError as error:
         mistakes += [mistake(_message(detail), *inside, *detail["loc"]) for detail in error.errors()]
     if mistakes or spec is None:

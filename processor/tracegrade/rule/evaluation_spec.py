@@ -1,19 +1,36 @@
 """One item of a rule's ``evaluate``: which evaluator, what score passes, and the evaluator's own fields, flat."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, Field, GetJsonSchemaHandler, PlainSerializer, PlainValidator, ValidationError
+from pydantic import (
+    BaseModel,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic_core import InitErrorDetails
 
 from tracegrade.display import json_text
 from tracegrade.document.file_model import FileModel
 from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, ExpectedCalls
 from tracegrade.evaluate.registry import evaluators
+from tracegrade.rule.evaluator_file import (
+    CODE,
+    FILE_FORM,
+    NOT_FROM_A_FILE,
+    EvaluatorFile,
+    FindFile,
+    NoEvaluatorFile,
+    names_a_file,
+)
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 
 # A rule's criteria always stand in the rule: a default for them would say nothing; its title describes it. (The
@@ -26,7 +43,8 @@ class EvaluationSpec:
     """What is evaluated under one name.
 
     ``criteria`` and ``settings`` are instances of the evaluator's own models; ``written`` is the item as it stands in
-    the file. ``case`` is the id of the case that it belongs to, if any.
+    the file. ``case`` is the id of the case that it belongs to, if any, ``file`` the file beside the rule that the
+    evaluator stands in, if it does.
     """
 
     evaluator: Evaluator[Any, Any]
@@ -36,12 +54,13 @@ class EvaluationSpec:
     settings: Any
     written: Mapping[str, Any]
     case: str | None = None
+    file: EvaluatorFile | None = None
 
 
 class ItemHead(FileModel):
     """The fields that every item has, whatever its evaluator."""
 
-    evaluator: str = Field(description="The evaluator's id.")
+    evaluator: str = Field(description="The evaluator's id, or a file beside the rule such as ./amounts.py.")
     name: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
@@ -52,8 +71,18 @@ class ItemHead(FileModel):
     matchers: bool = Field(default=True, description="Whether objects of $ keys are matchers; else they are literal.")
 
 
-def read_item(value: Any) -> EvaluationSpec:
+def find_file_of(info: ValidationInfo) -> FindFile | None:
+    """What reads the files that a rule names, where it may name any."""
+    found: FindFile | None = (info.context or {}).get(CODE)
+    return found
+
+
+def read_item(value: Any, find_file: FindFile | None = None) -> EvaluationSpec:
     """Read one item; every mistake in it is reported, each at its key.
+
+    Args:
+        value: the item.
+        find_file: reads the file that it may name in place of an evaluator; without it, none may be named.
 
     Raises:
         ValidationError: of `mistakes.mistake`s.
@@ -65,10 +94,48 @@ def read_item(value: Any) -> EvaluationSpec:
         raise ValueError(f"expected an object such as {{evaluator: tool-call-order, ...}}, found {value!r}")
     if "evaluator" not in value:
         raise ValueError("key 'evaluator' is missing; 'tracegrade rules list --evaluators' shows all")
-    evaluator = evaluators().get(value["evaluator"]) if isinstance(value["evaluator"], str) else None
+    named = value["evaluator"]
+    if isinstance(named, str) and names_a_file(named):
+        return _read_with_file(named, value, find_file)
+    evaluator = evaluators().get(named) if isinstance(named, str) else None
     if evaluator is None:
-        raise refuse([mistake(_no_evaluator(value["evaluator"]), "evaluator")])
+        raise refuse([mistake(_no_evaluator(named), "evaluator")])
     return _read_with(evaluator, value)
+
+
+def _read_with_file(named: str, value: dict[str, Any], find_file: FindFile | None) -> EvaluationSpec:
+    if find_file is None:
+        raise refuse([mistake(NOT_FROM_A_FILE.format(written=named), "evaluator")])
+    try:
+        file = find_file(named)
+    except NoEvaluatorFile as error:
+        raise refuse([mistake(str(error), "evaluator")]) from None
+    try:
+        spec = replace(_read_with(file.evaluator, value), file=file)
+        said = _mistake_in_what_it_says(spec)
+    except ValidationError:
+        raise
+    except (Exception, SystemExit) as bug:  # in what else the file has: its models, and what says something of them
+        said = f"{type(bug).__name__}: {bug}".removesuffix(": ")
+        raise refuse([mistake(f"{file.where(bug)}: {said}", "evaluator")]) from None
+    if said is not None:
+        raise refuse([mistake(f"{file.written}: {said}", "evaluator")])
+    return spec
+
+
+def _mistake_in_what_it_says(spec: EvaluationSpec) -> str | None:
+    """Why what an evaluator says of these criteria cannot be used: asked when a rule is read, it cannot fail later."""
+    evaluator = spec.evaluator
+    attributes = evaluator.attributes_of(spec.criteria)
+    if not isinstance(attributes, frozenset) or not all(isinstance(key, str) and key for key in attributes):
+        return f"attributes_of: expected a frozenset of non-empty texts, found {attributes!r}"
+    sentences = evaluator.sentences(spec.criteria, spec.settings)
+    if not isinstance(sentences, list | tuple) or not all(isinstance(sentence, str) for sentence in sentences):
+        return f"sentences: expected a list of texts, found {sentences!r}"
+    expected = evaluator.expected_calls(spec.criteria, spec.settings)
+    if expected is not None and not isinstance(expected, ExpectedCalls):
+        return f"expected_calls: expected {ExpectedCalls.__module__}.ExpectedCalls or None, found {expected!r}"
+    return None
 
 
 def _no_evaluator(name: object) -> str:
@@ -77,7 +144,7 @@ def _no_evaluator(name: object) -> str:
 
 
 def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> EvaluationSpec:
-    fields = fields_of(evaluator.name)
+    fields = fields_of(evaluator)
     mistakes: list[InitErrorDetails] = []
     parts: dict[type[BaseModel], dict[str, Any]] = {ItemHead: {}, evaluator.Criteria: {}, evaluator.Settings: {}}
     for key, member in value.items():
@@ -99,13 +166,18 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
     return EvaluationSpec(evaluator, head.name or evaluator.name, head.threshold, criteria, settings, value)
 
 
-@cache
-def fields_of(name: str) -> dict[str, type[BaseModel]]:
+def fields_of(evaluator: Evaluator[Any, Any]) -> dict[str, type[BaseModel]]:
     """Every key that an item of this evaluator may hold, aliases included, and the model it belongs to."""
-    evaluator = evaluators()[name]
+    settings: type[BaseModel] = evaluator.Settings
+    criteria: type[BaseModel] = evaluator.Criteria
+    return _fields_of(settings, criteria)
+
+
+@cache  # by the models, not by the name, which evaluators of two files may share
+def _fields_of(settings: type[BaseModel], criteria: type[BaseModel]) -> dict[str, type[BaseModel]]:
     return {
         key: model
-        for model in (evaluator.Settings, evaluator.Criteria, ItemHead)
+        for model in (settings, criteria, ItemHead)
         for field in model.model_fields
         if field not in _NOT_IN_RULES
         for key in spellings(model, field)
@@ -138,6 +210,10 @@ def field_meanings(evaluator: Evaluator[Any, Any]) -> list[tuple[str, str, str]]
     return list(found.values())
 
 
+def _read_item(value: Any, info: ValidationInfo) -> EvaluationSpec:
+    return read_item(value, find_file_of(info))
+
+
 class _ItemSchema:
     """Writes the JSON Schema of an item for editors: one shape for each evaluator."""
 
@@ -147,7 +223,20 @@ class _ItemSchema:
 
 def item_shapes(handler: GetJsonSchemaHandler) -> list[dict[str, Any]]:
     """The JSON Schema of an item of each evaluator."""
-    return [_shape(evaluator, handler) for evaluator in evaluators().values()]
+    return [*(_shape(evaluator, handler) for evaluator in evaluators().values()), _shape_of_a_file(handler)]
+
+
+def _shape_of_a_file(handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    """An item that names a file, whose fields nobody knows who does not run it."""
+    head = handler.resolve_ref_schema(handler(ItemHead.__pydantic_core_schema__))
+    named = {"type": "string", "pattern": f"^{FILE_FORM}$"}
+    return {
+        "title": "a file beside the rule",
+        "description": "The evaluator in a file of Python; runs only with rules.allow_code. Other fields are its own.",
+        "type": "object",
+        "properties": {**head["properties"], "evaluator": named},
+        "required": ["evaluator"],
+    }
 
 
 def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -168,5 +257,5 @@ def _shape(evaluator: Evaluator[Any, Any], handler: GetJsonSchemaHandler) -> dic
 
 
 EvaluationItem: TypeAlias = Annotated[
-    EvaluationSpec, PlainValidator(read_item), PlainSerializer(lambda spec: spec.written), _ItemSchema()
+    EvaluationSpec, PlainValidator(_read_item), PlainSerializer(lambda spec: spec.written), _ItemSchema()
 ]

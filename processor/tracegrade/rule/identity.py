@@ -92,10 +92,11 @@ def _patterns(patterns: Patterns) -> list[Any]:
 
 
 def _item(spec: EvaluationSpec, written: Mapping[str, Any]) -> dict[str, Any]:
-    head = {"evaluator": spec.evaluator.name, "name": spec.name, "threshold": spec.threshold}
+    named = spec.evaluator.name if spec.file is None else spec.file.written
+    head = {"evaluator": named, "name": spec.name, "threshold": spec.threshold}
     if written.get("matchers") is False:
         head["matchers"] = False
-    models = fields_of(spec.evaluator.name)
+    models = fields_of(spec.evaluator)
     for part in (spec.criteria, spec.settings):
         own = {key: value for key, value in written.items() if models.get(key) is type(part)}
         head |= _fields(part, own)

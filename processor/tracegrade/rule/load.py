@@ -12,6 +12,8 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.code_files import CodeFiles, named_files
+from tracegrade.rule.evaluator_file import CODE
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.semantic_model import StaticModel
@@ -39,7 +41,7 @@ DEFAULT_RULES = frozenset(
 """``builtin:default``, the rules in force when none is named: for mistakes of any agent with any tools."""
 
 
-def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None) -> RuleSet:
+def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None, allow_code: bool = False) -> RuleSet:
     """Read every rule at `paths`; the evaluators and dialects of installed packages are loaded before.
 
     Args:
@@ -47,6 +49,8 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
             ``builtin:NAME``, a ready-made rule, a folder of them, ``all`` or ``default``. A file that is reached twice
             is read once.
         semantic_model: the folder of the model for ``$semantic``; without one, a rule that says so is refused.
+        allow_code: whether an item may name a file beside its rule, whose code then runs here; else such a rule is
+            refused.
 
     Raises:
         FileError: everything that is wrong, in order of file and line: a path without rules, a file that is not YAML
@@ -58,10 +62,11 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
     semantic.use(None if semantic_model is None else StaticModel(semantic_model))
     found: list[Problem] = []
     rule_files: dict[Path, str] = {}
-    folders = []
+    folders, roots = [], []
     for path in paths:
         if Path(path).is_dir():
             folders.append(Path(path))
+        roots.append(_root_of(path))
         try:
             for file in _rule_files(path):
                 rule_files.setdefault(file.resolve(), str(file))
@@ -72,7 +77,7 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
     for shown in rule_files.values():
         try:
             document = read(Path(shown))
-            rule = validate(document, Rule)
+            rule = validate(document, Rule, context={CODE: CodeFiles(Path(shown), roots, allow_code)})
         except FileError as error:
             found.extend(error.problems)
             continue
@@ -123,17 +128,33 @@ def _placed(document: Document, warnings: Iterable[Warning]) -> list[Problem]:
     return sorted(found, key=lambda problem: (problem.line, problem.column, problem.message))
 
 
-def rules_stamp(paths: Iterable[str | Path]) -> tuple[object, ...]:
-    """What changes when a file of the rules at `paths` is written, comes or goes; reads none of them."""
+def rules_stamp(paths: Iterable[str | Path], *, allow_code: bool = False) -> tuple[object, ...]:
+    """What changes when a file of the rules at `paths` is written, comes or goes; reads none of them.
+
+    With `allow_code`, rule files are read, and the files of code that they name are looked at, too.
+    """
     stamp: list[object] = []
     for path in paths:
         try:
             for file in _rule_files(path):
-                status = file.stat()
-                stamp.append((str(file), status.st_mtime_ns, status.st_size, status.st_ino))
+                stamp.append(_file_stamp(file))
+                if allow_code:
+                    stamp.extend(_file_stamp(beside) for beside in named_files(file) if beside.exists())
         except (FileError, OSError) as error:
             stamp.append(str(error))
     return tuple(stamp)
+
+
+def _file_stamp(file: Path) -> tuple[object, ...]:
+    status = file.stat()
+    return str(file), status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _root_of(path: str | Path) -> Path:
+    """The folder within which rules at `path` may name files."""
+    if str(path).startswith(BUILTIN):
+        return builtin_rules().resolve()
+    return (Path(path) if Path(path).is_dir() else Path(path).parent).resolve()
 
 
 def builtin_rules() -> Path:

@@ -215,7 +215,12 @@ class Rule(FileModel):
         """The files outside of its own that it is judged by, with what stands for their content."""
         parts = [part for _, spec in self.named_specs() for part in (spec.criteria, spec.settings)]
         used = any(part.reads_meaning for part in (*parts, *(() if self.when is None else conditions_of(self.when))))
-        return {"semantic_model": semantic.model().version} if used else {}
+        return self.code | ({"semantic_model": semantic.model().version} if used else {})
+
+    @property
+    def code(self) -> dict[str, JsonValue]:
+        """The files beside its own that hold its evaluators, by their paths from there, with the hash of each."""
+        return {spec.file.written: spec.file.digest for _, spec in self.named_specs() if spec.file is not None}
 
     @property
     def judgement(self) -> dict[str, Any]:
@@ -244,10 +249,10 @@ class Rule(FileModel):
 
     @cached_property
     def text_hash(self) -> str:
-        """16 hex digits over all that the file says, and the packages used; formatting and comments are no part."""
-        packages = self.packages
-        # Without packages the file alone: it hashes the same wherever it is read.
-        return content_hash({"rule": self._written, "packages": packages} if packages else self._written)
+        """16 hex digits over all that the file says, and what it takes its evaluators from; comments are no part."""
+        used = {name: found for name, found in (("packages", self.packages), ("code", self.code)) if found}
+        # Without them the file alone: it hashes the same wherever it is read.
+        return content_hash({"rule": self._written, **used} if used else self._written)
 
     @property
     def written(self) -> dict[str, Any]:

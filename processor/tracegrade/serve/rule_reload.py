@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tracegrade.config import RulesSettings
 from tracegrade.deliver.consumer import wait
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.rule.load import RuleSet, load_rules, rules_stamp
+from tracegrade.rule.load import RuleSet, rules_stamp
 from tracegrade.telemetry.metrics import Telemetry, series
 
 _EXPERIMENTAL = "tracegrade.rules.experimental"
@@ -48,12 +48,15 @@ class RuleReload:
         self._check = check
         self._telemetry = telemetry
         # Taken before reading: a file that is written meanwhile then counts as changed.
-        self._stamp = rules_stamp(settings.paths)
+        self._stamp = self._stamp_now()
         self.in_force = self._read()
         self._note()
 
+    def _stamp_now(self) -> tuple[object, ...]:
+        return rules_stamp(self._settings.paths, allow_code=self._settings.allow_code)
+
     def _read(self) -> RuleSet:
-        rules = load_rules(self._settings.paths, semantic_model=self._settings.semantic_model)
+        rules = self._settings.reading.load(self._settings.paths)
         self._check(rules)
         return rules
 
@@ -66,7 +69,7 @@ class RuleReload:
 
     def look(self) -> RuleSet | None:
         """The rules in the files now; None when they are already in force, or wrong, which is logged once."""
-        stamp = rules_stamp(self._settings.paths)
+        stamp = self._stamp_now()
         if stamp == self._stamp:
             return None
         self._stamp = stamp

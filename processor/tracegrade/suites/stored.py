@@ -15,6 +15,7 @@ from tracegrade.document.document import Document
 from tracegrade.document.problem import did_you_mean
 from tracegrade.document.validate import problems
 from tracegrade.model.json_value import JsonValue, encodable
+from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.bfcl import is_bfcl
@@ -195,19 +196,19 @@ def stored_source(id_: str) -> str:
     return f"suite:{id_}"
 
 
-def runnable_suite(suite: StoredSuite, rule_paths: Sequence[str] = (), semantic_model: str | None = None) -> Suite:
+def runnable_suite(suite: StoredSuite, rule_paths: Sequence[str] = (), reading: RuleReading = FILES_ALONE) -> Suite:
     """The suite as a run takes it: the same rule, case ids and hash as of its export.
 
     Args:
         suite: the stored one.
         rule_paths: further rules that judge every case.
-        semantic_model: as of `load_rules`.
+        reading: how rule files are read.
 
     Raises:
         SuiteError: it has no cases, or what this version cannot run.
         FileError: a rule that cannot be read.
     """
-    return suite_of_document(document_of(suite), stored_source(suite.id), rule_paths, semantic_model)
+    return suite_of_document(document_of(suite), stored_source(suite.id), rule_paths, reading)
 
 
 def storable(value: JsonValue, depth: int = 0) -> JsonValue:

@@ -11,7 +11,7 @@ from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case, item_of
-from tracegrade.rule.load import load_rules
+from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.bfcl import is_bfcl
@@ -67,29 +67,29 @@ class Suite:
         return self.rule.id
 
 
-def load_suite(source: str, rule_paths: Sequence[str] = (), semantic_model: str | None = None) -> Suite:
+def load_suite(source: str, rule_paths: Sequence[str] = (), reading: RuleReading = FILES_ALONE) -> Suite:
     """The suite at `source`.
 
     Args:
         source: a rule folder or file with ``suite.json`` beside it, or a suite as JSON.
         rule_paths: further rules that judge every case.
-        semantic_model: as of `load_rules`.
+        reading: how rule files are read.
 
     Raises:
         SuiteError: no suite, or a case that cannot be run.
         FileError: a rule that cannot be read.
     """
-    rule, path, kept, notes = _from_json(source) if _is_json(source) else _from_rule(source, semantic_model)
+    rule, path, kept, notes = _from_json(source) if _is_json(source) else _from_rule(source, reading)
     where = f"{Path(path).with_name(SUITE_FILE)}" if path != source else source
-    return _made(rule, path, kept, source, where, load_rules(rule_paths, semantic_model=semantic_model), notes)
+    return _made(rule, path, kept, source, where, reading.load(rule_paths), notes)
 
 
 def suite_of_document(
-    document: JsonValue, source: str, rule_paths: Sequence[str] = (), semantic_model: str | None = None
+    document: JsonValue, source: str, rule_paths: Sequence[str] = (), reading: RuleReading = FILES_ALONE
 ) -> Suite:
     """The suite that `document` is; `source` says where it is from. Otherwise as `load_suite`."""
     rule, kept, notes = _imported(document, source)
-    return _made(rule, source, kept, source, source, load_rules(rule_paths, semantic_model=semantic_model), notes)
+    return _made(rule, source, kept, source, source, reading.load(rule_paths), notes)
 
 
 def _made(
@@ -144,9 +144,9 @@ def _imported(document: JsonValue, source: str) -> tuple[Rule, JsonObject, Seque
     return rule, imported.kept, [f"{source}: {note}" for note in imported.notes]
 
 
-def _from_rule(source: str, semantic_model: str | None) -> tuple[Rule, str, JsonObject, Sequence[str]]:
+def _from_rule(source: str, reading: RuleReading) -> tuple[Rule, str, JsonObject, Sequence[str]]:
     place = Path(source)
-    found = load_rules([place.parent if place.name == SUITE_FILE else place], semantic_model=semantic_model)
+    found = reading.load([place.parent if place.name == SUITE_FILE else place])
     suites = [rule for rule in found.rules if Path(found.paths[rule.id]).with_name(SUITE_FILE).exists()]
     if len(suites) != 1:
         which = ": " + ", ".join(found.paths[rule.id] for rule in suites) if suites else ""

@@ -51,11 +51,18 @@ class AgentTest:
     is what other processes send to the address that `listen` gives.
     """
 
-    def __init__(self, root: Path, rules: Sequence[str], fail: Callable[[str], NoReturn]) -> None:
-        """Collect nothing yet; `root` is where paths of rules begin, `rules` those that hold where none are named."""
+    def __init__(
+        self, root: Path, rules: Sequence[str], fail: Callable[[str], NoReturn], *, allow_code: bool = False
+    ) -> None:
+        """Collect nothing yet.
+
+        `root` is where paths of rules begin, `rules` those that hold where none are named; they name files of code only
+        with `allow_code`.
+        """
         self._root = root
         self._rules = rules
         self._fail = fail
+        self._allow_code = allow_code
         self._collected = Collected()
         self._listener: Listener | None = None
         self._open = ExitStack()
@@ -166,7 +173,7 @@ class AgentTest:
         found = [path if str(path).startswith(BUILTIN) else self._root / path for path in paths]
         if not found:
             self._fail("no rules to judge by: name their files, or set tracegrade_rules in the settings of pytest")
-        return self._read(lambda: load_rules(found))
+        return self._read(lambda: load_rules(found, allow_code=self._allow_code))
 
     def _read(self, read: Callable[[], Read]) -> Read:
         """What `read` gives; a mistake in a rule is the failure of the test, without the way to where it was found."""

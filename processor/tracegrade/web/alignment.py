@@ -60,8 +60,8 @@ class Alignment:
 def aligned(spec: EvaluationSpec, evidence: Evidence) -> Alignment | None:
     """The comparison that `spec` asks for over `evidence`.
 
-    None when its evaluator expects no particular calls, when it would take too much work to show, or when the evaluator
-    of an installed package gives expected calls that cannot be used. The page shows the evaluation in any case.
+    None when its evaluator expects no particular calls, when it would take too much work to show, or when an evaluator
+    that is not ours gives expected calls that cannot be used. The page shows the evaluation in any case.
     """
     try:
         criteria = spec.evaluator.criteria_in_force(spec.criteria, spec.settings)
@@ -70,7 +70,7 @@ def aligned(spec: EvaluationSpec, evidence: Evidence) -> Alignment | None:
     except EvaluatorError:
         return None
     except Exception:
-        if spec.evaluator.name not in packages():
+        if spec.file is None and spec.evaluator.name not in packages():
             raise
         return None
 

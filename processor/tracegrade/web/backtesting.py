@@ -11,10 +11,14 @@ from tracegrade.access.caller import Caller
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.document.problem import FileError, Problem
+from tracegrade.document.validate import validate
+from tracegrade.document.yaml_text import read
 from tracegrade.history.backtest.backtest import Asked, backtest
 from tracegrade.history.backtest.sources import Rules
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.rule.load import load_rules
+from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.reading import RuleReading
+from tracegrade.rule.rule import Rule
 from tracegrade.store.open import reading_store
 from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
 from tracegrade.web.sources import Sources
@@ -90,7 +94,7 @@ class Backtesting:
         with TemporaryDirectory(prefix="tracegrade-") as folder:
             path = Path(folder, _NAME)
             path.write_text(asked.text.replace("\r\n", "\n"), "utf-8")
-            place = _Place(config.store_url, config.data_path, config.traces, config.rules.semantic_model)
+            place = _Place(config.store_url, config.data_path, config.traces, RuleReading(config.rules.semantic_model))
             wanted = replace(asked, text="", until_ns=until_ns)
             try:
                 found = self._process.call(_work, path, wanted, place, is_stopping=sources.is_stopping)
@@ -109,13 +113,15 @@ class _Place(NamedTuple):
     store_url: str
     data_path: Path
     settings: TracesSettings
-    semantic_model: str | None
+    reading: RuleReading
 
 
 def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Problem]:
     """What the other process does; what is wrong with the text, if anything is."""
+    load_plugins()
     try:
-        rule_set = load_rules([path], semantic_model=place.semantic_model)
+        validate(read(path), Rule)  # before it is read as a file, which might name a file of code
+        rule_set = place.reading.load([path])
     except FileError as error:
         return [replace(problem, path="rule") for problem in error.problems]
     assert asked.until_ns is not None
@@ -131,7 +137,7 @@ def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Prob
         release=asked.release,
         tenant=asked.tenant,
         settings=place.settings,
-        semantic_model=place.semantic_model,
+        reading=place.reading,
         data_path=place.data_path,
     )
     with reading_store(place.store_url) as connection:

@@ -21,6 +21,7 @@ from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Rejudging, not_judged_notes
 from tracegrade.pipeline.rejudge_sessions import RejudgeSessions
 from tracegrade.pipeline.workers import ReplayJob
+from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.arrivals import first_arrival
@@ -59,7 +60,7 @@ class Asked:
     release: str | None = None
     tenant: str | None = None
     settings: TracesSettings
-    semantic_model: str | None = None
+    reading: RuleReading = FILES_ALONE
     data_path: Path
     jobs: int = 1
 
@@ -251,13 +252,11 @@ class _Run:
         if asked.other is not None and self._other is not None:
             ids = _ids(self._other.rules, of_sessions)
             prices = tuple(asked.settings.prices.items())
-            other = OtherRules(tuple(asked.other.paths), ids, asked.semantic_model, prices)
+            other = OtherRules(tuple(asked.other.paths), ids, asked.reading, prices)
             read = RuleSet([*rules.rules, *self._other.only(ids).rules])
         enough = KeptEnough(read, asked.settings, rule_sets_so_far(self._connection))
         showing = Showing(other, asked.service, asked.agent, asked.release, whole=self._keep is not None)
-        by = Rejudging(
-            rules, asked.rules.paths, asked.semantic_model, asked.settings, asked.jobs, asked.data_path, read
-        )
+        by = Rejudging(rules, asked.rules.paths, asked.reading, asked.settings, asked.jobs, asked.data_path, read)
         return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out, showing.asks))
 
     def _take(self, kept: KeptTrace, shown: SaidOfTrace) -> None:

@@ -11,8 +11,8 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.packed import LeftOut, NotKept, release_of, service_of
-from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
+from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 
@@ -57,7 +57,7 @@ class OtherRules:
 
     paths: tuple[str, ...]
     ids: frozenset[str]
-    semantic_model: str | None
+    reading: RuleReading
     prices: tuple[tuple[str, Price], ...]
 
     def judge(self, found: Extraction | Session) -> Sequence[Decision]:
@@ -70,7 +70,7 @@ class OtherRules:
 
 @cache
 def _read(other: OtherRules) -> tuple[RuleSet, Prices]:
-    rule_set = load_rules(other.paths, semantic_model=other.semantic_model).only(other.ids)
+    rule_set = other.reading.load(other.paths).only(other.ids)
     return rule_set, Prices(dict(other.prices))
 
 

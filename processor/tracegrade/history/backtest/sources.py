@@ -11,7 +11,7 @@ from tracegrade.display import time_text
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.backtest.git_rules import rules_at_revision
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.rule.load import load_rules
+from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.rule_texts import judgements
@@ -32,13 +32,13 @@ class Rules:
 
 
 @contextmanager
-def other_rules(against: str, paths: Sequence[str], semantic_model: str | None) -> Iterator[Rules | None]:
+def other_rules(against: str, paths: Sequence[str], reading: RuleReading) -> Iterator[Rules | None]:
     """The rules that `against` names, which can be read until the context ends; None for what was judged live.
 
     Args:
         against: ``live``, a folder or file of rules, or a revision of the git repository in which `paths` lie.
         paths: where the changed rules are.
-        semantic_model: as of `load_rules`.
+        reading: how rule files are read.
 
     Raises:
         NoSuchRevision: it is none of the three.
@@ -47,10 +47,10 @@ def other_rules(against: str, paths: Sequence[str], semantic_model: str | None) 
     if against == LIVE:
         yield None
     elif against.startswith("builtin:") or Path(against).exists():
-        yield Rules(against, [against], load_rules([against], semantic_model=semantic_model))
+        yield Rules(against, [against], reading.load([against]))
     else:
         with rules_at_revision(paths, against) as (commit, then):
-            rule_set = load_rules(then, semantic_model=semantic_model)
+            rule_set = reading.load(then)
             yield Rules(against if commit.startswith(against) else f"{against} ({commit[:10]})", then, rule_set)
 
 

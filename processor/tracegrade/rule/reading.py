@@ -1,0 +1,33 @@
+"""How rule files are read: what the settings say of that, as plain data that other processes are given."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tracegrade.rule.rule_set import RuleSet
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReading:
+    """What rules may use beside their own files; see `load.load_rules`."""
+
+    semantic_model: str | None = None
+    allow_code: bool = False
+
+    def load(self, paths: Iterable[str | Path]) -> "RuleSet":
+        """The rules at `paths`; raises as `load.load_rules`."""
+        from tracegrade.rule.load import load_rules  # takes long, and commands that only show need it not
+
+        return load_rules(paths, semantic_model=self.semantic_model, allow_code=self.allow_code)
+
+    def beside(self, other: "RuleReading | None") -> "RuleReading":
+        """With what `other` says where this says nothing."""
+        if other is None:
+            return self
+        return RuleReading(self.semantic_model or other.semantic_model, self.allow_code or other.allow_code)
+
+
+FILES_ALONE = RuleReading()
+"""Rules may use nothing beside their own files."""
