@@ -31,6 +31,8 @@ COMMANDS = {
     "doctor": ("doctor", "What is wrong here, and what to set?"),
     "tokens": ("tokens", "Who may send, read and change: make, list, rotate and revoke tokens."),
     "set-aside": ("set_aside", "List requests and traces that crashed the judge, and retry them."),
+    "backup": ("backup", "Copy the data folder and the store while serve works."),
+    "restore": ("restore", "Bring a backup back into an empty folder."),
     "config": ("config", "Check and show settings."),
 }
 

@@ -115,8 +115,11 @@ class DataFolder:
 
         Every position file counts, also that of an exporter that is no longer in the settings.
         """
-        found = (self.path / "positions").glob("*")
-        return _highest(path for path in found if not _OF_RESULTS.match(path.name))
+        return _highest(self.positions_of_journal())
+
+    def positions_of_journal(self) -> list[Path]:
+        """The position files of all consumers of the journal."""
+        return [path for path in (self.path / "positions").glob("*") if not _OF_RESULTS.match(path.name)]
 
     def consumed_of(self, journal: str) -> int:
         """The same of another journal: of results, or of turns."""

@@ -8,3 +8,11 @@ DATA_DIR = "./tracegrade-data"
 def sqlite_url(folder: Path) -> str:
     """The URL of the SQLite file in a data folder."""
     return f"sqlite:///{folder / 'tracegrade.db'}"
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The SQLite file that `url` names; None for a database server."""
+    from sqlalchemy.engine import make_url
+
+    parsed = make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None

@@ -1,0 +1,73 @@
+"""Brings a backup back into an empty place."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tracegrade.backup.manifest import DATA, STORE, BackupError, Manifest, described, read_manifest
+from tracegrade.config import Config
+from tracegrade.journal.disk import sync_folder
+from tracegrade.store.open import open_store
+from tracegrade.store.place import sqlite_path
+
+Advance = Callable[[int], object]
+
+
+def restore(backup: Path, config: Config, advance: Advance = lambda count: None) -> Manifest:
+    """Copy what is in `backup` to the data folder and the SQLite store of `config`.
+
+    Args:
+        backup: the folder of a backup.
+        config: the settings of the ``serve`` that is to go on with it. Nothing is at its data folder and store yet.
+        advance: called with each number of bytes that was copied.
+
+    Raises:
+        BackupError: there is no whole backup, a file is not as it was backed up, or there is something at the place.
+        StoreError: the store cannot be opened, or is of another version.
+        OSError: a disk refused. What was copied so far is removed.
+    """
+    manifest = read_manifest(backup)
+    _check(backup, manifest)
+    folder, store = config.data_path, sqlite_path(config.store_url)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BackupError(f"{folder}: there is something in this folder; name an empty or new one (data_dir)")
+    if store is not None and store.exists():
+        raise BackupError(f"{store}: there is a store already; move it away, or name another place (store.url)")
+    try:
+        for file in manifest.files:
+            path = Path(file.path)
+            if file.path == STORE:
+                if store is None:
+                    continue
+                to = store
+            else:
+                to = folder / path.relative_to(DATA)
+            to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.copyfile(backup / path, to)
+            to.chmod(0o600)
+            advance(file.size)
+        sync_folder(folder)
+        if store is not None and store.is_file():
+            open_store(config.store_url).dispose()  # also brings a store of an earlier version up to date
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        if store is not None:
+            store.unlink(missing_ok=True)
+        raise
+    return manifest
+
+
+def _check(backup: Path, manifest: Manifest) -> None:
+    for file in manifest.files:
+        path = backup / file.path
+        if not path.resolve().is_relative_to(backup.resolve()):
+            raise BackupError(f"{backup}: {file.path!r} of its manifest is not in the backup; use another backup")
+        try:
+            found = described(backup, path)
+        except OSError as error:
+            raise BackupError(f"{path}: {error.strerror}; the backup is not whole: use another one") from None
+        if found != file:
+            raise BackupError(
+                f"{path}: not as it was backed up: {found.size} bytes of SHA-256 {found.sha256[:12]}..., expected "
+                f"{file.size} of {file.sha256[:12]}...; use another backup"
+            )

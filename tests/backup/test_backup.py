@@ -1,0 +1,121 @@
+"""What is backed up, what is refused, and what is said."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cli.stored import run, store
+from store.judged_traces import judged
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.position import Position
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.signal import Signal
+from tracegrade.pipeline.data_folder import DataFolder
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder that was served once."""
+    folder = DataFolder(tmp_path / "data")
+    folder.instance_id()
+    journal = LocalJournal.open(folder.journal)
+    journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, b"spans")).result()
+    journal.close()
+    store(folder.path, judged(1), judged(2))
+    (folder.path / "judge.heartbeat").write_bytes(b"alive")
+    (folder.path / "deletions").mkdir()
+    (folder.path / "deletions" / "tombstones").write_bytes(b"")
+    return folder.path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_is_brought_back_is_what_was_backed_up(data: Path, tmp_path: Path) -> None:
+    made = run(data, "backup", "--to", str(tmp_path / "backup"))
+    assert made.exit_code == 0, made.stderr
+    assert made.stdout.startswith(f"{tmp_path / 'backup'}: 5 files, ")
+    brought = run(tmp_path / "other", "restore", str(tmp_path / "backup"))
+    assert brought.exit_code == 0, brought.stderr
+    before, after = files(data), files(tmp_path / "other")
+    of_store = {"tracegrade.db-shm", "tracegrade.db-wal"}  # SQLite's, empty
+    assert before.keys() - after.keys() - of_store == {"judge.heartbeat", "journal/lock"}
+    assert {name for name in after if after[name] != before.get(name)} <= {"tracegrade.db"}
+    assert run(tmp_path / "other", "traces", "list").stdout == run(data, "traces", "list").stdout
+    for path in (tmp_path / "other").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, f"{path} is readable by others"
+
+
+def test_a_position_before_the_first_segment_is_set_to_it(data: Path, tmp_path: Path) -> None:
+    """Retention deleted a segment that all had read, between the copying of positions and that of the journal."""
+    (segment,) = (data / "journal" / "segments").iterdir()
+    segment.rename(segment.with_name(f"{4096:020d}.segment"))
+    position = Position(DataFolder(data).position("judge"))
+    position.commit(7)
+    position.close()
+    assert run(data, "backup", "--to", str(tmp_path / "backup")).exit_code == 0
+    assert Position(DataFolder(tmp_path / "backup" / "data").position("judge")).load() == 4096
+    assert position.load() == 7
+
+
+def test_a_store_elsewhere_goes_with_it_and_one_on_a_server_is_named(data: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    (data / "tracegrade.db").rename(elsewhere)
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"store": {"url": f"sqlite:///{elsewhere}"}}))
+    assert run(data, "backup", "-c", str(config), "--to", str(tmp_path / "one")).exit_code == 0
+    with sqlite3.connect(tmp_path / "one" / "store.db") as copied:
+        assert copied.execute("SELECT count(*) FROM traces").fetchone() == (2,)
+    refused = run(tmp_path / "other", "restore", str(tmp_path / "one"), "-c", str(config))
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"Error: {elsewhere}: there is a store already")
+    config.write_text(json.dumps({"store": {"url": "postgresql+psycopg://u:secret@127.0.0.1/results"}}))
+    made = run(data, "backup", "-c", str(config), "--to", str(tmp_path / "two"))
+    assert "not in it: the store is a database server's" in made.stdout
+    assert "secret" not in made.stdout
+    assert not (tmp_path / "two" / "store.db").exists()
+
+
+def test_what_cannot_be_backed_up_is_refused(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()
+    for folder, to, said in (
+        (tmp_path / "none", tmp_path / "new", "no data folder of 'tracegrade serve'"),
+        (data, data / "backup", "is in the data folder"),
+        (data, tmp_path / "full", "is there already; name a new folder"),
+    ):
+        refused = run(folder, "backup", "--to", str(to))
+        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
+    assert files(tmp_path / "full") == {"a": b""}
+
+
+def test_what_is_not_whole_or_was_changed_is_not_brought_back(data: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    run(data, "backup", "--to", str(backup))
+    (segment,) = (backup / "data" / "journal" / "segments").iterdir()
+    written = segment.read_bytes()
+    segment.write_bytes(written[:-1] + b"?")
+    other = tmp_path / "other"
+    refused = run(other, "restore", str(backup))
+    assert refused.exit_code == 2
+    assert f"{segment}: not as it was backed up" in refused.stderr
+    segment.unlink()
+    assert "the backup is not whole" in run(other, "restore", str(backup)).stderr
+    assert not other.exists()
+    segment.write_bytes(written)
+    assert "there is something in this folder" in run(data, "restore", str(backup)).stderr
+    manifest = backup / "manifest.json"
+    content = json.loads(manifest.read_bytes())
+    for changed, said in (
+        ({"format": 2}, "found format 2, expected 1"),
+        ({"files": [{"path": "../config.yaml", "size": 1, "sha256": ""}]}, "is not in the backup"),
+        ({"files": 7}, "damaged"),
+    ):
+        manifest.write_text(json.dumps(content | changed))
+        refused = run(other, "restore", str(backup))
+        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
+    manifest.unlink()
+    assert "no backup here" in run(other, "restore", str(backup)).stderr
