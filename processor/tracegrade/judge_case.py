@@ -7,7 +7,7 @@ and evaluator names with underscores. A case for another system's evaluator that
 as settings of `trajectory`, is judged by `trajectory`. Spans go through extraction first; calls go to the evaluator.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from tracegrade.evaluate.registry import evaluators
 from tracegrade.extract.extract import extract
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Outcome
+from tracegrade.model.handoff import Handoff, handoffs_among
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
 from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
@@ -180,6 +181,9 @@ class _CaseContext:
 
     def agents(self) -> Collection[str]:
         return {call.agent for call in _calls(self._case) if call.agent}
+
+    def handoffs(self) -> Sequence[Handoff]:
+        return handoffs_among(_calls(self._case))
 
     def duration_ns(self) -> int | None:
         return None if self._case.get("duration") is None else round(_number(self._case, "duration") * _NS_PER_S)

@@ -32,6 +32,11 @@ COMPLETION_CONTENT = "gen_ai.completion"
 TOOL_STATUS = "gen_ai.tool.status"
 TOOL_JSON_SCHEMA = "gen_ai.tool.json_schema"
 
+# Written of handoffs. Source: opentelemetry-instrumentation-openai-agents-v2 0.1.0 and OpenLLMetry's
+# opentelemetry-instrumentation-openai-agents 0.62.4.
+HANDOFF_FROM = "gen_ai.handoff.from_agent"
+HANDOFF_TO = "gen_ai.handoff.to_agent"
+
 # Written by OpenLIT. Source: openlit 1.45.0, instrumentation/langgraph and instrumentation/langchain.
 WORKFLOW_INPUT = "gen_ai.workflow.input"
 
@@ -326,6 +331,7 @@ LMNR_USER_ID = "lmnr.association.properties.user_id"
 # Of OpenAI's Agents SDK: lmnr 0.8.2, opentelemetry_lib/opentelemetry/instrumentation/openai_agents.
 LMNR_GROUP_ID = "lmnr.association.properties.metadata.openai.agents.group_id"
 LMNR_PATH = "lmnr.span.path"
+LMNR_HANDOFF_FROM = "openai.agents.handoff.from"
 LMNR_HANDOFF_TO = "openai.agents.handoff.to"
 
 # LangWatch. Source: langwatch (Python), attributes.py.

@@ -48,7 +48,7 @@ def test_default_criteria_serve_when_none_are_given_and_are_replaced_whole(score
 
 
 # All criteria of these have defaults: without any they have nothing to score.
-_NOTHING_REQUIRED = {"tool-call-accuracy", "trajectory", "args-schema", "budget"}
+_NOTHING_REQUIRED = {"tool-call-accuracy", "trajectory", "args-schema", "budget", "handoffs"}
 # These need none.
 _WITHOUT_CRITERIA = {"loop-repetition", "tool-permission", "grounded-answer"}
 

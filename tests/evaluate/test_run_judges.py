@@ -1,7 +1,7 @@
 """loop-repetition, tool-permission, args-schema and budget: what a run may do."""
 
 import tracemalloc
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.usage import Cost
@@ -42,6 +43,9 @@ class _Context:
 
     def duration_ns(self) -> int | None:
         return self._duration_ns
+
+    def handoffs(self) -> Sequence[Handoff]:
+        return ()
 
     def tokens(self) -> int | None:
         return self._tokens

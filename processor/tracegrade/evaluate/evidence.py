@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from tracegrade.model.evaluation import Outcome
+from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.usage import Cost
@@ -24,6 +25,9 @@ class TraceContext(Protocol):
 
     def agents(self) -> Collection[str]:
         """The names of the agents that ran."""
+
+    def handoffs(self) -> Sequence[Handoff]:
+        """The handoffs by which agents passed tasks on, in order of time; of a run those that it made."""
 
     def duration_ns(self) -> int | None:
         """From the start of the subject to its end, ns; None without times."""

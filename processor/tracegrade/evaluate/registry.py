@@ -13,6 +13,7 @@ from tracegrade.evaluate.evaluators import (
     contains,
     exact_match,
     grounded_answer,
+    handoffs,
     json_similarity,
     loop_repetition,
     multi_turn,
@@ -58,6 +59,7 @@ EVALUATORS: dict[str, Evaluator[Any, Any]] = {
     "tool-permission": tool_permission.EVALUATOR,
     "args-schema": args_schema.EVALUATOR,
     "budget": budget.EVALUATOR,
+    "handoffs": handoffs.EVALUATOR,
     "constraints": constraints.EVALUATOR,
     "condition": condition.EVALUATOR,
 }

@@ -71,6 +71,7 @@ class DialectSet:
         metadata: attributes with a JSON object that may hold a session.
         session_marks: the marks of dialects that read a session by code; None when they go by more than marks.
         schema_readers: what reads tool definitions of a span; dialects share them.
+        handoff_readers: what reads which agents a handoff's span names; dialects share them.
         forms: what spans may be, by their attribute keys.
     """
 
@@ -99,4 +100,5 @@ class DialectSet:
         by_marks = all(dialect.marks and not dialect.reads_names for dialect in by_code)
         self.session_marks = frozenset().union(*(dialect.marks for dialect in by_code)) if by_marks else None
         self.schema_readers = tuple(dict.fromkeys(dialect.schemas for dialect in known))
+        self.handoff_readers = tuple(dict.fromkeys(dialect.handed_over for dialect in known))
         self.forms = _Forms(known, self.marks, keys, self.session_keys)

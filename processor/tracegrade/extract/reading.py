@@ -71,6 +71,13 @@ def keys_among(keys: Keys, names: Collection[str]) -> Keys:
     return Keys(*(tuple(key for key in part if key in names) for part in keys))
 
 
+class HandedOver(NamedTuple):
+    """The agents of a handoff, as its span names them; "" where it does not."""
+
+    from_agent: str
+    to_agent: str
+
+
 class ToolEvents(NamedTuple):
     """What the events of a tool span say."""
 
@@ -96,6 +103,10 @@ def _no_schemas(span: Span) -> dict[str, JsonValue]:
 
 def _unwrap(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decode(raw))
+
+
+def _no_handoff(span: Span) -> HandedOver | None:
+    return None
 
 
 def _no_failure(span: Span) -> ToolError | None:
@@ -136,6 +147,7 @@ class Dialect(NamedTuple):
     tool_events: Callable[[Span], ToolEvents] = _no_tool_events
     read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
+    handed_over: Callable[[Span], HandedOver | None] = _no_handoff  # None: the span is no handoff
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
     is_hidden: Callable[[Span], bool] = _never  # whether a tool span's values stand in for what is left out
     is_refused: Callable[[Span], bool] = _never  # whether its arguments were not valid, so that the tool never ran

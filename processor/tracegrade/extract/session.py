@@ -39,6 +39,7 @@ def part_of(extraction: Extraction, session_id: str) -> SessionPart | None:
         tool_definitions=around.tool_definitions(),
         usages=around.usages(runs),
         unread=around.first_unread(None),
+        handoffs=around.handoffs(None),
     )
 
 

@@ -4,12 +4,15 @@ Each answer is computed when it is first asked for.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from tracegrade.extract.handoffs import handoffs_in
 from tracegrade.extract.registry import read_safely
 from tracegrade.extract.token_usage import ModelCall, model_calls, run_around, usage_of
 from tracegrade.extract.unread import unread_spans
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session, UnreadSpan
 from tracegrade.model.span import Span
@@ -23,7 +26,10 @@ _ANY_TOOL = "*"
 class ExtractionContext:
     """What one trace says; each answer is computed once and serves all subjects of the trace."""
 
-    __slots__ = ("_called", "_cost_of", "_definitions", "_extraction", "_model_calls", "_places", "_unread", "_usages")
+    __slots__ = (
+        *("_called", "_cost_of", "_definitions", "_extraction", "_handoffs", "_model_calls", "_places", "_unread"),
+        "_usages",
+    )
 
     def __init__(self, extraction: Extraction, cost_of: CostOf = no_prices) -> None:
         """What `extraction` says; `cost_of` says what model calls cost."""
@@ -33,6 +39,7 @@ class ExtractionContext:
         self._places: dict[int, int] = {}
         self._unread: dict[str | None, UnreadSpan] | None = None
         self._definitions: dict[str, JsonValue] | None = None
+        self._handoffs: list[Handoff] | None = None
         self._model_calls: dict[str | None, list[ModelCall]] | None = None
         self._usages: dict[str | None, list[Usage]] = {}
 
@@ -46,6 +53,14 @@ class ExtractionContext:
     def agents(self) -> Collection[str]:
         """The names of its agents."""
         return {run.agent for run in self._extraction.runs if run.agent}
+
+    def handoffs(self, run: str | None) -> Sequence[Handoff]:
+        """As `TraceContext.handoffs`, of a run (hex id), of the whole trace when it is None."""
+        if (found := self._handoffs) is None:
+            found = self._handoffs = read_safely(
+                lambda dialects: handoffs_in(self._extraction, dialects.handoff_readers)
+            )
+        return found if run is None else [each for each in found if each.agent_span_id == run]
 
     def duration_ns(self) -> int | None:
         """From the start of its first span to the end of its last, ns; None without times."""
@@ -121,6 +136,11 @@ class SubjectContext:
         """Those of the trace."""
         return self._trace.agents()
 
+    def handoffs(self) -> Sequence[Handoff]:
+        """Those of the trace, or those by which the run that is judged passed its task on."""
+        subject = self._subject
+        return self._trace.handoffs(subject.run.span_id if subject.kind != "trace" and subject.run else None)
+
     def duration_ns(self) -> int | None:
         """From the start of the call, run or trace to its end, ns; None without times."""
         subject = self._subject
@@ -183,6 +203,15 @@ class SessionContext:
     def agents(self) -> Collection[str]:
         """Those of its parts."""
         return {run.agent for part in self._session.parts for run in part.runs if run.agent}
+
+    def handoffs(self) -> Sequence[Handoff]:
+        """Those of its parts, one after the other."""
+        found: list[Handoff] = []
+        calls = 0
+        for part in self._session.parts:
+            found += [replace(each, calls_before=each.calls_before + calls) for each in part.handoffs]
+            calls += len(part.calls)
+        return found
 
     def duration_ns(self) -> int | None:
         """From the start of its first run to the end of its last, ns; None without times."""

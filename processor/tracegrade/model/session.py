@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
 from tracegrade.model.trace import TraceOutline
@@ -45,6 +46,7 @@ class SessionPart:
     instrumentation scope of each span (hex id) that shows one of the calls. ``results`` are the tool results that the
     trace's model calls were given, by call id, as far as no call of this part has one of its own. ``usages`` is what
     each of its model calls used. ``unread`` is the first tool span that does not say which tool it is of.
+    ``handoffs`` are those between its runs.
     """
 
     trace: TraceOutline
@@ -56,6 +58,7 @@ class SessionPart:
     tool_definitions: Mapping[str, JsonValue]
     usages: Sequence[Usage]
     unread: UnreadSpan | None
+    handoffs: Sequence[Handoff] = ()
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ them.
 Source: ToolPermissionMetric of confident-ai/deepeval.
 """
 
-import re
 from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated
@@ -22,9 +21,8 @@ from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, T
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import MAX_LISTED, counted, detailed, listed
+from tracegrade.model.handoff import plain_name
 from tracegrade.model.tool_call import ToolCall
-
-_NO_WORD = re.compile(r"[^a-z0-9]+")
 
 
 class Criteria(ParameterModel):
@@ -78,19 +76,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
 def _hands_over(call: ToolCall, agents: Collection[str]) -> bool:
     """Whether a call names another agent: ``transfer_to_billing``, ``delegate(member="billing")``."""
-    others = {_plain(agent) for agent in agents if agent != call.agent} - {""}
+    others = {plain_name(agent) for agent in agents if agent != call.agent} - {""}
     if not others:
         return False
-    name = _plain(call.name)
+    name = plain_name(call.name)
     if any(name == other or name.endswith(f"_{other}") for other in others):
         return True
     given = call.arguments.values() if isinstance(call.arguments, dict) else ()
-    return any(isinstance(value, str) and _plain(value) in others for value in given)
-
-
-def _plain(name: str) -> str:
-    """A name as frameworks make a tool's or an id of it: lower case, words joined by underscores."""
-    return _NO_WORD.sub("_", name.lower()).strip("_")
+    return any(isinstance(value, str) and plain_name(value) in others for value in given)
 
 
 EVALUATOR = Evaluator(

@@ -6,9 +6,9 @@ and messages as events, one each (before).
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
-from tracegrade.extract.decode.values import decode
+from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import read_event, read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, ToolEvents
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -123,6 +123,13 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.TOOL_DEFINITIONS))
 
 
+def _handed_over(span: Span) -> HandedOver | None:
+    attributes = span.attributes
+    if s.HANDOFF_TO not in attributes and s.HANDOFF_FROM not in attributes:
+        return None
+    return HandedOver(first_text(span, (s.HANDOFF_FROM,)), first_text(span, (s.HANDOFF_TO,)))
+
+
 DIALECT: Dialect = Dialect(
     name="gen_ai",
     marks=frozenset({s.OPERATION_NAME, s.MCP_METHOD}),
@@ -141,12 +148,18 @@ DIALECT: Dialect = Dialect(
         error_message=(s.ERROR_MESSAGE,),
         prompt=(s.WORKFLOW_INPUT,),
     ),
-    attributes=frozenset({s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LANGGRAPH_NODE}),
+    attributes=frozenset(
+        {
+            *(s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LANGGRAPH_NODE),
+            *(s.HANDOFF_FROM, s.HANDOFF_TO),
+        }
+    ),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, s.PROMPT_EVENT, s.COMPLETION_EVENT, *_INPUT_EVENTS}),
     outputs=_outputs,
     inputs=_inputs,
     tool_events=_tool_events,
     schemas=_schemas,
+    handed_over=_handed_over,
     tool_name=_tool_name,
     agent_name=_agent_name,
 )

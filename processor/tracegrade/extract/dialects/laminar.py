@@ -5,9 +5,10 @@ handoffs, which have the type of tools.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind
 from tracegrade.model.span import Span
 
 _AGENTS_TASK = "agents.task"
@@ -43,6 +44,12 @@ def _name(span: Span) -> str:
     return span.name
 
 
+def _handed_over(span: Span) -> HandedOver | None:
+    if s.LMNR_HANDOFF_TO not in span.attributes:
+        return None
+    return HandedOver(first_text(span, (s.LMNR_HANDOFF_FROM,)), first_text(span, (s.LMNR_HANDOFF_TO,)))
+
+
 DIALECT: Dialect = Dialect(
     name="laminar",
     marks=frozenset({s.LMNR_TYPE}),
@@ -55,10 +62,12 @@ DIALECT: Dialect = Dialect(
         prompt=(s.LMNR_INPUT,),
         answer=(s.LMNR_OUTPUT,),
     ),
-    attributes=frozenset({s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LMNR_PATH, s.LMNR_HANDOFF_TO, s.TOOL_DEFINITIONS}),
+    attributes=frozenset({s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LMNR_PATH, s.TOOL_DEFINITIONS})
+    | {s.LMNR_HANDOFF_FROM, s.LMNR_HANDOFF_TO},
     inputs=_inputs,
     outputs=_outputs,
     schemas=gen_ai.DIALECT.schemas,
+    handed_over=_handed_over,
     tool_name=_name,
     agent_name=_name,
 )

@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import first_text, text_among
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -61,6 +61,13 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.MLFLOW_TOOLS))
 
 
+def _handed_over(span: Span) -> HandedOver | None:
+    if span.name != _HANDOFF or _classify(span) != "handoff":
+        return None
+    inputs, outputs = (span.attributes.get(key) for key in (s.MLFLOW_INPUTS, s.MLFLOW_OUTPUTS))
+    return HandedOver(text_among(inputs, ("from_agent",)), text_among(outputs, ("to_agent",)))
+
+
 DIALECT: Dialect = Dialect(
     name="mlflow",
     marks=frozenset({s.MLFLOW_TYPE, s.MLFLOW_LANGCHAIN_METADATA}),
@@ -80,6 +87,7 @@ DIALECT: Dialect = Dialect(
     outputs=_outputs,
     inputs=_inputs,
     schemas=_schemas,
+    handed_over=_handed_over,
     tool_name=_name,
     agent_name=_agent_name,
     metadata=(s.MLFLOW_LANGCHAIN_METADATA,),

@@ -1,11 +1,13 @@
 """OpenInference: `openinference.span.kind`, values in `input.value` and `output.value`, messages as flattened keys."""
 
+import re
+
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import call_id, decode, parse_plain
+from tracegrade.extract.decode.values import call_id, decode, first_text, parse_plain
 from tracegrade.extract.flattened import members
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, ShownResult, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
@@ -17,6 +19,7 @@ _METHOD_SUFFIXES = (".__call__", ".acall")
 _FAILURE_SPAN = "error"
 _LANGCHAIN = "openinference.instrumentation.langchain"
 _FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
+_HANDOFF_SPAN = re.compile(r"(?i)^handoff(\s+to)?\s*")
 # What a request has where a tool failed: Anthropic's, Bedrock's.
 _FAILURE_MARKS = ('"is_error"', '"error"')
 
@@ -167,6 +170,13 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return found
 
 
+def _handed_over(span: Span) -> HandedOver | None:
+    if span.attributes.get(s.OPENINFERENCE_KIND) != "TOOL" or _classify(span) != "handoff":
+        return None
+    to = first_text(span, (s.OI_OUTPUT,)) or _HANDOFF_SPAN.sub("", span.name)
+    return HandedOver(first_text(span, (s.OI_INPUT,)), to)
+
+
 DIALECT: Dialect = Dialect(
     name="openinference",
     marks=frozenset({s.OPENINFERENCE_KIND}),
@@ -190,6 +200,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
+    handed_over=_handed_over,
     tool_name=_tool_name,
     agent_name=_agent_name,
 )
