@@ -363,12 +363,12 @@ def test_the_example_is_accepted_and_fits_the_schema() -> None:
 
 def test_what_the_example_has_in_comments_is_accepted_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTLP_TOKEN", "PAGER_TOKEN", "TRACEGRADE_TOKEN"):
-        monkeypatch.setenv(name, "s3cret")
+        monkeypatch.setenv(name, "s3cret-of-servers")
     config = load_config(_write(tmp_path, re.sub(r"(?m)^( +)# ", r"\1", EXAMPLE.read_text())))
     assert config.receivers.otlp.protocols.grpc is not None
     assert config.receivers.otlp.protocols.grpc.tls is not None
     assert config.receivers.otlp.protocols.grpc.auth is not None
-    assert config.exporters["otlp"].headers["authorization"].get_secret_value() == "Bearer s3cret"
+    assert config.exporters["otlp"].headers["authorization"].get_secret_value() == "Bearer s3cret-of-servers"
     assert list(config.alerts.channels) == ["pager", "ops"]
 
 

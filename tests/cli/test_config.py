@@ -96,6 +96,8 @@ def test_check_reads_the_rules_too(tmp_path: Path) -> None:
         ),
         ("receivers: {otlp: {protocols: {http: {tls: {cert_file: FILE, key_file: FILE}}}}}", "protocols.http.tls: "),
         ("web: {auth: {token_file: FILE}}", "web.auth.token_file: 'FILE': "),
+        ("web: {auth: {tokens: [s3cr]}}", "web.auth.tokens[0]: expected a token of at least 16 characters, which "),
+        ("access: {tokens_file: FILE}", "FILE: the file: Invalid JSON"),
         ("exporters: {otlp: {endpoint: 'a:1', tls: {ca_file: FILE}}}", "exporter to a:1: tls: expected PEM files"),
     ],
 )
@@ -106,6 +108,7 @@ def test_check_reads_certificates_and_tokens_too(tmp_path: Path, settings: str, 
     result = _run("check", str(path))
     assert result.exit_code == 2
     assert told.replace("FILE", str(file)) in result.stderr
+    assert "s3cr" not in result.stderr
 
 
 def test_show_masks_secrets(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import grpc
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
+from tracegrade.access.wrong_tokens import FAILURES
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings
@@ -52,18 +54,18 @@ def over_http(served: Any, wire: bytes, authorization: str | None) -> tuple[int,
         (None, "no header 'authorization'"),
         ("", "no header 'authorization'"),
         ("Basic c2VjcmV0OnNlY3JldA==", "another scheme than Bearer"),
-        ("secret-1", "another scheme than Bearer"),
+        ("secret-of-sender-1", "another scheme than Bearer"),
         ("Bearer", "its token is not accepted"),
-        ("Bearer secret-3", "its token is not accepted"),
-        ("Bearer secret-1 secret-2", "its token is not accepted"),
-        ("Bearer secret-1", None),
-        ("bearer  secret-2", None),
+        ("Bearer secret-of-sender-3", "its token is not accepted"),
+        ("Bearer secret-of-sender-1 secret-of-sender-2", "its token is not accepted"),
+        ("Bearer secret-of-sender-1", None),
+        ("bearer  secret-of-sender-2", None),
     ],
 )
 def test_30_who_sends_a_token_is_let_in_and_nobody_else(
     serve: Serve, wire: bytes, authorization: str | None, why: str | None
 ) -> None:
-    auth = {"tokens": ["secret-1", "secret-2"]}
+    auth = {"tokens": ["secret-of-sender-1", "secret-of-sender-2"]}
     served = serve(grpc={"auth": auth}, http={"auth": auth})
     code, told = over_grpc(served, wire, authorization)
     status, body, challenge = over_http(served, wire, authorization)
@@ -82,7 +84,7 @@ def test_30_who_sends_a_token_is_let_in_and_nobody_else(
 
 
 def test_a_refusal_in_json_is_a_status_in_json(serve: Serve) -> None:
-    served = serve(http={"auth": {"tokens": ["secret"]}})
+    served = serve(http={"auth": {"tokens": ["secret-of-a-sender"]}})
     connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
     connection.request("POST", "/v1/traces", b"{}", {"Content-Type": "application/json"})
     response = connection.getresponse()
@@ -92,7 +94,7 @@ def test_a_refusal_in_json_is_a_status_in_json(serve: Serve) -> None:
 
 
 def test_a_stranger_is_told_before_the_request_is_read(serve: Serve) -> None:
-    served = serve(grpc={"auth": {"tokens": ["secret"]}}, http={"auth": {"tokens": ["secret"]}})
+    served = serve(grpc={"auth": {"tokens": ["secret-of-a-sender"]}}, http={"auth": {"tokens": ["secret-of-a-sender"]}})
 
     told = threading.Event()
 
@@ -116,7 +118,7 @@ def test_a_stranger_is_told_before_the_request_is_read(serve: Serve) -> None:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are looked at for every request, not once a second."""
+    """Files are looked at for every request, not once a second-of-the-file."""
     monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
 
 
@@ -131,34 +133,34 @@ def test_the_tokens_of_a_file_change_with_it(
     serve: Serve, wire: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens"
-    path.write_text("first\n\n  second  \n")
-    served = serve(grpc={"auth": {"tokens": ["stated"], "token_file": str(path)}})
+    path.write_text("first-of-the-file\n\n  second-of-the-file  \n")
+    served = serve(grpc={"auth": {"tokens": ["stated-in-settings"], "token_file": str(path)}})
 
     def let_in() -> set[str]:
-        known = ["stated", "first", "second", "third"]
+        known = ["stated-in-settings", "first-of-the-file", "second-of-the-file", "third-of-the-file"]
         return {token for token in known if over_grpc(served, wire, f"Bearer {token}")[0] == "OK"}
 
-    assert let_in() == {"stated", "first", "second"}
-    replace(path, b"second\nthird\n")
-    assert let_in() == {"stated", "second", "third"}
+    assert let_in() == {"stated-in-settings", "first-of-the-file", "second-of-the-file"}
+    replace(path, b"second-of-the-file\nthird-of-the-file\n")
+    assert let_in() == {"stated-in-settings", "second-of-the-file", "third-of-the-file"}
     for broken in (b"", b"two words\n", b"\xff\xfe"):
         replace(path, broken)
-        assert let_in() == {"stated", "second", "third"}
+        assert let_in() == {"stated-in-settings", "second-of-the-file", "third-of-the-file"}
     path.unlink()
-    assert let_in() == {"stated", "second", "third"}
+    assert let_in() == {"stated-in-settings", "second-of-the-file", "third-of-the-file"}
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 4
     assert "the old one stays in force" in caplog.text
-    assert "second" not in caplog.text
-    replace(path, b"first\n")
-    assert let_in() == {"stated", "first"}
+    assert "second-of-the-file" not in caplog.text
+    replace(path, b"first-of-the-file\n")
+    assert let_in() == {"stated-in-settings", "first-of-the-file"}
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         (None, "cannot read '.*tokens': No such file"),
-        (b"\n\n", "expected a token a line, .*; found none"),
-        (b"good\ntwo words\n", "line 2 is something else"),
+        (b"\n\n", "expected a token a line, found none"),
+        (b"a-token-of-the-file\ntwo words and more\n", "line 2: expected a token of printable ASCII without"),
         (b"\xff\xfe\xff", "cannot read '.*tokens': it is no text"),
     ],
 )
@@ -174,8 +176,8 @@ def test_a_token_file_that_cannot_be_used_stops_the_start(
 
 
 def test_tokens_are_never_shown() -> None:
-    auth = AuthSettings.model_validate({"tokens": ["secret-1"]})
-    assert "secret-1" not in f"{auth!r} {auth.model_dump(mode='json')} {vars(BearerTokens(WHERE, auth))}"
+    auth = AuthSettings.model_validate({"tokens": ["secret-of-sender-1"]})
+    assert "secret-of-sender-1" not in f"{auth!r} {auth.model_dump(mode='json')} {vars(BearerTokens(WHERE, auth))}"
 
 
 @pytest.mark.usefixtures("at_once")
@@ -198,3 +200,63 @@ def test_a_made_token_sends_where_it_has_the_right(serve: Serve, wire: bytes, tm
     assert over_grpc(served, wire, f"Bearer {sender}")[0] == "UNAUTHENTICATED"
     assert over_http(served, wire, f"Bearer {sender}")[0] == 401
     assert len(served.journal.entries) == 2
+
+
+SHORT = "expected a token of at least 16 characters, which nobody can guess, found one of 4"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "why"),
+    [
+        (["abcd"], SHORT),
+        (
+            ["a-token-of-a-sender", "another-of-a-sender", "a-token-of-a-sender"],
+            "number 3 is the same token as number 1",
+        ),
+    ],
+)
+def test_tokens_that_can_be_guessed_or_stand_twice_are_refused(tokens: list[str], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        AuthSettings.model_validate({"tokens": tokens})
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("abcd\n", f"line 1: {SHORT}"),
+        ("a-token-of-the-file\na-token-of-the-file\n", r"line 2 is the same token as .*\.token_file line 1$"),
+        ("stated-in-settings\n", r"line 1 is the same token as .*\.tokens\[0\]$"),
+    ],
+)
+def test_the_same_holds_for_those_of_a_file(tmp_path: Path, content: str, why: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(content)
+    auth = AuthSettings.model_validate({"tokens": ["stated-in-settings"], "token_file": str(path)})
+    with pytest.raises(ReceiverStartError, match=why) as caught:
+        BearerTokens(WHERE, auth)
+    assert "abcd" not in str(caught.value)
+
+
+def test_a_made_token_in_the_settings_is_refused(tmp_path: Path) -> None:
+    made_path = tmp_path / "tokens.json"
+    _, secret = new_token(made_path, "agents", ["send"], "shop", None, time.time_ns())
+    auth = AuthSettings.model_validate({"tokens": [secret]})
+    with pytest.raises(ReceiverStartError, match=r"grpc\.auth\.tokens\[0\]: this is the token 'agents' that") as caught:
+        BearerTokens(WHERE, auth, MadeTokens(made_path))
+    assert secret not in str(caught.value)
+
+
+def test_wrong_tokens_are_slowed_by_address_and_a_right_one_never(serve: Serve, wire: bytes) -> None:
+    auth = {"tokens": ["secret-of-a-sender"]}
+    served = serve(grpc={"auth": auth}, http={"auth": auth})
+    for _ in range(FAILURES):
+        assert over_grpc(served, wire, "Bearer wrong")[0] == "UNAUTHENTICATED"
+        assert over_http(served, wire, "Bearer wrong")[0] == 401
+    code, message = over_grpc(served, wire, "Bearer wrong")
+    assert (code, "too many wrong tokens came from 127.0.0.1" in message) == ("UNAVAILABLE", True)
+    status, message, _ = over_http(served, wire, "Bearer wrong")
+    assert (status, "too many wrong tokens came from 127.0.0.1" in message) == (429, True)
+    assert over_grpc(served, wire, None)[0] == "UNAUTHENTICATED"
+    assert over_grpc(served, wire, "Bearer secret-of-a-sender")[0] == "OK"
+    assert over_http(served, wire, "Bearer secret-of-a-sender")[0] == 200
+    assert served.requests(transport="grpc", outcome="refused", reason="too_many_failures") == 1

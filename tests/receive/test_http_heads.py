@@ -153,7 +153,7 @@ class Servers:
     def __init__(self, loop: asyncio.AbstractEventLoop, page: Site) -> None:
         telemetry = Telemetry("receive")
         bounds = BodyBounds(1024 * 1024, "bound")
-        settings = TelemetrySettings.model_validate({"auth": {"tokens": ["a-token"]}})
+        settings = TelemetrySettings.model_validate({"auth": {"tokens": ["reads-by-a-token"]}})
         self.closed: list[str] = []
         self._servers: list[HttpServer] = []
         status = status_app(lambda: [telemetry.snapshot()], INSTANCE)
@@ -163,7 +163,8 @@ class Servers:
             "status with tokens": self._start(loop, guarded(status_app(lambda: [], INSTANCE), "telemetry", settings)),
             "page": int(page.url.rpartition(":")[2]),
             "page with tokens": self._start(
-                loop, Access(PlainTextResponse("in"), WebSettings.model_validate({"auth": {"tokens": ["a-token"]}}))
+                loop,
+                Access(PlainTextResponse("in"), WebSettings.model_validate({"auth": {"tokens": ["reads-by-a-token"]}})),
             ),
         }
 
@@ -243,7 +244,7 @@ def test_the_status_pages_are_called_by_this_machines_name_or_with_a_token(serve
     guarded = "status with tokens"
     assert servers.said(guarded, head % (b"a.example", b"")).startswith(b"HTTP/1.1 401 ")
     assert servers.said(guarded, head % (b"a.example", b"Authorization: Bearer no\r\n")).startswith(b"HTTP/1.1 401 ")
-    assert servers.said(guarded, head % (b"a.example", b"Authorization: Bearer a-token\r\n")).startswith(
+    assert servers.said(guarded, head % (b"a.example", b"Authorization: Bearer reads-by-a-token\r\n")).startswith(
         b"HTTP/1.1 200 "
     )
 

@@ -241,11 +241,11 @@ NAMES = ["trace.v1.Trace", "logs.v1.Logs", "metrics.v1.Metrics"]
 
 
 def test_21_health_is_told_to_those_who_show_a_token_where_one_is_asked_for(serve: Serve) -> None:
-    served = serve(grpc={"auth": {"tokens": ["a-token"]}})
+    served = serve(grpc={"auth": {"tokens": ["a-token-of-a-sender"]}})
     for name in ("Check", "Watch"):
         error = error_of(served, b"", f"/grpc.health.v1.Health/{name}")
         assert error.code() is grpc.StatusCode.UNAUTHENTICATED
-    known = (("authorization", "Bearer a-token"),)
+    known = (("authorization", "Bearer a-token-of-a-sender"),)
     with channel_to(served) as channel:
         check = channel.unary_unary("/grpc.health.v1.Health/Check")
         assert check(b"", timeout=20, metadata=known) == b"\x08\x01"

@@ -82,13 +82,13 @@ def test_an_exporter_told_to_come_back_does_and_loses_nothing(serve: Serve, span
 def test_an_exporter_with_a_token_is_let_in_and_one_without_gives_up_at_once(
     serve: Serve, spans: Any, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served = serve(**{transport: {"auth": {"tokens": ["secret-1"]}}})
+    served = serve(**{transport: {"auth": {"tokens": ["secret-1-of-a-sender"]}}})
     exporter = span_exporter(served, transport, timeout=10)
     assert exporter.export(spans) is SpanExportResult.FAILURE
     exporter.shutdown()
     assert served.requests() == served.requests(outcome="refused", reason="unauthenticated") == 1
     # As the refusal says.
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret-1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret-1-of-a-sender")
     exporter = span_exporter(served, transport, timeout=10)
     assert exporter.export(spans) is SpanExportResult.SUCCESS
     exporter.shutdown()

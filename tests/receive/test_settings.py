@@ -74,7 +74,7 @@ def test_addresses_of_version_6_lose_their_brackets() -> None:
     [
         {"auth": {"authenticator": "bearer"}},  # another's way of saying it: silently open would be worse than refused
         {"protocols": {"grpc": {"auth": {"tokens": [""]}}}},
-        {"protocols": {"http": {"auth": {"tokens": ["Bearer secret"]}}}},
+        {"protocols": {"http": {"auth": {"tokens": ["Bearer a-secret-of-the-page"]}}}},
         {"protocols": {"http": {"max_connections": 0}}},
         {"protocols": {"http": {"read_timeout": "0s"}}},
         {"protocols": {"grpc": {"max_recv_msg_size_mib": 0}}},

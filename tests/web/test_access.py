@@ -4,8 +4,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
+from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
-from tracegrade.web.access import FAILURES, FAILURES_WITHIN_S, SESSION_S, Access
+from tracegrade.web.access import SESSION_S, Access
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
 from web.calls import Called, call
@@ -97,11 +98,11 @@ def test_a_cookie_that_is_none_of_ours_is_no_session(cookie: str) -> None:
 def test_a_session_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
     path = tmp_path / "tokens"
-    path.write_text("first\nsecond\n")
+    path.write_text("first-of-the-page\nsecond-of-the-page\n")
     app = guarded(auth={"token_file": str(path)})
-    session = cookie_of(sign_in(app, "second"))
+    session = cookie_of(sign_in(app, "second-of-the-page"))
     assert call(app, "GET", "/", cookie=session).body == b"let in"
-    path.write_text("first\n")
+    path.write_text("first-of-the-page\n")
     assert call(app, "GET", "/", cookie=session).status == 303
 
 

@@ -13,9 +13,10 @@ from sqlalchemy import Engine
 
 from jobs.place import Place, placed, right
 from models.scripted import Answer
+from tracegrade.access.caller import Caller
 from tracegrade.jobs.submit import cancel
 from tracegrade.store.open import open_store
-from tracegrade.web import job_events
+from tracegrade.web import job_events, rights
 from tracegrade.web.api import jobs as jobs_api
 from waiting import eventually
 from web.job_streams import Stream, names, page
@@ -188,7 +189,7 @@ def test_no_websocket_and_no_stream_without_a_token(here: Place) -> None:
 def test_streams_end_when_the_token_is_taken_back(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
     path = here.folder / "tokens"
-    path.write_text(f"{TOKEN}\nanother-token\n")
+    path.write_text(f"{TOKEN}\nanother-token-of-the-page\n")
     job = here.submit("m-1")
     with page(here, auth={"token_file": str(path)}) as site, opened(site.url, "/ws", **BEARER) as client:
         stream = Stream(site, job.id, **BEARER).read()
@@ -196,7 +197,7 @@ def test_streams_end_when_the_token_is_taken_back(here: Place, monkeypatch: pyte
         live.request("GET", "/live", headers=BEARER)
         lines = live.getresponse()
         assert next(stream)["type"] == "job_created"
-        path.write_text("another-token\n")
+        path.write_text("another-token-of-the-page\n")
         assert list(stream) == []
         assert client.read() is None
         assert client.code == 1008
@@ -248,7 +249,7 @@ def test_readers_that_are_slow_hold_nobody_up(here: Place) -> None:
 
 def test_callers_without_the_right_to_see_values_get_scores_alone(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_events, "stored_unit", _not_asked)
-    monkeypatch.setattr(jobs_api, "may", lambda token, right: right != "read-values")
+    monkeypatch.setattr(rights, "KNOWN", Caller(frozenset({"read", "run"})))
     with page(here) as site, here.working():
         (result,) = [
             event for event in Stream(site, here.submit("m-1").id).read() if event["type"] == "tool_eval_result"

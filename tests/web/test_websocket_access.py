@@ -12,13 +12,14 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
 from tracegrade.receive.access import guarded
 from tracegrade.receive.http_connection import Bounds
 from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.settings import ListenSettings
 from tracegrade.receive.websocket_connection import BoundedWebSocket
-from tracegrade.web.access import FAILURES, FAILURES_WITHIN_S, Access
+from tracegrade.web.access import Access
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.security import SecurityHeaders

@@ -76,6 +76,7 @@ def new(
         tenant is None or checked_tenant(tenant)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    _refuse_past(lives_s)
     make_files_private()
     now_ns = time.time_ns()
     token, secret = new_token(config.tokens_path, name, roles, tenant, lives_s, now_ns)
@@ -141,6 +142,7 @@ def rotate(config: "Config", output_format: str, name: str, grace_s: float, live
     """
     from tracegrade.access.tokens import rotate_token
 
+    _refuse_past(lives_s)
     make_files_private()
     now_ns = time.time_ns()
     token, secret = rotate_token(config.tokens_path, name, grace_s, lives_s, now_ns)
@@ -158,6 +160,11 @@ def revoke(config: "Config", name: str) -> None:
     make_files_private()
     token = revoke_token(config.tokens_path, name, time.time_ns())
     print_line(f"{token.name} ({token.id}): revoked; it lets nobody in any more")
+
+
+def _refuse_past(lives_s: float | None) -> None:
+    if lives_s is not None and lives_s <= 0:
+        raise click.UsageError(f"--expires: expected a time after now, found {duration_text(lives_s)}")
 
 
 def _show_secret(token: "MadeToken", secret: str, output_format: str, now_ns: int) -> None:

@@ -38,11 +38,13 @@ def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         answer = app
         if scope["type"] in ("http", "websocket"):
-            headers = HTTPConnection(scope).headers
+            connection = HTTPConnection(scope)
+            headers = connection.headers
             if only_here and not names_this_machine(headers.get("host", "")):
                 answer = PlainTextResponse(f"call it by localhost or 127.0.0.1, or set {where}.auth\n", 421)
             elif tokens is not None:
-                found = tokens.admitted(headers.get("authorization"), "read")
+                address = connection.client.host if connection.client is not None else ""
+                found = tokens.admitted(headers.get("authorization"), "read", address)
                 if isinstance(found, Refused):
                     answer = _not_admitted(found)
         await answer(scope, receive, send)
@@ -51,6 +53,8 @@ def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens
 
 
 def _not_admitted(refused: Refused) -> ASGIApp:
-    if refused.reason == "no_right":
-        return PlainTextResponse(f"{refused.message}\n", 403)
-    return PlainTextResponse(f"{refused.message}\n", 401, {"WWW-Authenticate": "Bearer"})
+    status, headers = {
+        "no_right": (403, {}),
+        "too_many_failures": (429, {"Retry-After": str(refused.retry_after_s)}),
+    }.get(refused.reason, (401, {"WWW-Authenticate": "Bearer"}))
+    return PlainTextResponse(f"{refused.message}\n", status, headers)

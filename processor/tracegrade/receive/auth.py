@@ -1,14 +1,16 @@
 """Bearer tokens of callers: those of the settings, of a file that is read again when it changes, and those made."""
 
+from math import ceil
 from pathlib import Path
 
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import EVERYTHING, Right
 from tracegrade.access.tokens import MadeTokens, digest_of
+from tracegrade.access.wrong_tokens import WrongTokens
 from tracegrade.otlp.reloading import Reloading
 from tracegrade.receive.ingest import Refused
 from tracegrade.receive.listen import ReceiverStartError
-from tracegrade.receive.settings import AuthSettings, is_token
+from tracegrade.receive.settings import AuthSettings, token_mistake
 
 
 class BearerTokens:
@@ -30,6 +32,7 @@ class BearerTokens:
         """
         self._where = where
         self._made = made
+        self._wrong = WrongTokens()
         self._stated = {
             digest: _caller(f"{where}.tokens[{number}]", digest)
             for number, digest in enumerate(digest_of(token.get_secret_value()) for token in settings.tokens)
@@ -37,10 +40,14 @@ class BearerTokens:
         path = settings.token_file
         self._filed: Reloading[dict[bytes, Caller]] | None = None
         if path is not None:
-            self._filed = Reloading(f"{where}.token_file", [path], lambda: _read(where, path))
+            self._filed = Reloading(f"{where}.token_file", [path], lambda: self._read(path))
+        self._refuse_made()
 
-    def admitted(self, authorization: str | None, right: Right) -> Caller | Refused:
-        """Who makes a request with this ``authorization`` header, which needs `right`; or why it is not taken."""
+    def admitted(self, authorization: str | None, right: Right, address: str) -> Caller | Refused:
+        """Who makes a request from `address`, which needs `right`, by this header; or why it is not taken.
+
+        An address that showed many wrong tokens is asked to wait. Who shows a right one never has to.
+        """
         scheme, _, token = (authorization or "").strip().partition(" ")
         caller = self.caller(token.strip()) if scheme.lower() == "bearer" else None
         if caller is not None and caller.may(right):
@@ -55,7 +62,14 @@ class BearerTokens:
             why = "it has no header 'authorization'"
         elif scheme.lower() != "bearer":
             why = "its header 'authorization' is of another scheme than Bearer"
+        elif (wait_s := self._wrong.wait_s(address)) > 0:
+            return Refused(
+                "too_many_failures",
+                f"{self._where}: the request is not taken: too many wrong tokens came from {address}; try again later",
+                ceil(wait_s),
+            )
         else:
+            self._wrong.add(address)
             why = "its token is not accepted; ask the operator of this receiver for one"
         return Refused(
             "unauthenticated",
@@ -75,22 +89,36 @@ class BearerTokens:
                 return filed
         return None if self._made is None else self._made.caller(digest)
 
+    def _read(self, path: str) -> dict[bytes, Caller]:
+        where = f"{self._where}.token_file"
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise ReceiverStartError(f"{where}: cannot read {path!r}: {why}") from None
+        found: dict[bytes, Caller] = {}
+        for number, line in enumerate(lines, 1):
+            if not (token := line.strip()):
+                continue
+            if (why := token_mistake(token)) is not None:
+                raise ReceiverStartError(f"{where}: {path!r}: line {number}: {why}")
+            digest = digest_of(token)
+            if (twice := (self._stated | found).get(digest)) is not None:
+                raise ReceiverStartError(f"{where}: {path!r}: line {number} is the same token as {twice.name}")
+            found[digest] = _caller(f"{where} line {number}", digest)
+        if not found:
+            raise ReceiverStartError(f"{where}: {path!r}: expected a token a line, found none")
+        return found
 
-def _read(where: str, path: str) -> dict[bytes, Caller]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise ReceiverStartError(f"{where}.token_file: cannot read {path!r}: {why}") from None
-    tokens = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
-    wrong = [number for number, token in tokens if not is_token(token)]
-    if wrong or not tokens:
-        found = f"line {wrong[0]} is something else" if wrong else "found none"
-        raise ReceiverStartError(
-            f"{where}.token_file: {path!r}: expected a token a line, of printable ASCII without spaces; {found}"
-        )
-    digests = ((number, digest_of(token)) for number, token in tokens)
-    return {digest: _caller(f"{where}.token_file line {number}", digest) for number, digest in digests}
+    def _refuse_made(self) -> None:
+        """A token that was made has its own rights; in the settings it would have all of them."""
+        made = {} if self._made is None else self._made.digests()
+        for digest, caller in (self._stated | ({} if self._filed is None else self._filed.value)).items():
+            if digest in made:
+                raise ReceiverStartError(
+                    f"{caller.name}: this is the token {made[digest]!r} that 'tracegrade tokens' made, and would have "
+                    "every right here; remove it: who has auth knows it anyway"
+                )
 
 
 def _caller(name: str, digest: bytes) -> Caller:

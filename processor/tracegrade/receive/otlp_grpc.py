@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -209,7 +210,7 @@ class _Export:
     async def answer(self, _requests: AsyncIterator[bytes], context: _Context) -> bytes:
         """Take a request and answer it."""
         metadata = context.invocation_metadata() or ()
-        admitted = _admitted(self._tokens, metadata)
+        admitted = _admitted(self._tokens, metadata, context.peer())
         if isinstance(admitted, Refused):
             await self._refuse(admitted, context)
         received = await self._read(context)
@@ -255,9 +256,17 @@ class _Export:
         await _abort(context, self._ingest.refuse(self._signal, "grpc", refused))
 
 
-def _admitted(tokens: BearerTokens | None, metadata: Iterable[tuple[str, str | bytes]]) -> Caller | Refused | None:
-    """Who calls, or why the call is not taken; None where no token is asked for."""
-    return None if tokens is None else tokens.admitted(_value(metadata, "authorization"), "send")
+def _admitted(
+    tokens: BearerTokens | None, metadata: Iterable[tuple[str, str | bytes]], peer: str
+) -> Caller | Refused | None:
+    """Who calls, or why the call is not taken; None where no token is asked for.
+
+    `peer` is as gRPC names it, such as ``ipv4:127.0.0.1:50000``.
+    """
+    if tokens is None:
+        return None
+    address = unquote(peer.partition(":")[2].rpartition(":")[0])
+    return tokens.admitted(_value(metadata, "authorization"), "send", address)
 
 
 def _compression(message: bytes) -> Compression:
@@ -315,7 +324,7 @@ class _Health:
             yield _NOT_SERVING
 
     async def _refuse_strangers(self, context: _Context) -> None:
-        admitted = _admitted(self._tokens, context.invocation_metadata() or ())
+        admitted = _admitted(self._tokens, context.invocation_metadata() or (), context.peer())
         if isinstance(admitted, Refused):
             await _abort(context, admitted)
 

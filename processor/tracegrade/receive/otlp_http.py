@@ -57,6 +57,7 @@ _STATUS = {
     "overloaded": (429, RESOURCE_EXHAUSTED),
     "journal_full": (429, RESOURCE_EXHAUSTED),
     "unauthenticated": (401, UNAUTHENTICATED),
+    "too_many_failures": (429, RESOURCE_EXHAUSTED),
     "no_right": (403, PERMISSION_DENIED),
     "internal": (500, INTERNAL),
 }
@@ -164,7 +165,7 @@ class _Export:
         """Who sends; None where no token is asked for."""
         if self._tokens is None:
             return None
-        found = self._tokens.admitted(request.headers.get("authorization"), "send")
+        found = self._tokens.admitted(request.headers.get("authorization"), "send", _address(request))
         if isinstance(found, Refused):
             raise BodyRefusedError(found)
         return found
@@ -203,6 +204,10 @@ class _Export:
 
     def _refuse(self, refused: Refused, encoding: Encoding | None) -> Response:
         return _refusal(self._ingest.refuse(self._signal, "http", refused), encoding)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else ""
 
 
 def _media_type(request: Request) -> str:

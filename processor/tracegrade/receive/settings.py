@@ -7,6 +7,8 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.document.file_model import Duration, FileModel
 
+SHORTEST_TOKEN = 16
+
 _MIB = 1024 * 1024
 
 
@@ -50,15 +52,30 @@ class TlsServerSettings(FileModel):
     client_ca_file: str | None = Field(None, description="Clients must have a certificate of this authority (PEM)")
 
 
-def is_token(text: str) -> bool:
-    """Whether `text` can be a bearer token: printable ASCII without spaces, and not empty."""
-    return text.isascii() and text.isprintable() and bool(text) and " " not in text
+def token_mistake(text: str) -> str | None:
+    """Why `text` cannot be a bearer token, without showing it; None when it can."""
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        return "expected a token of printable ASCII without spaces, found something else"
+    if len(text) < SHORTEST_TOKEN:
+        return (
+            f"expected a token of at least {SHORTEST_TOKEN} characters, which nobody can guess, found one of "
+            f"{len(text)}; 'openssl rand -hex 32' makes one, and so does 'tracegrade tokens new'"
+        )
+    return None
 
 
 def _checked_token(token: SecretStr) -> SecretStr:
-    if not is_token(token.get_secret_value()):
-        raise ValueError("expected printable ASCII without spaces, found something else")  # never shown: a secret
+    if (why := token_mistake(token.get_secret_value())) is not None:
+        raise ValueError(why)
     return token
+
+
+def _refuse_repeated(tokens: list[SecretStr]) -> list[SecretStr]:
+    known: dict[str, int] = {}
+    for number, token in enumerate(tokens):
+        if (first := known.setdefault(token.get_secret_value(), number)) != number:
+            raise ValueError(f"number {number + 1} is the same token as number {first + 1}; remove one")
+    return tokens
 
 
 class AuthSettings(FileModel):
@@ -67,8 +84,10 @@ class AuthSettings(FileModel):
     Those that stand here have every right. ``{}``: only those that were made.
     """
 
-    tokens: list[Annotated[SecretStr, AfterValidator(_checked_token)]] = Field(
-        default_factory=list, description="Bearer tokens of clients that are let in; keep them in the environment"
+    tokens: Annotated[list[Annotated[SecretStr, AfterValidator(_checked_token)]], AfterValidator(_refuse_repeated)] = (
+        Field(
+            default_factory=list, description="Bearer tokens of clients that are let in; keep them in the environment"
+        )
     )
     token_file: str | None = Field(None, description="A file with one token per line; read again when it changes")
 

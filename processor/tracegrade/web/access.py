@@ -7,7 +7,7 @@ WebSocket, with or without a token.
 
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tracegrade.access.caller import Caller
 from tracegrade.access.tokens import MadeTokens
+from tracegrade.access.wrong_tokens import WrongTokens
 from tracegrade.config import WebSettings
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.http_head import names_this_machine
@@ -30,11 +31,8 @@ from tracegrade.web.render import page
 from tracegrade.web.rights import caller_without_token, note_token
 
 SESSION_S = 12 * 3600.0
-FAILURES = 10
-FAILURES_WITHIN_S = 60.0
 
 _MAX_SESSIONS = 10_000
-_MAX_ADDRESSES = 10_000
 _MAX_FORM_BYTES = 8192
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = ("/static/",)
@@ -73,7 +71,7 @@ class Access:
         self._secure = settings.tls is not None
         self._cookie = "__Host-tracegrade" if self._secure else "tracegrade"
         self._sessions = _Sessions(now_s)
-        self._failures = _Failures(now_s)
+        self._failures = WrongTokens(now_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or the handshake of a WebSocket."""
@@ -229,32 +227,6 @@ class _Sessions:
     def end(self, secret: str) -> None:
         """End the session."""
         self._begun.pop(_digest(secret), None)
-
-
-class _Failures:
-    """Counts wrong tokens by address: after ten in a minute, the address must wait.
-
-    A request with the right token is never refused; the length of tokens protects them from being guessed.
-    """
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._times: OrderedDict[str, deque[float]] = OrderedDict()
-
-    def add(self, address: str) -> None:
-        """Note a wrong token."""
-        times = self._times.setdefault(address, deque(maxlen=FAILURES))
-        times.append(self._now_s())
-        self._times.move_to_end(address)
-        if len(self._times) > _MAX_ADDRESSES:
-            self._times.popitem(last=False)
-
-    def wait_s(self, address: str) -> float:
-        """The time until the next attempt is accepted; 0 for now."""
-        times = self._times.get(address)
-        if times is None or len(times) < FAILURES:
-            return 0.0
-        return max(0.0, times[0] + FAILURES_WITHIN_S - self._now_s())
 
 
 _WRONG_HOST = _Refusal(

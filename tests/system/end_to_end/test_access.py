@@ -43,7 +43,7 @@ def test_certificates_and_tokens_are_asked_for_and_change_without_a_restart(tmp_
         (tmp_path / name).mkdir()
     far, (first, second) = tmp_path / "far", (trustme.CA(), trustme.CA())
     issue(first, far)
-    (far / "tokens").write_text("token-1\ntoken-2\n")
+    (far / "tokens").write_text("token-of-sender-1\ntoken-of-sender-2\n")
     grpc_settings = {
         "endpoint": "127.0.0.1:0",
         "tls": {"cert_file": str(far / "cert.pem"), "key_file": str(far / "key.pem")},
@@ -51,13 +51,13 @@ def test_certificates_and_tokens_are_asked_for_and_change_without_a_restart(tmp_
     }
     receivers = {"otlp": {"protocols": {"grpc": grpc_settings}}}
     with running(far, receivers=receivers, rules={"paths": []}) as receiver:
-        assert code(receiver, first, "token-1") == "OK"
-        assert code(receiver, first, "token-3") == "UNAUTHENTICATED"
-        assert code(receiver, second, "token-1") == "UNAVAILABLE"
+        assert code(receiver, first, "token-of-sender-1") == "OK"
+        assert code(receiver, first, "token-of-sender-3") == "UNAUTHENTICATED"
+        assert code(receiver, second, "token-of-sender-1") == "UNAVAILABLE"
         exporter = {
             "endpoint": receiver.endpoints["grpc"],
             "tls": {"ca_file": str(far / "ca.pem")},
-            "headers": {"authorization": "Bearer token-2"},
+            "headers": {"authorization": "Bearer token-of-sender-2"},
             "retry_on_failure": {"initial_interval": "50ms", "max_interval": "200ms", "max_elapsed_time": "0s"},
         }
         with running(tmp_path / "near", exporters={"otlp": exporter}, rules={"paths": []}) as sender:
@@ -68,11 +68,11 @@ def test_certificates_and_tokens_are_asked_for_and_change_without_a_restart(tmp_
             export(sender.endpoints["grpc"], payload([agent_span(2, 1)]))
             eventually(lambda: sent() == 1, "a request that was let in")
             issue(second, far)
-            (far / "tokens").write_text("token-2\n")
-            eventually(lambda: code(receiver, second, "token-1") == "UNAUTHENTICATED", "the new files")
-            assert code(receiver, first, "token-2") == "UNAVAILABLE"
-            assert code(receiver, second, "token-2") == "OK"
+            (far / "tokens").write_text("token-of-sender-2\n")
+            eventually(lambda: code(receiver, second, "token-of-sender-1") == "UNAUTHENTICATED", "the new files")
+            assert code(receiver, first, "token-of-sender-2") == "UNAVAILABLE"
+            assert code(receiver, second, "token-of-sender-2") == "OK"
             # A connection that is there goes on; a new one, which both ends have new files for, does too.
             export(sender.endpoints["grpc"], payload([agent_span(3, 1)]))
             eventually(lambda: sent() == 2, "a request that was let in after the change")
-        assert "token-" not in receiver.log + sender.log
+        assert "token-of" not in receiver.log + sender.log

@@ -493,7 +493,7 @@ WRONG_FILES = {
     "a certificate that is none": ("tls: {cert_file: text, key_file: key.pem}", "tls: 'text' and 'key.pem' are no"),
     "a key that does not fit": ("tls: {cert_file: cert.pem, key_file: other.pem}", "KEY_VALUES_MISMATCH"),
     "no token file": ("auth: {token_file: none}", "auth.token_file: cannot read 'none': No such file"),
-    "a token file of other things": ("auth: {token_file: text}", "expected a token a line"),
+    "a token file of other things": ("auth: {token_file: text}", "line 1: expected a token of printable ASCII"),
 }
 
 
