@@ -27,6 +27,7 @@ from tracegrade.document.yaml_text import parse, read
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
+from tracegrade.redact.settings import RedactionSettings
 from tracegrade.rule.reading import RuleReading
 from tracegrade.store.place import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
@@ -140,6 +141,9 @@ class Config(FileModel):
 
     data_dir: str = Field(DATA_DIR, description="Journal, results, positions and the SQLite store")
     receivers: ReceiversSettings = Field(default_factory=ReceiversSettings, description="What listens")
+    redaction: RedactionSettings | None = Field(
+        None, description="Personal data and secrets taken out before anything is written"
+    )
     journal: JournalSettings = Field(
         default_factory=JournalSettings,
         description="The durable hand-over from receiving to judging, and the archive for replay",

@@ -373,6 +373,9 @@ SERVICE_VERSION = "service.version"
 # Our own telemetry is recognised by this scope name, passed on and not judged.
 OWN_SCOPE = "tracegrade"
 
+# What was redacted before it was journalled, as JSON of {place: {detector: count}}; of spans, log records and so on.
+REDACTED = "tracegrade.redacted"
+
 # Names the instance that sent a request: a request that comes back to it is a loop. Also a gRPC metadata key.
 INSTANCE_HEADER = "x-tracegrade-instance"
 

@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
 from tracegrade.receive import ingest
 from tracegrade.receive.ingest import Accepted, InFlight, Ingest, Refused
+from tracegrade.receive.redacted import Redacted, RedactionFailedError
 from tracegrade.receive.validate import Checked, check
+from tracegrade.redact.requests.item import Redaction
 from tracegrade.telemetry.metrics import Telemetry
 from waiting import eventually_in_loop
 
@@ -24,10 +27,10 @@ REQUESTS = "tracegrade.receiver.requests"
 class Bench:
     """An ingest with its telemetry."""
 
-    def __init__(self, journal: Any) -> None:
+    def __init__(self, journal: Any, redaction: "Redacts | None" = None) -> None:
         self.journal = journal
         self.telemetry = Telemetry("receive")
-        self.ingest = Ingest(journal, self.telemetry, "me")
+        self.ingest = Ingest(journal, self.telemetry, "me", redaction=redaction)
 
     async def accept(self, wire: bytes, **more: Any) -> Accepted | Refused:
         more = {"signal": Signal.TRACES, "encoding": Encoding.PROTOBUF, "transport": "grpc", **more}
@@ -210,3 +213,34 @@ def test_room_in_flight_is_taken_up_to_the_bound_and_given_back() -> None:
     assert in_flight.take(5)
     refusal = in_flight.refusal()
     assert (refusal.reason, refusal.retry_after_s) == ("overloaded", 1)
+
+
+class Redacts:
+    """A redaction that writes `to` over everything, or fails."""
+
+    def __init__(self, to: bytes = b"", error: Exception | None = None) -> None:
+        self.to = to
+        self.error = error
+
+    def redacted(self, signal: Signal, payload: bytes, tenant: str) -> Redacted:
+        if self.error is not None:
+            raise self.error
+        return Redacted(self.to, Counter({Redaction("attributes", "user.email", "email", "mask"): 2}))
+
+
+@pytest.mark.parametrize("more", [0, 100_000])
+def test_what_is_redacted_is_what_the_journal_gets_and_counted(journal: Any, wire: bytes, more: int) -> None:
+    bench = Bench(journal, redaction=Redacts(b"redacted"))
+    # An unknown field makes it a large one.
+    wire += b"\x9a\x06" + bytes([more & 127 | 128, more >> 7 & 127 | 128, more >> 14]) + bytes(more) if more else b""
+    assert asyncio.run(bench.accept(wire)) == Accepted()
+    assert [entry.payload for entry in journal.entries] == [b"redacted"]
+    labels = {"signal": "traces", "detector": "email", "place": "attributes", "action": "mask"}
+    assert bench.telemetry.value("tracegrade.redacted", **labels) == 2
+
+
+def test_a_request_that_cannot_be_redacted_is_refused_for_good(journal: Any, wire: bytes) -> None:
+    bench = Bench(journal, redaction=Redacts(error=RedactionFailedError("it could not be redacted")))
+    assert asyncio.run(bench.accept(wire)) == Refused("redaction_failed", "it could not be redacted", None)
+    assert journal.entries == []
+    assert bench.counted() == {("refused", "redaction_failed"): 1}

@@ -25,6 +25,7 @@ COMMANDS = {
     "baseline": ("baseline", "Save what gates compare with."),
     "traces": ("traces", "Show stored traces."),
     "promote": ("promote", "Make recorded traces tests of a rule."),
+    "redact": ("redact", "What would redaction take out of recorded traces?"),
     "why": ("why", "Why was a trace judged as it was, or not at all?"),
     "alerts": ("alerts", "Show alerts."),
     "experiments": ("experiments", "Show and compare stored runs of replay."),

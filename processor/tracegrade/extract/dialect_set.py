@@ -21,12 +21,14 @@ class Form(NamedTuple):
     """For spans with one set of attribute keys: the dialects to ask, each with those of its keys that are there.
 
     ``shared`` are those of `CONVENTIONS`, for a span that no dialect takes; ``session`` and ``user`` those of any.
+    ``redacted`` says whether a span of these keys carries our mark of having been redacted.
     """
 
     readers: tuple[tuple[Dialect, Keys], ...]
     shared: Keys
     session: tuple[str, ...]
     user: tuple[str, ...]
+    redacted: bool
 
 
 class _Forms(dict[tuple[str, ...], Form]):
@@ -40,7 +42,7 @@ class _Forms(dict[tuple[str, ...], Form]):
     ) -> None:
         self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
         self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
-        self._known = marks.union(*keys, session_keys)
+        self._known = marks.union(*keys, session_keys, (s.REDACTED,))
         self._session_keys = session_keys
         self._user_keys = keys.user
 
@@ -53,6 +55,7 @@ class _Forms(dict[tuple[str, ...], Form]):
             keys_among(CONVENTIONS, names),
             tuple(key for key in self._session_keys if key in names),
             tuple(key for key in self._user_keys if key in names),
+            s.REDACTED in names,
         )
         if len(self) >= _MAX_LEARNT_SETS:
             self.clear()
@@ -88,6 +91,7 @@ class DialectSet:
                 s.MCP_METHOD,
                 s.MCP_SESSION_ID,
                 s.FASTMCP_ORIGINAL_NAME,
+                s.REDACTED,
             }
         )
         self.prefixes = tuple(sorted({prefix for dialect in known for prefix in dialect.prefixes}))

@@ -92,13 +92,18 @@ def replay_journal(
     """
     reader = JournalReader(folder)
     try:
-        records = _read(reader, advance)
+        records = records_in(reader, advance)
         yield from replay_records(records, settings, rule_set, run, deleted, aside=aside, judges_traces=judges_traces)
     finally:
         reader.close()
 
 
-def _read(reader: JournalReader, advance: Advance) -> Iterator[Record]:
+def records_in(reader: JournalReader, advance: Advance = lambda read_bytes: None) -> Iterator[Record]:
+    """All records of a journal up to its durable end at the start.
+
+    Raises:
+        SegmentDeleted: retention deleted records that were not read yet.
+    """
     position, end = reader.first(), reader.durable().end
     while position < end and (records := reader.read(position)):
         for record in records:

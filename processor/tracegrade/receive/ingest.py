@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -9,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 from tracegrade.journal.errors import JournalCannotTake, JournalRefused
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
+from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts
 from tracegrade.receive.validate import (
     Checked,
     TooDenseError,
@@ -24,6 +26,8 @@ DEFAULT_TENANT = "default"
 # Longer, and senders that try for ten seconds in all give up instead of waiting.
 RETRY_AFTER_S = 1
 
+# Looking at every text costs more than that, and protobuf, too.
+_LARGE_TO_REDACT_BYTES = 32 * 1024
 # Walking JSON costs about 30 us a span, so that above this size others would wait too long for the loop.
 _LARGE_JSON_BYTES = 256 * 1024
 
@@ -98,12 +102,14 @@ class Ingest:
         instance_id: str,
         max_in_flight_bytes: int = 512 * 1024**2,
         max_request_messages: int = 4_000_000,
+        redaction: Redacts | None = None,
     ) -> None:
         self.instance_id = instance_id
         self.in_flight = InFlight(max_in_flight_bytes)
         self._journal = journal
         self._telemetry = telemetry
         self._max_messages = max_request_messages
+        self._redaction = redaction
         self._stopping = asyncio.Event()
         # The holder checks a piece: one in each turn of the loop, the longest waiting first.
         self._turn = asyncio.Lock()
@@ -154,6 +160,8 @@ class Ingest:
             refused = Refused("undecodable", str(error))
         except TooDenseError as error:
             refused = Refused("too_dense", str(error))
+        except RedactionFailedError as error:
+            refused = Refused("redaction_failed", str(error))
         except _NoRoomError:
             refused = self.in_flight.refusal()
         except JournalRefused as error:
@@ -192,9 +200,33 @@ class Ingest:
             self._count(signal, transport, "accepted", "empty")
             self._count_rejected(checked)
         else:
-            durable = self._journal.append(Entry(signal, encoding, tenant, checked.items, checked.payload))
+            payload = checked.payload
+            if self._redaction is not None:
+                redacted = await self._redacted(self._redaction, signal, payload, tenant)
+                payload = redacted.payload
+            durable = self._journal.append(Entry(signal, encoding, tenant, checked.items, payload))
             await self._wait_durable(durable, signal, transport, checked)
         return Accepted(sum(checked.rejected.values()), checked.message)
+
+    async def _redacted(self, redaction: Redacts, signal: Signal, payload: bytes, tenant: str) -> Redacted:
+        if len(payload) > _LARGE_TO_REDACT_BYTES:
+            async with self._turn:
+                redacted = await asyncio.to_thread(redaction.redacted, signal, payload, tenant)
+        else:
+            redacted = redaction.redacted(signal, payload, tenant)
+        sums: Counter[tuple[str, str, str]] = Counter()
+        for found, count in redacted.counts.items():
+            sums[found.detector, found.where, found.action] += count
+        for (detector, where, action), count in sums.items():
+            self._telemetry.add(
+                "tracegrade.redacted",
+                count,
+                signal=signal.name.lower(),
+                detector=detector,
+                place=where,
+                action=action,
+            )
+        return redacted
 
     async def _check(self, signal: Signal, wire: bytes, encoding: Encoding, much_expanded: bool) -> Checked:
         room = decoded_bytes(encoding, wire)

@@ -59,6 +59,7 @@ _STATUS = {
     "unauthenticated": (401, UNAUTHENTICATED),
     "too_many_failures": (429, RESOURCE_EXHAUSTED),
     "no_right": (403, PERMISSION_DENIED),
+    "redaction_failed": (500, INTERNAL),
     "internal": (500, INTERNAL),
 }
 _TRY_AGAIN = (503, UNAVAILABLE)

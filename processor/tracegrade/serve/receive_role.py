@@ -28,6 +28,7 @@ from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
+from tracegrade.receive.redacted import Redacts
 from tracegrade.serve.jobs_process import JobsProcess
 from tracegrade.serve.judge_keeper import JudgeKeeper
 from tracegrade.serve.metrics_export import MetricsExport
@@ -78,7 +79,12 @@ class ReceiveRole:
         self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
         otlp = config.receivers.otlp
         self._ingest = Ingest(
-            self._received, self._telemetry, self._instance.id, otlp.max_in_flight_bytes, otlp.max_request_messages
+            self._received,
+            self._telemetry,
+            self._instance.id,
+            otlp.max_in_flight_bytes,
+            otlp.max_request_messages,
+            _redaction(config),
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
@@ -227,6 +233,14 @@ class ReceiveRole:
     async def _close_clients(self) -> None:
         for client in self._clients.values():
             await client.close()
+
+
+def _redaction(config: Config) -> Redacts | None:
+    if config.redaction is None:
+        return None
+    from tracegrade.receive.redaction import open_door  # with its detectors, for those who ask for it alone
+
+    return open_door(config.redaction, config.data_path)
 
 
 def _received(config: Config, folder: DataFolder, telemetry: Telemetry) -> Received:

@@ -60,6 +60,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.receiver.loop_items": Metric(
         "counter", "{item}", "Items that this instance had sent and that came back to it", ("signal",)
     ),
+    "tracegrade.redacted": Metric(
+        "counter",
+        "{value}",
+        "Values redacted before they were journalled, by what found them and the part of a request they stood in",
+        ("signal", "detector", "place", "action"),
+    ),
     "tracegrade.receiver.closed_connections": Metric(
         "counter",
         "{connection}",

@@ -31,6 +31,7 @@ MAX_DIGITS = 4300
 # What senders write where they have, or give, no value.
 _ABSENT = frozenset({"<not specified>", "<not serializable>", "None", "N/A"})
 _REDACTED = frozenset({"[redacted]", "<redacted>", "__redacted__"})  # in any case
+_REDACTED_AS = "[redacted:"  # and what was found, as `redact.stand_in` writes it
 _NO_CALL_ID = _ABSENT | {"unknown", "null", ""}
 _LONGEST_SENTINEL = max(map(len, _ABSENT | _REDACTED))
 
@@ -100,8 +101,8 @@ def decode(raw: JsonValue) -> Decoded:
             return Decoded(raw, "text")
         if text in _ABSENT:
             return ABSENT
-        if is_masked(text):
-            return REDACTED
+    if text[:1] in ("[", "<", "_") and is_masked(text):
+        return REDACTED
     return _decode_text(raw, text, 1)
 
 
@@ -138,6 +139,8 @@ def text_among(raw: JsonValue, words: tuple[str, ...]) -> str:
 
 def is_masked(text: str) -> bool:
     """Whether this is a mark that senders write in place of a hidden text."""
+    if text.startswith(_REDACTED_AS):
+        return text.find("]") == len(text) - 1
     return len(text) <= _LONGEST_SENTINEL and text.lower() in _REDACTED
 
 

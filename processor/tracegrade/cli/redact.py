@@ -1,0 +1,88 @@
+"""``tracegrade redact``: what redaction would take out of recorded requests."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors
+from tracegrade.cli.settings_option import settings_options
+from tracegrade.display import count
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
+    from tracegrade.journal.record import Record
+    from tracegrade.receive.redaction_trial import Trial
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
+@click.option("--dry-run", is_flag=True, help="Needed: requests are redacted when they are received, and never later.")
+@settings_options
+@format_option
+@reports_errors
+def command(config: "Config", sources: tuple[str, ...], dry_run: bool, output_format: str) -> None:
+    """Show what redaction would take out of recorded requests; nothing is changed, and no value is shown.
+
+    SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
+    journal of --data-dir. What is redacted is in the settings under 'redaction'; without it, all detectors are tried.
+
+    Examples show the form of a value: letters as x, digits as 9. JSON: one object for each place, detector and action,
+    {place, part, detector, action, count, example}.
+    """
+    from tracegrade.receive.redaction import trial_door
+    from tracegrade.receive.redaction_trial import try_redaction
+    from tracegrade.redact.settings import RedactionSettings
+
+    if not dry_run:
+        raise click.UsageError(
+            "requests are redacted when they are received, by 'redaction' in the settings of 'serve'; "
+            "--dry-run shows what would go"
+        )
+    if "-" in sources and sys.stdin.isatty():
+        raise click.UsageError("'-' reads standard input, which is a terminal here; give it a file: < traces.json")
+    door = trial_door(config.redaction or RedactionSettings())
+    with _records(config, sources) as records:
+        trial = try_redaction(door, records)
+    if output_format == "json":
+        print_json(_rows(trial))
+        return
+    if config.redaction is None:
+        print_line("The settings have no 'redaction': all detectors were tried, to mask what they find.")
+    print_table(
+        f"{count(trial.counts.total(), 'value')} would go, in {trial.changed} of {count(trial.requests, 'request')}",
+        ("place", "detector", "action", "count", "such as"),
+        ((row["place"], row["detector"], row["action"], row["count"], row["example"]) for row in _rows(trial)),
+        empty=f"nothing would go: {count(trial.requests, 'request')} with {count(trial.items, 'item')} were looked at",
+    )
+
+
+@contextmanager
+def _records(config: "Config", sources: tuple[str, ...]) -> "Iterator[Iterator[Record]]":
+    from tracegrade.journal.reader import JournalReader
+    from tracegrade.otlp.file import read_sources
+    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.pipeline.replay import records_in, records_of
+
+    if sources:
+        yield records_of(read_sources(sources, sys.stdin.buffer if "-" in sources else None))
+        return
+    reader = JournalReader(DataFolder(config.data_path).journal)
+    try:
+        yield records_in(reader)
+    finally:
+        reader.close()
+
+
+def _rows(trial: "Trial") -> "Iterator[dict[str, Any]]":
+    for redaction, number in sorted(trial.counts.items(), key=lambda item: (-item[1], item[0])):
+        yield {
+            "place": redaction.place_text,
+            "part": redaction.where,
+            "detector": redaction.detector,
+            "action": redaction.action,
+            "count": number,
+            "example": trial.examples.get(redaction, ""),
+        }

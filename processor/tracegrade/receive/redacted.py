@@ -1,0 +1,35 @@
+"""What ingest knows of redaction; what does it is loaded where the settings ask for it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+
+if TYPE_CHECKING:
+    from tracegrade.redact.requests.item import Redaction
+
+
+class RedactionFailedError(TraceGradeError):
+    """A request could not be redacted, so it is not taken; sending it again will not help. Says nothing of values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A request as it may be kept; its very bytes when nothing was found."""
+
+    payload: bytes
+    counts: "Counter[Redaction]" = field(default_factory=Counter)
+
+
+class Redacts(Protocol):
+    """Redacts requests that were checked; any thread may call it."""
+
+    def redacted(self, signal: Signal, payload: bytes, tenant: str) -> Redacted:
+        """The request `payload`, in protobuf, as it may be kept.
+
+        Raises:
+            RedactionFailedError: it could not be redacted.
+        """
+        ...

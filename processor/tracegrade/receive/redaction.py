@@ -1,0 +1,114 @@
+"""Redaction at the door: what the settings do not let in is taken out of requests before anything is written."""
+
+import os
+from pathlib import Path
+from secrets import token_hex
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.request import REQUESTS
+from tracegrade.receive.redacted import Redacted, RedactionFailedError
+from tracegrade.redact.registry import DETECTORS, all_detectors
+from tracegrade.redact.requests.request import OnFound, RequestRedaction
+from tracegrade.redact.scan import Scanner
+from tracegrade.redact.scan.own import NAME
+from tracegrade.redact.settings import SHORTEST_KEY, RedactionSettings
+
+ID_KEY = "redaction.key"
+
+
+class RedactionSettingsError(TraceGradeError):
+    """A file that the settings of redaction name cannot be used."""
+
+
+class Door:
+    """`Redacts` by the settings."""
+
+    def __init__(self, settings: RedactionSettings, id_key: str) -> None:
+        """Read the files that the settings name.
+
+        Raises:
+            RedactionSettingsError: one of them cannot be used.
+        """
+        names = settings.detectors
+        chosen = all_detectors() if names == "all" else tuple(one for name in names for one in DETECTORS.get(name, ()))
+        try:
+            scanner = Scanner(chosen, _names(settings), settings.patterns)
+        except ValueError as error:
+            raise RedactionSettingsError(f"redaction: {error}") from None
+        self._requests = RequestRedaction(settings, scanner, _key(settings), id_key)
+
+    def redacted(self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None) -> Redacted:
+        """As `Redacts`; `on_found` is called with each value that a detector found."""
+        if not self._requests.needs_all and not self._requests.scanner.may_hold(payload):
+            return Redacted(payload)
+        try:
+            request = REQUESTS[signal].FromString(payload)
+            counts = self._requests.redact(signal, request, tenant, on_found)
+            return Redacted(request.SerializeToString() if counts else payload, counts)
+        except Exception as error:
+            # The error itself may quote what it failed at.
+            raise RedactionFailedError(
+                f"the request could not be redacted ({type(error).__name__}), so it is not taken; "
+                "tell who runs this receiver"
+            ) from None
+
+
+def open_door(settings: RedactionSettings, data_path: Path) -> Door:
+    """The redaction of a receiver with this data folder.
+
+    Raises:
+        RedactionSettingsError: a file that the settings name cannot be used.
+    """
+    return Door(settings, _id_key(data_path))
+
+
+def trial_door(settings: RedactionSettings) -> Door:
+    """The same without a data folder, to see what would be redacted.
+
+    Raises:
+        RedactionSettingsError: a file that the settings name cannot be used.
+    """
+    return Door(settings, token_hex(32))
+
+
+def _id_key(data_path: Path) -> str:
+    """The key of stand-ins for ids, made once for a data folder."""
+    path = data_path / ID_KEY
+    data_path.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(found := token_hex(32))
+        return found
+
+
+def _key(settings: RedactionSettings) -> str | None:
+    if settings.key is not None:
+        return settings.key.get_secret_value()
+    if settings.key_file is None:
+        return None
+    key = _text("key_file", settings.key_file).strip()
+    if len(key) < SHORTEST_KEY:
+        raise RedactionSettingsError(
+            f"redaction.key_file: {settings.key_file!r}: expected at least {SHORTEST_KEY} characters, such as "
+            f"'openssl rand -hex 32' prints, found {len(key)}"
+        )
+    return key
+
+
+def _names(settings: RedactionSettings) -> list[str]:
+    if settings.names_file is None or (settings.detectors != "all" and NAME not in settings.detectors):
+        return []
+    names = [line.strip() for line in _text("names_file", settings.names_file).splitlines()]
+    return [name for name in names if name and not name.startswith("#")]
+
+
+def _text(setting: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise RedactionSettingsError(f"redaction.{setting}: cannot read {path!r}: {why}") from None

@@ -1,0 +1,236 @@
+"""One span, log record, metric, scope or resource, redacted in place."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.redact.json_text import Leaf
+from tracegrade.redact.policy import Names, Places
+from tracegrade.redact.requests.by_place import ByPlace, Dropped
+from tracegrade.redact.requests.kinds import MESSAGES, STRUCTURE_MEMBERS, is_structure, kinds_of_key
+from tracegrade.redact.requests.values import json_of, set_json
+from tracegrade.redact.requests.walk import DROPPED, Place, Walk, Where
+from tracegrade.redact.settings import FoundAction
+from tracegrade.redact.stand_in import MASK, TenantKey, mask
+
+BY_PLACE = "place"
+"""Counted in place of a detector's name, where a value went because of where it stood."""
+UNKNOWN_FIELDS = "unknown_fields"
+"""The same of bytes that no field of this version of OTLP is for: nobody can say what they hold."""
+
+_NUMBER_DIGITS = 9  # shorter numbers are nobody's
+_BODY = "body"
+
+
+class Found(Protocol):
+    """A part of a text that is to be replaced."""
+
+    @property
+    def text(self) -> int:
+        """The number of the text."""
+
+    @property
+    def start(self) -> int:
+        """Where the part begins."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+
+    @property
+    def detector(self) -> str:
+        """The name of what found it."""
+
+
+class Scanner(Protocol):
+    """What finds personal data and secrets; see `redact.scan`."""
+
+    def may_hold(self, wire: bytes) -> bool:
+        """Whether anything may be found in a request."""
+
+    def find(self, texts: Sequence[str], keys: Sequence[str]) -> Sequence[Found]:
+        """What is found in neighbouring texts, which stand under `keys`."""
+
+
+class Redaction(NamedTuple):
+    """What was replaced: in which part of a request, under which key or field, by which detector, and how."""
+
+    where: Where
+    place: str
+    detector: str
+    action: str
+
+    @property
+    def place_text(self) -> str:
+        """Where, for people: the key of an attribute of a span, else with the part of the request before it."""
+        if self.where == "attributes" or not self.place or self.place == self.where:
+            return self.place or self.where
+        return f"{self.where}.{self.place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What items of one sender are redacted by.
+
+    ``actions`` are those of detectors by name, ``action`` is that of all others. ``key`` is the tenant's; ids get their
+    stand-ins by ``id_key`` where masks would make all of them the same. ``on_found`` is called with what was found.
+    """
+
+    scanner: Scanner
+    places: Places
+    action: FoundAction
+    actions: Mapping[str, FoundAction]
+    key: TenantKey | None
+    id_key: TenantKey
+    on_found: Callable[[Redaction, str], None] | None = None
+
+
+class Item:
+    """The redaction of one item: make one for each."""
+
+    def __init__(self, means: Means) -> None:
+        self.counts: Counter[Redaction] = Counter()
+        self._means = means
+        self._kept: dict[tuple[Where, str], set[Names]] = {}
+
+    def redact(self, message: Any, walk: Callable[[Walk, Any], None]) -> bool:
+        """Redact `message`, which `walk` goes through. Returns whether anything was changed."""
+        if not self._means.places.is_empty:
+            walk(_PlacesWalk(self), message)
+        collected = _Collected(self)
+        walk(Walk(collected.visit), message)
+        if found := collected.find(self._means.scanner):
+            walk(Walk(_Replacing(self, found).visit), message)
+        return bool(self.counts)
+
+    def keeps(self, place: Place) -> bool:
+        """Whether the settings keep what stands there as it is."""
+        if not self._kept or (ways := self._kept.get(place[:2])) is None:
+            return False
+        names = tuple(part for part in place[2] if isinstance(part, str))
+        return any(names[: len(way)] == way for way in ways)
+
+    def by_place(self, value: JsonValue, where: Where, key: str) -> "JsonValue | Dropped":
+        """The value of an attribute, or a body, as the list of places leaves it."""
+        means = self._means
+        rules = means.places.of_attribute(key, where in ("events", "body"))
+        is_listed = means.places.is_allow_list and not is_structure(key)
+        if not rules and not is_listed:
+            return value
+        kinds = MESSAGES if where == "body" else kinds_of_key(key)
+        one = ByPlace(rules, means.key, is_allow_list=is_listed)
+        other = one.value(value, kinds)
+        for action in one.done:
+            self.counts[Redaction(where, key, BY_PLACE, action)] += 1
+        if one.kept:
+            self._kept[where, key] = one.kept
+        return other
+
+    def replaced(self, text: str, parts: Sequence[Found], name: str, leaf: Leaf, place: Place) -> str:
+        """`text` with stand-ins for `parts`."""
+        means = self._means
+        where, key, _ = place
+        if leaf == "key":
+            key = "(key)"  # the key itself is what must not be said
+        for part in sorted(parts, key=lambda part: -part.start):
+            action = means.actions.get(part.detector, means.action)
+            other = self._stand_in(text[part.start : part.end], action, part.detector, name, leaf, place)
+            found = Redaction(where, key, part.detector, action)
+            self.counts[found] += 1
+            if means.on_found is not None:
+                means.on_found(found, text[part.start : part.end])
+            if other is DROPPED:
+                return DROPPED
+            text = text[: part.start] + other + text[part.end :]
+        return text
+
+    def _stand_in(self, value: str, action: FoundAction, detector: str, name: str, leaf: Leaf, place: Place) -> str:
+        key = self._means.key
+        if action == "hash" and key is not None:
+            return key.hash_of(value)
+        inner = place[2]
+        member = next((part for part in reversed(inner) if isinstance(part, str)), "")
+        if (not inner and is_structure(place[1])) or member.lower() in STRUCTURE_MEMBERS:
+            return self._means.id_key.hash_of(value)
+        if action == "drop" and leaf != "key":
+            return DROPPED
+        return mask(detector) if action == "mask" else MASK
+
+
+class _PlacesWalk(Walk):
+    """Goes to attributes and bodies alone."""
+
+    def __init__(self, item: Item) -> None:
+        super().__init__(lambda text, name, leaf, place: text)
+        self._item = item
+
+    def attributes(self, attributes: Any, where: Where) -> None:
+        gone = []
+        for number, attribute in enumerate(attributes):
+            if self._is_gone(attribute.value, where, attribute.key):
+                gone.append(number)
+        for number in reversed(gone):
+            del attributes[number]
+
+    def any_value(self, value: Any, place: Place, name: str, depth: int = 0) -> bool:
+        if value.WhichOneof("value") is not None and self._is_gone(value, "body", _BODY):
+            value.Clear()
+        return False
+
+    def _is_gone(self, value: Any, where: Where, key: str) -> bool:
+        before = json_of(value)
+        after = self._item.by_place(before, where, key)
+        if isinstance(after, Dropped):
+            return True
+        if after is not before and after != before:
+            set_json(value, after)
+        return False
+
+
+class _Collected:
+    """The texts of an item in the order they stand, its keys and its numbers."""
+
+    def __init__(self, item: Item) -> None:
+        self._item = item
+        self._texts: dict[Leaf, list[str]] = {"text": [], "key": [], "number": []}
+        self._names: dict[Leaf, list[str]] = {"text": [], "key": [], "number": []}
+
+    def visit(self, text: str, name: str, leaf: Leaf, place: Place) -> str:
+        """A `Visit` that changes nothing."""
+        if not self._item.keeps(place):
+            # Keeps its number, so that the second walk finds it.
+            looked_at = text if leaf != "number" or (text.isdigit() and len(text) >= _NUMBER_DIGITS) else ""
+            self._texts[leaf].append(looked_at)
+            self._names[leaf].append(name)
+        return text
+
+    def find(self, scanner: Scanner) -> "dict[tuple[Leaf, int], list[Found]]":
+        """What is found, by kind of text and number in it."""
+        found: dict[tuple[Leaf, int], list[Found]] = defaultdict(list)
+        for leaf in ("text", "key"):
+            for part in scanner.find(self._texts[leaf], self._names[leaf]):
+                found[leaf, part.text].append(part)
+        for number, written in enumerate(self._texts["number"]):
+            if written:
+                found["number", number].extend(scanner.find([written], [self._names["number"][number]]))
+        return {at: parts for at, parts in found.items() if parts}
+
+
+class _Replacing:
+    """Gives what is to stand in place of what was found, in a second walk of the same order."""
+
+    def __init__(self, item: Item, found: "dict[tuple[Leaf, int], list[Found]]") -> None:
+        self._item = item
+        self._found = found
+        self._numbers: Counter[Leaf] = Counter()
+
+    def visit(self, text: str, name: str, leaf: Leaf, place: Place) -> str:
+        """A `Visit`."""
+        if self._item.keeps(place):
+            return text
+        number = self._numbers[leaf]
+        self._numbers[leaf] += 1
+        parts = self._found.get((leaf, number))
+        return self._item.replaced(text, parts, name, leaf, place) if parts else text

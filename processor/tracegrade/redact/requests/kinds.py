@@ -1,0 +1,217 @@
+"""What an attribute or a member of JSON holds: arguments or outputs of tools, messages, or what traces are made of."""
+
+import re
+from functools import lru_cache
+
+from tracegrade import semconv as s
+from tracegrade.redact.settings import Kind
+
+Kinds = frozenset[Kind]
+
+NO_KINDS: Kinds = frozenset()
+_ARGUMENTS: Kinds = frozenset({"arguments"})
+_OUTPUTS: Kinds = frozenset({"outputs"})
+MESSAGES: Kinds = frozenset({"messages"})
+
+# By the last part of an attribute's key, or the name of a member: what instrumentations call them. Rather too many
+# than too few: a place that a user names must not be missed because a framework has another word for it.
+_ARGUMENT_WORDS = frozenset(
+    {
+        "arguments",
+        "args",
+        "kwargs",
+        "parameters",
+        "params",
+        "tool_args",
+        "tool_arguments",
+        "tool_call_args",
+        "tool_input",
+        "toolinput",
+        "tool_kwargs",
+        "input_json",
+        "input-json",
+        "action_input",
+        "input_summary",
+        "input_str",
+        "arguments_json",
+    }
+)
+_OUTPUT_WORDS = frozenset(
+    {
+        "result",
+        "results",
+        "tool_result",
+        "tool_response",
+        "tool_output",
+        "tooloutput",
+        "observation",
+        "returnvalue",
+        "return_value",
+        "artifact",
+        "output-json",
+        "raw_output",
+        "stdout",
+        "stderr",
+        "structuredcontent",
+    }
+)
+_INPUT_WORDS = frozenset(
+    {
+        "input",
+        "inputs",
+        "spaninputs",
+        "request",
+        "llm_request",
+        "data",
+    }
+)
+_ANSWER_WORDS = frozenset(
+    {
+        "output",
+        "outputs",
+        "spanoutputs",
+        "response",
+        "llm_response",
+        "responses",
+    }
+)
+_MESSAGE_WORDS = frozenset(
+    {
+        "messages",
+        "message",
+        "content",
+        "contents",
+        "text",
+        "prompt",
+        "prompts",
+        "completion",
+        "completions",
+        "system",
+        "system_instructions",
+        "user_prompt",
+        "final_result",
+        "answer",
+        "question",
+        "query",
+        "history",
+        "events",
+        "parts",
+        "choices",
+        "generations",
+        "thinking",
+        "reasoning",
+        "object",
+        "body",
+        "all_messages_events",
+        "input_messages",
+        "output_messages",
+        "user_input",
+        "chat_history",
+        "tool_calls",
+        "toolcalls",
+        "msg",
+    }
+)
+_TOOL_RESULT_ROLES = frozenset({"tool", "function", "tool_result", "tool_call_response", "function_call_output"})
+
+_SEPARATOR = re.compile(r"[.:/]")
+
+# What traces are put together from, and what rules, pages and statistics name: in an allow list without being named.
+STRUCTURE = frozenset(
+    {
+        *(s.OPERATION_NAME, s.TOOL_NAME, s.TOOL_TYPE, s.TOOL_CALL_ID, s.AGENT_NAME, s.CONVERSATION_ID),
+        *(s.REQUEST_MODEL, s.RESPONSE_MODEL, s.TOOL_STATUS, *s.TOKEN_USAGE),
+        *("gen_ai.system", "gen_ai.provider.name", "gen_ai.response.finish_reasons", "gen_ai.response.id"),
+        *(s.PYDANTIC_AGENT_NAME, s.PYDANTIC_MODEL_NAME, s.PYDANTIC_FAILURE_STAGE, s.ADK_SESSION, s.ADK_EVENT_ID),
+        *(s.EVENT_NAME, s.EVENT_SEQUENCE, s.MCP_METHOD, s.JSONRPC_REQUEST_ID, s.MCP_SESSION_ID),
+        *(s.FASTMCP_ORIGINAL_NAME, s.EXCEPTION_TYPE, s.ERROR_TYPE),
+        *(s.OPENINFERENCE_KIND, s.OI_TOOL_NAME, s.OI_TOOL_ID, s.OI_TOOL_CALL_ID, s.OI_AGENT_NAME, s.OI_GRAPH_NODE),
+        *(s.OI_MODEL, s.OI_TOOL_SYNTHESIZED, s.SESSION_ID),
+        *(s.AI_OPERATION, s.OPERATION, s.AI_FUNCTION_ID, s.AI_MODEL, s.AI_RESPONSE_MODEL, s.AI_TOOL_NAME, s.AI_TOOL_ID),
+        *(s.MLFLOW_TYPE, s.MLFLOW_FUNCTION, s.MLFLOW_MODEL, s.MLFLOW_SESSION, s.MLFLOW_LANGCHAIN_CALL_ID),
+        *(s.LANGSMITH_KIND, s.LANGSMITH_NAME),
+        *(s.LANGFUSE_TYPE, s.LANGFUSE_ROOT, s.LANGFUSE_LEVEL, s.LANGFUSE_MODEL, s.LANGFUSE_SESSION),
+        *(s.HAYSTACK_TOOL_NAME, s.HAYSTACK_AGENT_STEPS, s.HAYSTACK_COMPONENT_NAME, s.HAYSTACK_COMPONENT_TYPE),
+        *(s.MASTRA_TYPE, s.GEMINI_CALL_ID, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST),
+        *(s.SPAN_TYPE, s.CLAUDE_TOOL_NAME, s.CLAUDE_TOOL_USE_ID, s.CLAUDE_SUBAGENT, s.CLAUDE_MODEL, s.CLAUDE_SUCCESS),
+        *(s.CLAUDE_DECISION, s.TRACELOOP_KIND, s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME),
+        *(s.TRACELOOP_LANGCHAIN_AGENT, s.LLM_REQUEST_TYPE, s.LANGGRAPH_NODE, s.CREWAI_EVENT, s.CREWAI_CREW_NAME),
+        *(s.SPRING_KIND, s.SPRING_TOOL_NAME, s.SPRING_TOOL_CALL_ID, s.SPRING_CONVERSATION_ID),
+        *(s.LK_TOOL_NAME, s.LK_TOOL_ID, s.LK_TOOL_IS_ERROR, s.GENKIT_SUBTYPE, s.GENKIT_NAME, s.GENKIT_SESSION_ID),
+        *(s.TOOL_CALL_ID_BARE, s.VOLT_ENTITY_TYPE, s.VOLT_ENTITY_NAME, s.VOLT_SUBAGENT_NAME, s.VOLT_OPERATION_ID),
+        *(s.VOLT_MODEL, s.VOLT_CONVERSATION_ID, s.LMNR_TYPE, s.LMNR_SESSION_ID, s.LMNR_GROUP_ID, s.LMNR_PATH),
+        *(s.LMNR_HANDOFF_TO, s.LANGWATCH_TYPE, s.LANGWATCH_THREAD_ID, s.AGENTOPS_KIND),
+        *(s.FLUE_TOOL_NAME, s.FLUE_TOOL_CALL_ID, s.FLUE_TASK_AGENT),
+        *(s.SERVICE_NAME, s.SERVICE_VERSION, s.CASE_ID, s.SUITE_UNIT),
+        *("service.namespace", "service.instance.id", "deployment.environment.name", "deployment.environment"),
+        *("telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"),
+    }
+)
+# The same inside messages: by the names of members.
+STRUCTURE_MEMBERS = frozenset(
+    {
+        "role",
+        "type",
+        "id",
+        "name",
+        "call_id",
+        "tool_call_id",
+        "tool_use_id",
+        "toolcallid",
+        "toolusid",
+        "tool_name",
+        "toolname",
+        "finish_reason",
+        "index",
+        "status",
+        "is_error",
+        "stop_reason",
+    }
+)
+# Flattened messages: llm.input_messages.0.message.role, gen_ai.prompt.1.tool_calls.0.id.
+_FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
+
+
+def is_structure(key: str) -> bool:
+    """Whether an attribute is one of those that traces are put together from."""
+    if key in STRUCTURE:
+        return True
+    flat = _FLAT.search(key)
+    return flat is not None and flat[1].lower() in STRUCTURE_MEMBERS
+
+
+@lru_cache(maxsize=10_000)
+def kinds_of_key(key: str) -> Kinds:
+    """What an attribute with this key holds."""
+    words = _SEPARATOR.split(key.lower())
+    if words[-1] in ("value", "json", "data", "content") and len(words) > 1 and not _is_word(words[-2]):
+        return _OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS
+    word = words[-2] if words[-1] in ("value", "json", "data") and len(words) > 1 else words[-1]
+    found = kinds_of_word(word, NO_KINDS)
+    # What a flattened tool message says is not told from what others say: the role has a key of its own.
+    return found | _OUTPUTS if word in ("content", "text") and found else found
+
+
+def _is_word(word: str) -> bool:
+    return bool(kinds_of_word(word, NO_KINDS))
+
+
+def kinds_of_word(word: str, around: Kinds) -> Kinds:
+    """What a member of this name holds, in what holds `around`."""
+    word = word.lower()
+    if word in _ARGUMENT_WORDS:
+        return around | _ARGUMENTS
+    if word in _OUTPUT_WORDS:
+        return around | _OUTPUTS
+    if word in _INPUT_WORDS:
+        return around | _ARGUMENTS | MESSAGES
+    if word in _ANSWER_WORDS:
+        return around | _OUTPUTS | MESSAGES
+    if word in _MESSAGE_WORDS:
+        return around | MESSAGES
+    return around
+
+
+def is_tool_result(message: dict[str, object]) -> bool:
+    """Whether a message, or a part of one, is what a tool gave."""
+    return message.get("role") in _TOOL_RESULT_ROLES or message.get("type") in _TOOL_RESULT_ROLES

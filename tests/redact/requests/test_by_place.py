@@ -1,0 +1,115 @@
+"""Values redacted by where they stand."""
+
+import json
+from typing import Any
+
+import pytest
+
+from redact.requests.test_request import KEY, attributes_of, redacted, trace
+
+ARGUMENTS = "gen_ai.tool.call.arguments"
+
+
+def one(value: Any, *places: dict[str, Any], key: str = ARGUMENTS, **settings: Any) -> Any:
+    """What is left under `key`; JSON texts as JSON."""
+    settings = {"detectors": [], "key": KEY, "places": list(places), **settings}
+    left = attributes_of(redacted(trace(**{key.replace(".", "__"): value}), **settings)).get(key)
+    try:
+        return json.loads(left or "null")
+    except ValueError:
+        return left
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("mask", {"customer": {"email": "[redacted]", "n": 1}, "id": 7}),
+        ("drop", {"customer": {"n": 1, "[redacted]": 1}, "id": 7}),
+        ("keep", {"customer": {"email": "a@b.io", "n": 1}, "id": 7}),
+        ("detect", {"customer": {"email": "a@b.io", "n": 1}, "id": 7}),
+    ],
+)
+def test_a_member_of_arguments(action: str, expected: Any) -> None:
+    value = {"customer": {"email": "a@b.io", "n": 1}, "id": 7}
+    place = {"arguments": "customer.email", "action": action}
+    assert one(json.dumps(value), place) == expected
+    # Quoted once more, and as Python writes it: what is changed is JSON afterwards.
+    is_changed = value != expected
+    assert one(json.dumps(json.dumps(value)), place) == (expected if is_changed else json.dumps(value))
+    assert one(repr(value), place) == (expected if is_changed else repr(value))
+
+
+def test_the_first_place_that_fits_decides() -> None:
+    places = ({"arguments": "id", "action": "keep"}, {"arguments": "*", "action": "mask"})
+    assert one('{"id": 7, "x": 8}', *places) == "[redacted]"  # the second is for the whole value, which comes first
+    places = ({"arguments": "x.id", "action": "keep"}, {"arguments": "id", "action": "mask"})
+    assert one('{"id": 7, "x": {"id": 8}}', *places) == {"id": "[redacted]", "x": {"id": 8}}
+
+
+def test_a_hash_keeps_the_form_of_json_and_the_words_of_a_text() -> None:
+    place = {"arguments": "c", "action": "hash"}
+    left = one('{"c": {"n": 5, "f": 5.0, "t": "Order A-17, paid", "l": ["A-17", null]}}', place)["c"]
+    assert left["n"] == left["f"]
+    assert left["l"] == [left["t"].split(" ")[1].rstrip(","), None]
+    assert "A-17" not in json.dumps(left)
+
+
+def test_arguments_within_messages_are_arguments_and_outputs_are_outputs() -> None:
+    messages = json.dumps(
+        [
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"email": "a@b.io"}'}}]},
+            {"role": "tool", "content": '{"email": "c@d.io"}'},
+            {"role": "user", "content": '{"email": "e@f.io"}'},
+        ]
+    )
+    masked = json.dumps(one(messages, {"arguments": "email", "action": "mask"}, key="gen_ai.input.messages"))
+    assert ("a@b.io" in masked, "c@d.io" in masked, "e@f.io" in masked) == (False, True, True)
+    masked = json.dumps(one(messages, {"outputs": "email", "action": "mask"}, key="gen_ai.input.messages"))
+    assert ("a@b.io" in masked, "c@d.io" in masked, "e@f.io" in masked) == (True, False, True)
+
+
+def test_what_cannot_be_read_and_names_the_member_is_masked_as_a_whole() -> None:
+    place = {"arguments": "email", "action": "mask"}
+    assert one('{"email": "a@b.io", "text": "cut o', place) == "[redacted]"
+    assert one('{"text": "cut o', place) == '{"text": "cut o'
+
+
+def test_an_attribute_by_a_glob_for_a_service_and_a_tenant() -> None:
+    place = {"attribute": "user.*", "action": "drop", "service": ["shop-*"], "tenant": ["acme"]}
+    request = trace(user__id="7")
+    request.resource_spans[0].resource.attributes.add(key="service.name").value.string_value = "shop-eu"
+    settings: dict[str, Any] = {"detectors": [], "places": [place]}
+    assert "user.id" in attributes_of(redacted(request, **settings))
+    assert "user.id" not in attributes_of(redacted(request, tenant="acme", **settings))
+    request.resource_spans[0].resource.attributes[0].value.string_value = "other"
+    assert "user.id" in attributes_of(redacted(request, tenant="acme", **settings))
+
+
+def test_an_allow_list_masks_all_but_what_traces_are_made_of() -> None:
+    request = trace(
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="pay",
+        gen_ai__tool__call__id="c1",
+        gen_ai__tool__call__arguments='{"order": "A-1", "note": "for Ann", "n": 3}',
+        gen_ai__input__messages='[{"role": "user", "parts": [{"type": "text", "content": "I am Ann"}]}]',
+        app__secret="x",
+        app__kept="y",
+    )
+    places = [{"arguments": "order", "action": "keep"}, {"attribute": "app.kept", "action": "keep"}]
+    left = attributes_of(redacted(request, detectors=[], default="allow_listed", places=places))
+    del left["tracegrade.redacted"]
+    assert left == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "pay",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.call.arguments": '{"order": "A-1", "note": "[redacted]", "n": "[redacted]"}',
+        "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "[redacted]"}]}]',
+        "app.secret": "[redacted]",
+        "app.kept": "y",
+    }
+
+
+def test_what_a_place_keeps_no_detector_looks_at() -> None:
+    places = ({"arguments": "support", "action": "keep"},)
+    left = one('{"support": "help@shop.io", "to": "ann@shop.io"}', *places, detectors=["email"])
+    assert left == {"support": "help@shop.io", "to": "[redacted:email]"}

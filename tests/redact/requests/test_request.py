@@ -1,0 +1,189 @@
+"""Whole requests, redacted in place."""
+
+import json
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+
+from tracegrade.model.signal import Signal
+from tracegrade.receive.redaction import trial_door
+from tracegrade.redact.settings import RedactionSettings
+
+KEY = "0123456789abcdef0123456789abcdef"
+MAIL = "ann.lee@corp.io"
+
+
+def any_value(value: Any) -> AnyValue:
+    found = AnyValue()
+    if isinstance(value, dict):
+        found.kvlist_value.SetInParent()
+        for key, member in value.items():
+            inner = found.kvlist_value.values.add(key=key)
+            inner.value.CopyFrom(any_value(member))
+    elif isinstance(value, list):
+        found.array_value.SetInParent()
+        found.array_value.values.extend(map(any_value, value))
+    elif isinstance(value, bool):
+        found.bool_value = value
+    elif isinstance(value, int):
+        found.int_value = value
+    elif isinstance(value, float):
+        found.double_value = value
+    elif isinstance(value, bytes):
+        found.bytes_value = value
+    else:
+        found.string_value = value
+    return found
+
+
+def set_attributes(attributes: Any, **values: Any) -> None:
+    for key, value in values.items():
+        attributes.add(key=key.replace("__", ".")).value.CopyFrom(any_value(value))
+
+
+def trace(**attributes: Any) -> ExportTraceServiceRequest:
+    """A request of one span."""
+    request = ExportTraceServiceRequest()
+    span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16, span_id=b"s" * 8, name="call")
+    span.start_time_unix_nano, span.end_time_unix_nano = 1_700_000_000_000_000_000, 1_700_000_000_000_000_001
+    set_attributes(span.attributes, **attributes)
+    return request
+
+
+def redacted(request: Any, signal: Signal = Signal.TRACES, tenant: str = "default", **settings: Any) -> Any:
+    door = trial_door(RedactionSettings.model_validate(settings))
+    return type(request).FromString(door.redacted(signal, request.SerializeToString(), tenant).payload)
+
+
+def attributes_of(request: Any) -> dict[str, Any]:
+    return {one.key: one.value.string_value for one in request.resource_spans[0].scope_spans[0].spans[0].attributes}
+
+
+def test_a_request_in_which_nothing_is_found_goes_on_as_the_bytes_that_came() -> None:
+    # A field that this version does not know, and a length written with more bytes than it needs.
+    wire = trace(a="b").SerializeToString() + b"\x9a\x06\x83\x00abc"
+    door = trial_door(RedactionSettings(detectors=[]))
+    assert door.redacted(Signal.TRACES, wire, "default").payload is wire
+
+
+def test_every_part_of_a_span_is_looked_at() -> None:
+    request = trace(text=MAIL, **{MAIL: "key"})
+    resource = request.resource_spans[0]
+    set_attributes(resource.resource.attributes, owner=MAIL)
+    scope = resource.scope_spans[0]
+    scope.scope.name = f"lib {MAIL}"
+    set_attributes(scope.scope.attributes, of=MAIL)
+    (span,) = scope.spans
+    span.name = f"mail {MAIL}"
+    span.trace_state = f"a={MAIL}"
+    span.status.message = f"to {MAIL}: failed"
+    event = span.events.add(name=f"sent to {MAIL}")
+    set_attributes(event.attributes, exception__message=MAIL)
+    link = span.links.add(trace_id=b"x" * 16, span_id=b"y" * 8, trace_state=f"b={MAIL}")
+    set_attributes(link.attributes, why=MAIL)
+    set_attributes(span.attributes, list=[MAIL, {"deep": [MAIL]}], bytes=MAIL.encode(), json=json.dumps({"a": [MAIL]}))
+    found = redacted(request)
+    assert MAIL.encode() not in found.SerializeToString()
+    (span,) = found.resource_spans[0].scope_spans[0].spans
+    assert (span.trace_id, span.span_id, span.links[0].trace_id) == (b"t" * 16, b"s" * 8, b"x" * 16)
+    assert span.name == "mail [redacted:email]"
+    assert json.loads(attributes_of(found)["tracegrade.redacted"]) == {
+        "(key)": {"email": 1},
+        "bytes": {"email": 1},
+        "events.exception.message": {"email": 1},
+        "events.name": {"email": 1},
+        "json": {"email": 1},
+        "links.trace_state": {"email": 1},
+        "links.why": {"email": 1},
+        "list": {"email": 2},
+        "name": {"email": 1},
+        "status.message": {"email": 1},
+        "text": {"email": 1},
+        "trace_state": {"email": 1},
+    }
+
+
+def test_logs_and_metrics_are_looked_at() -> None:
+    logs = ExportLogsServiceRequest()
+    record = logs.resource_logs.add().scope_logs.add().log_records.add(event_name=MAIL, severity_text=MAIL)
+    record.body.CopyFrom(any_value({"text": MAIL}))
+    set_attributes(record.attributes, to=MAIL)
+    found = redacted(logs, Signal.LOGS).resource_logs[0].scope_logs[0].log_records[0]
+    assert MAIL.encode() not in found.SerializeToString()
+    assert "body" in found.attributes[-1].value.string_value
+
+    metrics = ExportMetricsServiceRequest()
+    metric = metrics.resource_metrics.add().scope_metrics.add().metrics.add(name="m", description=MAIL)
+    point = metric.sum.data_points.add(as_int=1)
+    set_attributes(point.attributes, user=MAIL)
+    set_attributes(point.exemplars.add().filtered_attributes, user=MAIL)
+    other = redacted(metrics, Signal.METRICS)
+    assert MAIL.encode() not in other.SerializeToString()
+    assert [one.key for one in other.resource_metrics[0].scope_metrics[0].metrics[0].sum.data_points[0].attributes] == [
+        "user"  # a mark would make another series of it
+    ]
+
+
+def test_what_no_field_is_for_is_taken_out_of_what_is_looked_at() -> None:
+    request = trace(a="b")
+    wire = request.SerializeToString() + b"\x9a\x06" + bytes([len(MAIL)]) + MAIL.encode()
+    door = trial_door(RedactionSettings())
+    assert door.redacted(Signal.TRACES, wire, "default").payload == request.SerializeToString()
+
+
+def test_a_number_that_is_a_card_becomes_a_text() -> None:
+    found = redacted(trace(card=4111111111111111, json='{"card": 4111111111111111, "n": 12}', n=12))
+    assert attributes_of(found)["card"] == "[redacted:card]"
+    assert attributes_of(found)["json"] == '{"card": "[redacted:card]", "n": 12}'
+
+
+def test_equal_values_have_equal_hashes_within_a_tenant_and_no_other() -> None:
+    settings = {"action": "hash", "key": KEY}
+    first = attributes_of(redacted(trace(a=MAIL, b=f"to {MAIL}, now", c="bob@corp.io"), **settings))
+    assert first["b"] == f"to {first['a']}, now"
+    assert first["c"] != first["a"]
+    other = attributes_of(redacted(trace(a=MAIL), tenant="acme", **settings))
+    assert other["a"] != first["a"]
+    assert attributes_of(redacted(trace(a=MAIL), action="hash", key=KEY[::-1]))["a"] != first["a"]
+    assert attributes_of(redacted(trace(a=MAIL), **settings))["a"] == first["a"]
+
+
+def test_ids_that_hold_something_still_differ_from_each_other() -> None:
+    messages = json.dumps([{"type": "tool_call", "id": MAIL}, {"type": "tool_call", "id": "bob@corp.io"}])
+    found = attributes_of(redacted(trace(gen_ai__tool__call__id=MAIL, gen_ai__input__messages=messages)))
+    first, second = (part["id"] for part in json.loads(found["gen_ai.input.messages"]))
+    assert first.startswith("[hash:")
+    # The redaction that `redacted` makes has a key of its own each time; within one, both sides agree.
+    assert found["gen_ai.tool.call.id"] == first != second
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("mask", {"a": "to [redacted:email]", "j": '{"to": "cc [redacted:email]", "n": 1}'}),
+        # What is around it goes as well.
+        ("drop", {"j": '{"to": "[redacted]", "n": 1}'}),
+    ],
+)
+def test_what_is_left_of_a_value_in_which_something_was_found(action: str, expected: dict[str, str]) -> None:
+    found = attributes_of(redacted(trace(a=f"to {MAIL}", j=json.dumps({"to": f"cc {MAIL}", "n": 1})), action=action))
+    del found["tracegrade.redacted"]
+    assert found == expected
+
+
+def test_a_detector_has_its_own_action() -> None:
+    found = attributes_of(redacted(trace(a=MAIL, b="4111 1111 1111 1111"), actions={"email": "hash"}, key=KEY))
+    assert found["a"].startswith("[hash:")
+    assert found["b"] == "[redacted:card]"
+
+
+def test_own_patterns_and_names_are_found(tmp_path: Any) -> None:
+    names = tmp_path / "names.txt"
+    names.write_text("# of our customers\nAnn Lee\n")
+    settings = {"patterns": {"customer": "KD-[0-9]{6}"}, "names_file": str(names)}
+    found = attributes_of(redacted(trace(a="KD-123456 is ann lee"), **settings))
+    assert found["a"] == "[redacted:customer] is [redacted:name]"
