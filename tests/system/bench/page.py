@@ -1,10 +1,13 @@
 """How long the server takes over each view of the page, over a store with many results.
 
     python tests/system/bench/page.py --evaluations 1000000 [--data-dir FOLDER]
+    python tests/system/bench/page.py --url URL
 
 Makes the store with the traffic that the page is tested with (tests/web/shop.py), judged by its rules and all that are
-ready-made, spread over 30 days, unless FOLDER holds one. Prints for each address the median and the slowest of the
-calls, from the request to the last byte, the mean CPU time of one, and the answer's size.
+ready-made, spread over 30 days, unless FOLDER holds one. URL, as `store.url` has it, is of a store that
+growth_postgresql.py has filled; views of what it lacks, sessions and incidents, are left out then. Prints for each
+address the median and the slowest of the calls, from the request to the last byte, the mean CPU time of one, and the
+answer's size.
 """
 
 import argparse
@@ -20,8 +23,12 @@ from pathlib import Path
 
 sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
+from sqlalchemy import text
+
+from tracegrade.config import Config
 from tracegrade.model.trace import Trace
 from tracegrade.rule.load import load_rules
+from tracegrade.store.open import reading_store
 from web.shop import RULES, SECOND, crawl, fill, traffic
 from web.shop_incidents import fall, store
 from web.site import Site, serving
@@ -36,15 +43,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--evaluations", type=int, default=1_000_000)
     parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--url")
     parser.add_argument("--calls", type=int, default=7, help="to each address")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.data_dir or Path(temporary)
-        if not (folder / "tracegrade.db").exists():
+        config = Config.model_validate({"data_dir": str(folder), "store": {"url": options.url}})
+        if options.url is None and not (folder / "tracegrade.db").exists():
             folder.mkdir(parents=True, exist_ok=True)
             _make(folder, options.evaluations)
-        with serving(folder, str(RULES), *_others()) as site:
-            _measure(site, folder, options.calls)
+        with serving(folder, str(RULES), *_others(), config=config) as site:
+            _measure(site, config.store_url, options.calls)
 
 
 def _make(folder: Path, evaluations: int) -> None:
@@ -80,13 +89,12 @@ def _stored(folder: Path) -> int:
         return found
 
 
-def _measure(site: Site, folder: Path, calls: int) -> None:
-    with closing(sqlite3.connect(folder / "tracegrade.db")) as store:
-        (session,) = store.execute("SELECT hex(trace_id) FROM traces WHERE members IS NOT NULL LIMIT 1").fetchone()
-        (incident,) = store.execute("SELECT id FROM incidents LIMIT 1").fetchone()
-        (failing,) = store.execute(
-            "SELECT hex(trace_id) FROM traces WHERE service = 'shop' ORDER BY number DESC LIMIT 1"
-        ).fetchone()
+def _measure(site: Site, url: str, calls: int) -> None:
+    with reading_store(url) as store:
+        session = store.execute(text("SELECT trace_id FROM traces WHERE members IS NOT NULL LIMIT 1")).scalar()
+        incident = store.execute(text("SELECT id FROM incidents LIMIT 1")).scalar()
+        of_shop = text("SELECT trace_id FROM traces WHERE service = 'shop' ORDER BY number DESC LIMIT 1")
+        failing = bytes(store.execute(of_shop).scalar_one()).hex()
     addresses = [
         "/",
         "/?range=1h",
@@ -98,15 +106,14 @@ def _measure(site: Site, folder: Path, calls: int) -> None:
         "/traces?range=30d&outcome=fail",
         "/traces?range=30d&outcome=error",
         "/traces?range=30d&rule=order-steps-out-of-order&outcome=fail&release=1.4.2",
-        f"/traces/{failing.lower()}",
-        f"/traces/a1{_LONG:030x}",
-        f"/traces/a1{_LONG:030x}?all=1",
+        f"/traces/{failing}",
+        *([f"/traces/a1{_LONG:030x}", f"/traces/a1{_LONG:030x}?all=1"] if incident is not None else []),
         "/rules?range=30d",
         "/rules/order-steps-out-of-order?range=30d",
         "/alerts?range=30d",
-        f"/incidents/{incident}",
+        *([f"/incidents/{incident}"] if incident is not None else []),
         "/sessions?range=30d",
-        f"/sessions/{session.lower()}",
+        *([f"/sessions/{bytes(session).hex()}"] if session is not None else []),
         "/ingest",
     ]
     print(f"{'median':>8} {'slowest':>8} {'CPU':>8} {'size':>8}  address")
