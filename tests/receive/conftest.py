@@ -13,12 +13,14 @@ import grpc
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.journal.record import Entry
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.settings import OtlpReceiverSettings
+from tracegrade.receive.tenants import SenderTenants
 from tracegrade.telemetry.metrics import Telemetry
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -67,6 +69,7 @@ class Served:
         settings: OtlpReceiverSettings,
         journal: FakeJournal,
         made: MadeTokens | None,
+        access: AccessSettings | None,
     ) -> None:
         protocols = settings.protocols
         assert protocols.grpc is not None
@@ -77,10 +80,10 @@ class Served:
         self.ingest = Ingest(
             journal, self.telemetry, INSTANCE_ID, settings.max_in_flight_bytes, settings.max_request_messages
         )
-        ratio = settings.max_compression_ratio
+        ratio, tenants = settings.max_compression_ratio, SenderTenants(access)
         self._servers = (
-            OtlpGrpcServer(protocols.grpc, self.ingest, ratio, made),
-            OtlpHttpServer(protocols.http, self.ingest, ratio, made),
+            OtlpGrpcServer(protocols.grpc, self.ingest, ratio, made, tenants),
+            OtlpHttpServer(protocols.http, self.ingest, ratio, made, tenants),
         )
 
     @property
@@ -149,12 +152,13 @@ def serve(loop: asyncio.AbstractEventLoop, stops: list[Future[Any]]) -> Iterator
         http: dict[str, Any] | None = None,
         journal: FakeJournal | None = None,
         made: MadeTokens | None = None,
+        access: AccessSettings | None = None,
         **other: Any,
     ) -> Served:
         settings = receiver_settings(grpc, http, **other)
 
         async def begin() -> Served:
-            served = Served(loop, settings, journal or FakeJournal(), made)
+            served = Served(loop, settings, journal or FakeJournal(), made, access)
             started.append(served)
             await served.start()
             return served

@@ -11,12 +11,16 @@ import grpc
 import orjson
 import pytest
 from pydantic import ValidationError
+from starlette.responses import PlainTextResponse
 
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
 from tracegrade.access.wrong_tokens import FAILURES
+from tracegrade.config import TelemetrySettings
+from tracegrade.receive.access import guarded
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings
+from web.calls import call
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 WHERE = "receivers.otlp.protocols.grpc.auth"
@@ -260,3 +264,16 @@ def test_wrong_tokens_are_slowed_by_address_and_a_right_one_never(serve: Serve, 
     assert over_grpc(served, wire, "Bearer secret-of-a-sender")[0] == "OK"
     assert over_http(served, wire, "Bearer secret-of-a-sender")[0] == 200
     assert served.requests(transport="grpc", outcome="refused", reason="too_many_failures") == 1
+
+
+@pytest.mark.parametrize(("tenant", "status"), [(None, 200), ("acme", 403)])
+def test_what_is_shown_of_all_tenants_is_not_for_a_token_of_one(
+    tmp_path: Path, tenant: str | None, status: int
+) -> None:
+    path = tmp_path / "tokens.json"
+    _, secret = new_token(path, "team", ["read"], tenant, None, 1)
+    settings = TelemetrySettings.model_validate({"auth": {}})
+    app = guarded(PlainTextResponse("metrics"), "telemetry", settings, MadeTokens(path))
+    answer = call(app, "GET", "/metrics", authorization=f"Bearer {secret}")
+    assert answer.status == status
+    assert ("is of one" in answer.body.decode()) == (tenant is not None)

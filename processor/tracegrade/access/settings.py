@@ -1,13 +1,67 @@
 """Settings of access: what all servers have in common."""
 
-from pydantic import Field
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated
 
+from pydantic import AfterValidator, Field, model_validator
+
+from tracegrade.access.tokens import Tenant
 from tracegrade.document.file_model import FileModel
 
 
+def network_of(text: str) -> IPv4Network | IPv6Network:
+    """The network, or the one address, that `text` names.
+
+    Raises:
+        ValueError: it names none, or every address there is.
+    """
+    try:
+        network = ip_network(text)
+    except ValueError:
+        raise ValueError(f"expected addresses of proxies such as '10.0.0.7' or '10.0.0.0/24', found {text!r}") from None
+    if network.prefixlen == 0:
+        raise ValueError(f"expected the addresses of your proxies, found {text!r}, which is everybody's")
+    return network
+
+
+def _checked_network(text: str) -> str:
+    network_of(text)
+    return text
+
+
+def _checked_header(name: str) -> str:
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or name.lower() in _TAKEN:
+        raise ValueError(f"expected the name of a header such as 'x-scope-orgid', found {name!r}")
+    return name.lower()
+
+
+_TAKEN = frozenset({"authorization", "content-type", "content-encoding", "content-length", "host", "cookie"})
+
+
 class AccessSettings(FileModel):
-    """Who may call, on every server that has ``auth``."""
+    """Who may call, on every server that has ``auth``, and whose spans a sender's are."""
 
     tokens_file: str | None = Field(
         None, description="The file of the tokens that `tracegrade tokens` makes; null: tokens.json in the data folder"
     )
+    trusted_proxies: list[Annotated[str, AfterValidator(_checked_network)]] = Field(
+        default_factory=list, description="Addresses or networks of proxies whose headers about callers are believed"
+    )
+    tenant_header: Annotated[str, AfterValidator(_checked_header)] | None = Field(
+        None,
+        description="The header by which a trusted proxy names a sender's tenant; from anybody else it is refused",
+    )
+    tenants_by_subject: dict[str, Tenant] = Field(
+        default_factory=dict,
+        description="The tenant of a sender by its client certificate: the common name, or the whole subject as "
+        "`CN=agents,O=shop`",
+    )
+
+    @model_validator(mode="after")
+    def _header_needs_proxies(self) -> "AccessSettings":
+        if self.tenant_header is not None and not self.trusted_proxies:
+            raise ValueError(
+                f"tenant_header {self.tenant_header!r} is believed from trusted_proxies alone, and there are none; "
+                "set access.trusted_proxies to the addresses of your proxies"
+            )
+        return self

@@ -47,6 +47,9 @@ def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens
                 found = tokens.admitted(headers.get("authorization"), "read", address)
                 if isinstance(found, Refused):
                     answer = _not_admitted(found)
+                elif found.tenant is not None:
+                    message = f"{where}: what is shown here is of all tenants, and the token {found.name!r} is of one"
+                    answer = PlainTextResponse(f"{message}\n", 403)
         await answer(scope, receive, send)
 
     return guard

@@ -10,9 +10,13 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tracegrade.receive.ingest import RETRY_AFTER_S
+from tracegrade.receive.tenants import subjects_of
 
 # Why a connection was closed: what did not come in time, or that there were too many.
 Closed: TypeAlias = Literal["headers", "headers_too_large", "body", "answer_not_read", "too_many", "malformed"]
+
+CLIENT_SUBJECTS = "tracegrade.client_subjects"
+"""Where a request's scope has the names of its client's certificate, if it showed one."""
 
 _MAX_HEADER_BYTES = 64 * 1024
 _WRITE_TIMEOUT_S = 30.0  # answers are short: who leaves 64 KiB of them unread for so long never reads them
@@ -85,10 +89,12 @@ class BoundedConnection(HttpToolsProtocol):
         self._write_timer: asyncio.TimerHandle | None = None
         self._awaits_headers = False
         self._header_bytes = 0
+        self._subjects: tuple[str, ...] = ()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin with the clock running."""
         super().connection_made(transport)
+        self._subjects = subjects_of(transport.get_extra_info("peercert"))
         if self._among.opened():
             self._await("headers", self._among.bounds.read_header_timeout_s)
         else:
@@ -119,6 +125,8 @@ class BoundedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request's first bytes are here."""
         super().on_message_begin()
+        if self._subjects:
+            self.scope[CLIENT_SUBJECTS] = self._subjects  # type: ignore[literal-required]  # ours
         self._await("headers", self._among.bounds.read_header_timeout_s)
 
     def on_headers_complete(self) -> None:

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -24,6 +23,7 @@ from tracegrade.receive.ingest import InFlight, Ingest, Refused, request_too_slo
 from tracegrade.receive.listen import bound_socket, cannot_listen
 from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, split_endpoint
+from tracegrade.receive.tenants import Sender, SenderTenants, grpc_address
 from tracegrade.semconv import INSTANCE_HEADER
 
 EXPORT_METHODS = {
@@ -49,6 +49,7 @@ _FINAL_CODES = {
     "no_metrics_topic": grpc.StatusCode.UNIMPLEMENTED,
     "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
     "no_right": grpc.StatusCode.PERMISSION_DENIED,
+    "tenant_refused": grpc.StatusCode.PERMISSION_DENIED,
 }
 
 # HealthCheckResponse{status}: too small for a dependency that would decide which protobuf users may install.
@@ -74,12 +75,18 @@ class OtlpGrpcServer:
     """OTLP/gRPC on one address; runs in the loop that starts it."""
 
     def __init__(
-        self, settings: GrpcSettings, ingest: Ingest, max_compression_ratio: int, made: MadeTokens | None = None
+        self,
+        settings: GrpcSettings,
+        ingest: Ingest,
+        max_compression_ratio: int,
+        made: MadeTokens | None = None,
+        tenants: SenderTenants | None = None,
     ) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
         self._made = made
+        self._tenants = tenants or SenderTenants()
         self._bounds = BodyBounds(
             settings.max_recv_msg_size_bytes, f"{_WHERE}.max_recv_msg_size_mib", max_compression_ratio
         )
@@ -100,7 +107,11 @@ class OtlpGrpcServer:
         tokens = None if auth is None else BearerTokens(f"{_WHERE}.auth", auth, self._made)
         certificate = None if tls is None else reloading_certificate(_WHERE, tls)
         self._server.add_generic_rpc_handlers(
-            (_Handlers(self._ingest, tokens, self._bounds, self._settings.read_timeout, self._connections),)
+            (
+                _Handlers(
+                    self._ingest, tokens, self._tenants, self._bounds, self._settings.read_timeout, self._connections
+                ),
+            )
         )
         bound_socket(f"{_WHERE}.endpoint", endpoint).close()  # raises with the reason; gRPC would only log it
         try:
@@ -169,6 +180,7 @@ class _Handlers(grpc.GenericRpcHandler):
         self,
         ingest: Ingest,
         tokens: BearerTokens | None,
+        tenants: SenderTenants,
         bounds: BodyBounds,
         read_timeout_s: float,
         connections: GrpcConnections,
@@ -177,7 +189,7 @@ class _Handlers(grpc.GenericRpcHandler):
         # As streams, of which one message is read: so a sender is known, and its time runs, before its request comes.
         self._handlers: dict[str, Any] = {
             method: grpc.stream_unary_rpc_method_handler(
-                _Export(ingest, signal, tokens, bounds, read_timeout_s, connections).answer
+                _Export(ingest, signal, tokens, tenants, bounds, read_timeout_s, connections).answer
             )
             for signal, method in EXPORT_METHODS.items()
         }
@@ -196,6 +208,7 @@ class _Export:
         ingest: Ingest,
         signal: Signal,
         tokens: BearerTokens | None,
+        tenants: SenderTenants,
         bounds: BodyBounds,
         read_timeout_s: float,
         connections: GrpcConnections,
@@ -204,6 +217,7 @@ class _Export:
         self._ingest = ingest
         self._signal = signal
         self._tokens = tokens
+        self._tenants = tenants
         self._bounds = bounds
         self._read_timeout_s = read_timeout_s
 
@@ -213,6 +227,9 @@ class _Export:
         admitted = _admitted(self._tokens, metadata, context.peer())
         if isinstance(admitted, Refused):
             await self._refuse(admitted, context)
+        tenant = self._tenants.tenant_of(_sender(admitted, self._tenants, metadata, context))
+        if isinstance(tenant, Refused):
+            await self._refuse(tenant, context)
         received = await self._read(context)
         peer = context.peer()
         self._connections.works(peer)
@@ -231,6 +248,7 @@ class _Export:
                 request,
                 Encoding.PROTOBUF,
                 transport="grpc",
+                tenant=tenant,
                 own_loop=_value(metadata, INSTANCE_HEADER) == self._ingest.instance_id,
                 much_expanded=body.is_much_expanded,
             )
@@ -265,8 +283,20 @@ def _admitted(
     """
     if tokens is None:
         return None
-    address = unquote(peer.partition(":")[2].rpartition(":")[0])
-    return tokens.admitted(_value(metadata, "authorization"), "send", address)
+    return tokens.admitted(_value(metadata, "authorization"), "send", grpc_address(peer))
+
+
+def _sender(
+    caller: Caller | None, tenants: SenderTenants, metadata: Iterable[tuple[str, str | bytes]], context: _Context
+) -> Sender:
+    """What decides whose spans these are; of the certificate only where it matters."""
+    claimed = None if tenants.header is None else _value(metadata, tenants.header)
+    address = "" if claimed is None else grpc_address(context.peer())
+    if not tenants.by_subject:
+        return Sender(caller, claimed, address)
+    known = context.auth_context()
+    names = [name for key in ("x509_common_name", "x509_subject") for name in known.get(key, ())]
+    return Sender(caller, claimed, address, [name.decode("utf-8", "replace") for name in names])
 
 
 def _compression(message: bytes) -> Compression:

@@ -17,7 +17,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression, too_large
 from tracegrade.receive.certificate import server_context
-from tracegrade.receive.http_connection import Bounds
+from tracegrade.receive.http_connection import CLIENT_SUBJECTS, Bounds
 from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.ingest import Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket
@@ -35,6 +35,7 @@ from tracegrade.receive.reply import (
     status_json,
 )
 from tracegrade.receive.settings import HttpSettings
+from tracegrade.receive.tenants import Sender, SenderTenants
 from tracegrade.semconv import INSTANCE_HEADER
 
 PATHS = {Signal.TRACES: "/v1/traces", Signal.LOGS: "/v1/logs", Signal.METRICS: "/v1/metrics"}
@@ -60,6 +61,7 @@ _STATUS = {
     "too_many_failures": (429, RESOURCE_EXHAUSTED),
     "no_right": (403, PERMISSION_DENIED),
     "redaction_failed": (500, INTERNAL),
+    "tenant_refused": (403, PERMISSION_DENIED),
     "internal": (500, INTERNAL),
 }
 _TRY_AGAIN = (503, UNAVAILABLE)
@@ -72,12 +74,18 @@ class OtlpHttpServer:
     """OTLP/HTTP on one address; runs as a task in the loop that starts it."""
 
     def __init__(
-        self, settings: HttpSettings, ingest: Ingest, max_compression_ratio: int, made: MadeTokens | None = None
+        self,
+        settings: HttpSettings,
+        ingest: Ingest,
+        max_compression_ratio: int,
+        made: MadeTokens | None = None,
+        tenants: SenderTenants | None = None,
     ) -> None:
         self.port = 0  # the one bound, also when the settings say 0
         self._settings = settings
         self._ingest = ingest
         self._made = made
+        self._tenants = tenants
         self._body_bounds = BodyBounds(
             settings.max_request_body_size_bytes, f"{_WHERE}.max_request_body_size_mib", max_compression_ratio
         )
@@ -101,7 +109,7 @@ class OtlpHttpServer:
             settings.read_timeout + 1.0,  # the handler's own bound comes first: it has an answer for the sender
             settings.idle_timeout,
         )
-        app = build_app(self._body_bounds, settings.read_timeout, self._ingest, tokens)
+        app = build_app(self._body_bounds, settings.read_timeout, self._ingest, tokens, self._tenants)
         self._server = HttpServer(app, bounds, tls, partial(self._ingest.closed, "http"))
         self._running = asyncio.create_task(self._server.serve(sockets=[listener]), name="otlp-http")
         await self._server.listening.wait()
@@ -117,12 +125,17 @@ class OtlpHttpServer:
 
 
 def build_app(
-    bounds: BodyBounds, read_timeout_s: float, ingest: Ingest, tokens: BearerTokens | None = None
+    bounds: BodyBounds,
+    read_timeout_s: float,
+    ingest: Ingest,
+    tokens: BearerTokens | None = None,
+    tenants: SenderTenants | None = None,
 ) -> Starlette:
     """The ASGI application; with `tokens`, only requests that carry one of them are taken."""
+    senders = tenants or SenderTenants()
     app = Starlette(
         routes=[
-            Route(path, _Export(bounds, read_timeout_s, ingest, tokens, signal).answer, methods=["POST"])
+            Route(path, _Export(bounds, read_timeout_s, ingest, tokens, senders, signal).answer, methods=["POST"])
             for signal, path in PATHS.items()
         ],
         exception_handlers={404: _not_served, 405: _not_served},
@@ -140,12 +153,14 @@ class _Export:
         read_timeout_s: float,
         ingest: Ingest,
         tokens: BearerTokens | None,
+        tenants: SenderTenants,
         signal: Signal,
     ) -> None:
         self._bounds = bounds
         self._read_timeout_s = read_timeout_s
         self._ingest = ingest
         self._tokens = tokens
+        self._tenants = tenants
         self._signal = signal
 
     async def answer(self, request: Request) -> Response:
@@ -153,10 +168,10 @@ class _Export:
         media_type = _media_type(request)
         encoding = _MEDIA_TYPES.get(media_type)
         try:
-            self._admit(request)
+            tenant = self._tenant(request, self._admit(request))
             if encoding is None:
                 raise BodyRefusedError(_unsupported_media_type(media_type))
-            return await self._accept(request, encoding)
+            return await self._accept(request, encoding, tenant)
         except BodyRefusedError as error:
             return self._refuse(error.refused, encoding)
         except ClientDisconnect:
@@ -171,7 +186,16 @@ class _Export:
             raise BodyRefusedError(found)
         return found
 
-    async def _accept(self, request: Request, encoding: Encoding) -> Response:
+    def _tenant(self, request: Request, caller: Caller | None) -> str:
+        header = self._tenants.header
+        claimed = None if header is None else request.headers.get(header)
+        sender = Sender(caller, claimed, _address(request), request.scope.get(CLIENT_SUBJECTS, ()))
+        found = self._tenants.tenant_of(sender)
+        if isinstance(found, Refused):
+            raise BodyRefusedError(found)
+        return found
+
+    async def _accept(self, request: Request, encoding: Encoding, tenant: str) -> Response:
         body = Body(self._bounds, self._ingest.in_flight, _compression(request))
         try:
             wire = await self._read(request, body)
@@ -181,6 +205,7 @@ class _Export:
                 wire,
                 encoding,
                 transport="http",
+                tenant=tenant,
                 own_loop=own_loop,
                 much_expanded=body.is_much_expanded,
             )

@@ -29,6 +29,7 @@ from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.redacted import Redacts
+from tracegrade.receive.tenants import SenderTenants
 from tracegrade.serve.jobs_process import JobsProcess
 from tracegrade.serve.judge_keeper import JudgeKeeper
 from tracegrade.serve.metrics_export import MetricsExport
@@ -131,13 +132,14 @@ class ReceiveRole:
         of_grpc = 2 * protocols.grpc.max_connections if protocols.grpc else 0
         allow_connections(of_grpc + (protocols.http.max_connections if protocols.http else 0))
         endpoints: dict[str, str] = {}
+        tenants = SenderTenants(self._config.access)
         if protocols.grpc is not None:
-            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio, self._made)
+            grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio, self._made, tenants)
             await grpc_server.start()
             stack.push_async_callback(grpc_server.stop, STOP_WITHIN_S)
             endpoints["grpc"] = _with_port(protocols.grpc.endpoint, grpc_server.port)
         if protocols.http is not None:
-            http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio, self._made)
+            http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio, self._made, tenants)
             await http_server.start()
             stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
             endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
