@@ -5,6 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from tracegrade.display import count, json_text
 from tracegrade.evaluate.constraints.sides import rule_of
+from tracegrade.evaluate.criteria.compile import compile_value
+from tracegrade.evaluate.criteria.expected import MatcherError
+from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case
 from tracegrade.rule.clauses import Clauses
@@ -158,8 +161,19 @@ def _case(case: Case) -> str:
 
 
 def _shown(value: JsonValue) -> str:
-    text = json_text(value)
+    text = _in_words(value) or json_text(value)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
+
+
+def _in_words(value: JsonValue) -> str:
+    """A matcher as a person would say it, "" for all else."""
+    if not isinstance(value, dict) or not value or not all(key.startswith("$") for key in value):
+        return ""
+    try:
+        said = in_words(compile_value(value))
+    except MatcherError:  # it is no matcher here
+        return ""
+    return said.removeprefix("is ") if said.startswith("is ") else f"what {said}"
 
 
 def _gated(rule: Rule) -> Iterator[str]:

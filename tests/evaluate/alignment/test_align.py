@@ -5,11 +5,12 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tracegrade.evaluate.alignment.align import align
-from tracegrade.evaluate.alignment.steps import Steps
+from tracegrade.evaluate.alignment.steps import Choice, Parallel, Steps
+from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.work import Work
@@ -42,6 +43,7 @@ def steps_of(written: Any) -> Steps | None:
     return found
 
 
+@example([{"choice": [["a", "a"], [{"tool": "a", "optional": True}]]}], [("a", False)] * 2, [], True)
 @given(
     st.lists(items, min_size=1, max_size=3),
     st.lists(st.tuples(names, st.booleans()), max_size=5),
@@ -215,3 +217,9 @@ def test_the_work_is_bounded(score: Any) -> None:
     steps = [{"parallel": [["a"] * 5 for _ in range(12)]}]
     with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
         judged(steps, ["a"] * 400, score)
+
+
+def test_matchers_in_branches_are_matchers() -> None:
+    step = {"tool": "a", "args": {"x": {"$gte": 1}}}
+    refuse_unread_matchers(Parallel, {"parallel": ["b", [step]]})
+    refuse_unread_matchers(Choice, {"choice": [["b", step], step]})

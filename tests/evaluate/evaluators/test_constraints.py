@@ -223,6 +223,6 @@ def test_what_is_remembered_of_names_holds_nothing_of_the_calls() -> None:
 def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:
     criteria = EVALUATOR.read_criteria({"constraints": [{"never": BIG_REFUND}, {"chain_response": "a", "comes": "b"}]})
     assert EVALUATOR.sentences(criteria, EVALUATOR.read_settings({})) == [
-        'refund ({"args":{"amount":{"$gte":100}}}) is never called (absence)',
+        "refund (where args.amount is at least 100) is never called (absence)",
         "right after every a comes b (chain_response)",
     ]

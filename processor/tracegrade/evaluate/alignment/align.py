@@ -151,8 +151,8 @@ class _States:
                 found.append(
                     (self._costs[place] - self._gain(step, fits, state), closed, _Link(made, self._links[place]))
                 )
-                if closed == step.closes:
-                    break  # no state that gains less leaves more steps after this one
+                if closed == step.closes and not closed & self._marks & ~state:
+                    break  # no state that gains less leaves more steps after this one, or has paid for its branch
         self._keep(found, left)
 
     def take_group(self, may_be: Sequence[_MayBe], left: int) -> None:

@@ -97,6 +97,9 @@ Item: TypeAlias = Annotated[
     Discriminator(_kind_of),
 ]
 Branch: TypeAlias = Annotated[list[Item], BeforeValidator(_as_branch), Field(min_length=1)]
+# Their fields are looked at before anything is read by them: what is a matcher in a branch is one.
+Parallel.model_rebuild()
+Choice.model_rebuild()
 
 
 class Chosen(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from tracegrade.display import json_text
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
+from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
@@ -51,6 +51,19 @@ class Where(ParameterModel):
         """What it looks at, in words: paths, no values."""
         paths = [f"args.{name}" for name in (self.args.members if self.args is not None else ())]
         return paths + [name for name in ("output", "error", "agent") if getattr(self, name) is not None]
+
+    @property
+    def words(self) -> str:
+        """What it asks for, as a person would say it: ``args.amount is at least 100 and it failed``."""
+        said: list[str] = [] if self.args is None else [*members_in_words("args", self.args)]
+        if self.output is not None:
+            (criterion,) = self.output.parts()
+            said += members_in_words("output", criterion)
+        if self.error is not None:
+            said.append("it failed" if self.error else "it did not fail")
+        if self.agent is not None:
+            said.append(f"the agent is {' or '.join(listed_names(self.agent))}")
+        return ", and ".join(said)
 
     def met_by(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
         """Whether `call` is so; None where that cannot be read.
@@ -117,13 +130,14 @@ def words_of(side: Side) -> str:
 
 def rule_of(side: Side) -> str:
     """A side as a person would say it, with what the rule says of it."""
-    return _said(side, lambda where: json_text(where.model_dump(exclude_none=True)))
+    return _said(side, lambda where: where.words and f"where {where.words}")
 
 
 def _said(side: Side, shown: Callable[[Where], str]) -> str:
     parts = []
     for item in side if isinstance(side, list) else [side]:
         names = item if isinstance(item, str) else " or ".join(listed_names(item.tool))
+        names = "any tool" if names == "*" else names
         conditions = "" if isinstance(item, str) else shown(item.where)
         parts.append(f"{names} ({conditions})" if conditions else names)
     return " or ".join(parts)

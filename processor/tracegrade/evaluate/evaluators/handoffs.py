@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tracegrade.evaluate.criteria.parameters import ParameterModel
-from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames
+from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
@@ -72,6 +72,24 @@ class Settings(ParameterModel):
 
 def _is_among(table: NameTable, name: str) -> Sequence[int]:
     return table.met_by(name) or table.met_by(plain_name(name))
+
+
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    def any_of(names: str | Sequence[str]) -> str:
+        return " or ".join(listed_names(names)) or "nobody"
+
+    said = [f"{name} passes its task on only to {any_of(to)}" for name, to in (criteria.may_pass_to or {}).items()]
+    if criteria.order is not None:
+        said.append(f"the task is passed on to {', then to '.join(map(any_of, criteria.order))}")
+    if criteria.max_handoffs is not None:
+        said.append(f"there {_are(criteria.max_handoffs)} at most")
+    if criteria.max_in_a_row is not None:
+        said.append(f"there {_are(criteria.max_in_a_row)} at most in a row, without another tool call between them")
+    return said
+
+
+def _are(limit: int) -> str:
+    return f"{agreeing(limit, 'is', 'are')} {counted(limit, 'handoff')}"
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
@@ -168,6 +186,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
     never_scores=lambda criteria, settings: (
         None
         if any(value is not None for _, value in criteria)

@@ -27,6 +27,7 @@ from pydantic import Field, model_validator
 
 from tracegrade.evaluate.alignment.align import Alignment, Made, align
 from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsError
+from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.compare.differences import listed_differences
@@ -220,6 +221,10 @@ def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: 
     ]
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    return [*in_order(criteria.steps), *(["no other call is made"] if settings.extra == "count" else [])]
+
+
 def _expected(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     calls = [
         ExpectedCall(step.names) if step.args is None else expected_arguments(step.names, step.args, partly=True)
@@ -237,4 +242,5 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     compared=_compared,
     expected_calls=_expected,
+    sentences=_sentences,
 )
