@@ -10,15 +10,19 @@ from tracegrade.cli.output import (
     EXIT_FAILED,
     format_option,
     print_json,
+    print_line,
     print_table,
+    progress,
     reports_errors,
     styled,
 )
+from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.display import count
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
+    from tracegrade.rule.rule_set import RuleSet
 
 _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·", "cyan"), "ok": ("✓", "green")}
 
@@ -42,17 +46,32 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
     show_default=True,
     help="How much of the newest part of the journal to examine, in MiB.",
 )
+@click.option(
+    "--repair",
+    "repairs",
+    is_flag=True,
+    help="Make the store whole again, from itself and the journals, while 'serve' does not run.",
+)
 @settings_options
 @format_option
 @reports_errors
 def command(
-    config: "Config", output_format: str, rule_paths: tuple[str, ...], max_traces: int, journal_mib: int
+    config: "Config",
+    output_format: str,
+    rule_paths: tuple[str, ...],
+    max_traces: int,
+    journal_mib: int,
+    repairs: bool,
 ) -> None:
     """Find out what is wrong with an installation and its data, and what to set.
 
     Examines disk, journal and store, also while serve runs, and changes nothing. It finds spans that no dialect reads,
     spans that arrive late (and suggests longer timeouts), incomplete traces, calls without content, calls shown twice,
     wrong clocks, rules that judge nothing, and what was lost.
+
+    With --repair, what the store lacks is added first: a damaged SQLite file is put aside, and what can be read of it
+    is copied; then come the results journals, and last what the journal holds beyond them, judged by the rules in force
+    now. What was made on the page or by the API, such as silences and suites, is only in the store.
 
     JSON: one line per finding: {check, level, where, found, advice, evidence}; level is error, warning, note or ok.
 
@@ -63,6 +82,8 @@ def command(
     from tracegrade.doctor.finding import LEVELS
 
     rule_set = config.rules.reading.load(list(rule_paths or config.rules.paths))
+    if repairs:
+        _repair(config, rule_set)
     examined = examine(config, rule_set, max_traces=max_traces, max_journal_bytes=journal_mib * 1024 * 1024)
     findings = sorted(examined.findings, key=lambda finding: LEVELS.index(finding.level))
     if output_format == "json":
@@ -80,3 +101,13 @@ def command(
         sys.exit(EXIT_CANNOT_TELL)
     if any(finding.level in ("error", "warning") for finding in findings):
         sys.exit(EXIT_FAILED)
+
+
+def _repair(config: "Config", rule_set: "RuleSet") -> None:
+    from tracegrade.doctor.repair import repair
+
+    make_files_private()
+    with progress("traces read", None) as advance:
+        done = repair(config, rule_set, advance)
+    for line in done.lines():
+        print_line(line, err=True)

@@ -71,6 +71,7 @@ def replay_journal(
     *,
     aside: Aside | None = None,
     judges_traces: bool = True,
+    ends: bool = True,
 ) -> Iterator[Judged]:
     """Judge everything in the journal at `folder` up to its durable end at the start.
 
@@ -85,6 +86,7 @@ def replay_journal(
         deleted: ids of deleted traces: spans of them that came later are not judged.
         aside: what is set aside, which replay does not judge either.
         judges_traces: as of `RecordJudge`.
+        ends: whether what is open at the end is closed and judged.
 
     Raises:
         JournalNotFound: there is none.
@@ -93,7 +95,9 @@ def replay_journal(
     reader = JournalReader(folder)
     try:
         records = records_in(reader, advance)
-        yield from replay_records(records, settings, rule_set, run, deleted, aside=aside, judges_traces=judges_traces)
+        yield from replay_records(
+            records, settings, rule_set, run, deleted, aside=aside, judges_traces=judges_traces, ends=ends
+        )
     finally:
         reader.close()
 
@@ -123,6 +127,7 @@ def replay_records(
     *,
     aside: Aside | None = None,
     judges_traces: bool = True,
+    ends: bool = True,
 ) -> Iterator[Judged]:
     """Judge `records`, in the order of their journal, as they were judged live."""
     in_sessions = _Packed()
@@ -141,7 +146,8 @@ def replay_records(
         yield from judge.read(record)
         for key, trace in closed.expire(record.received_ns - reopen_ns):
             in_sessions.add(key, trace)
-    yield from judge.end()
+    if ends:
+        yield from judge.end()
 
 
 class _Packed:

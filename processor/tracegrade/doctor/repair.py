@@ -1,0 +1,180 @@
+"""Makes the store whole again: from what can be read of it, from the results journals, and by judging the journal.
+
+Each source adds what the ones before it lack: a revision that is stored is not stored again. What is older than
+``store.retention`` stays away, since its counts are still there. Nothing goes to exporters, channels or Parquet files.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from tracegrade.codec.results import decode_result, is_erased
+from tracegrade.config import Config
+from tracegrade.deletion.request import Deletions
+from tracegrade.display import count, time_text
+from tracegrade.journal.errors import JournalNotFound
+from tracegrade.journal.reader import JournalReader
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.replay import replay_journal
+from tracegrade.pipeline.set_aside import SetAside
+from tracegrade.pipeline.trace_result import result_of
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.serve.judge_keeper import lock_judges
+from tracegrade.serve.opening import lock_delivery
+from tracegrade.store.open import one_at_a_time, open_store
+from tracegrade.store.place import sqlite_path
+from tracegrade.store.rule_texts import save_rule_texts
+from tracegrade.store.salvage import Salvaged, count_traces, damage_of, put_aside, salvage
+from tracegrade.store.schema import LIVE
+from tracegrade.store.write import StoreWriter
+
+_TRACES_A_BATCH = 200
+Progress = Callable[[str, int], Callable[[int], object]]
+
+
+@dataclass(slots=True)
+class Repaired:
+    """What was done.
+
+    ``damage`` is what was wrong with the store, whose file is at ``put_aside`` then; both are None for a whole one, or
+    none. Numbers are of traces and sessions that were added. The times, ns since 1970 UTC, are from when the results
+    journals and the journal have anything; None where they have nothing.
+    """
+
+    damage: str | None = None
+    put_aside: Path | None = None
+    salvaged: Salvaged | None = None
+    before: int = 0
+    from_results: int = 0
+    results_since_ns: int | None = None
+    unreadable_results: int = 0
+    judged_again: int = 0
+    journal_since_ns: int | None = None
+    left_out: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """What was done, as a person reads it."""
+        if self.put_aside is not None:
+            yield f"the store was damaged ({self.damage}); it is {self.put_aside} now"
+        if self.salvaged is not None:
+            rows = sum(self.salvaged.rows.values())
+            yield f"  of it: {count(self.salvaged.traces, 'trace')} and {count(rows, 'row')} of other tables copied"
+            if self.salvaged.unreadable_traces or self.salvaged.damaged:
+                tables = ", ".join(self.salvaged.damaged) or "none"
+                lost = count(self.salvaged.unreadable_traces, "trace")
+                yield f"  not readable: {lost}; tables that are not whole: {tables}"
+        yield _added(self.from_results, "the results journals", self.results_since_ns)
+        if self.unreadable_results:
+            yield f"  {count(self.unreadable_results, 'damaged result')} passed over"
+        yield _added(self.judged_again, "the journal, judged by the rules in force now", self.journal_since_ns)
+        yield from (f"  {line}" for line in self.left_out)
+
+
+def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] = lambda count: None) -> Repaired:
+    """Make the store of `config` whole; `rule_set` judges what no results journal holds any more.
+
+    Args:
+        config: the settings of ``serve``, which does not run.
+        rule_set: the rules in force.
+        advance: called with each number of traces or sessions that was read.
+
+    Raises:
+        JournalLocked: ``serve`` runs.
+        StoreError: the store cannot be opened, and is not a damaged SQLite file.
+        OSError, SQLAlchemyError: a disk or database refused; what was done so far stays, and can be done again.
+    """
+    done = Repaired()
+    folder = DataFolder(config.data_path)
+    with ExitStack() as stack:
+        stack.callback(lock_judges(folder).release)
+        stack.callback(lock_delivery(folder).release)
+        path = sqlite_path(config.store_url)
+        if path is not None and (damage := damage_of(path)) is not None:
+            done.damage = damage
+            done.put_aside = put_aside(path, f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+        engine = open_store(config.store_url)
+        stack.callback(engine.dispose)
+        if done.put_aside is not None:
+            done.salvaged = salvage(done.put_aside, engine, advance)
+        done.before = count_traces(engine)
+        kept_since_ns = time.time_ns() - round(config.store.retention * 1e9)
+        _write(engine, _from_results(folder, done), kept_since_ns, advance)
+        after_results = count_traces(engine)
+        done.from_results = after_results - done.before
+        if config.journal.kafka is not None:
+            done.left_out.append("what is only in Kafka is not judged again: serve goes on from where it was")
+        else:
+            _write(engine, _judged_again(config, folder, rule_set, done), kept_since_ns, advance)
+            done.judged_again = count_traces(engine) - after_results
+            with engine.begin() as connection:
+                one_at_a_time(connection)
+                save_rule_texts(connection, rule_set, time.time_ns())
+    return done
+
+
+def _added(traces: int, where: str, since_ns: int | None) -> str:
+    back_to = "which is empty" if since_ns is None else f"which goes back to {time_text(since_ns)} UTC"
+    return f"{count(traces, 'trace')} added from {where}, {back_to}"
+
+
+def _from_results(folder: DataFolder, done: Repaired) -> Iterator[TraceResult]:
+    for name in folder.results_journals():
+        try:
+            reader = JournalReader(folder.path / name, name=name)
+        except JournalNotFound:
+            continue
+        try:
+            position = reader.first()
+            while records := reader.read(position):
+                for record in records:
+                    done.results_since_ns = min(done.results_since_ns or record.received_ns, record.received_ns)
+                    if is_erased(record.payload):
+                        continue
+                    try:
+                        yield decode_result(record.payload)
+                    except TraceGradeError:
+                        done.unreadable_results += 1
+                position = records[-1].end
+        finally:
+            reader.close()
+
+
+def _judged_again(config: Config, folder: DataFolder, rule_set: RuleSet, done: Repaired) -> Iterator[TraceResult]:
+    """The traces that had closed; ``serve`` reads those that are open again, and closes them."""
+    try:
+        reader = JournalReader(folder.journal)
+    except JournalNotFound:
+        return
+    try:
+        first = reader.read(reader.first(), 1)
+        done.journal_since_ns = first[0].received_ns if first else None
+    finally:
+        reader.close()
+    judged = replay_journal(
+        folder.journal,
+        config.traces,
+        rule_set,
+        LIVE,
+        deleted=Deletions(folder.path).tombstones(),
+        aside=SetAside(folder.path).load(),
+        ends=False,
+    )
+    for each in judged:
+        yield result_of(each, LIVE, config.settings_hash)
+
+
+def _write(
+    engine: Engine, results: Iterable[TraceResult], kept_since_ns: int, advance: Callable[[int], object]
+) -> None:
+    writer, left = StoreWriter(engine), iter(results)
+    while batch := list(islice(left, _TRACES_A_BATCH)):
+        writer.write([judged for judged in batch if judged.trace.first_received_ns >= kept_since_ns])
+        advance(len(batch))

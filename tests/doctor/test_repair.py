@@ -1,0 +1,138 @@
+"""A store that is damaged, lost or behind is made whole from itself and the journals."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from canonical import canonical_line
+from pipeline.harness import agent_span, payload, tool_span
+from tracegrade.cli import main
+from tracegrade.codec.results import encode_result
+from tracegrade.config import Config
+from tracegrade.deletion.request import Deletions
+from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.replay import replay_journal
+from tracegrade.pipeline.trace_result import result_of
+from tracegrade.rule.load import load_rules
+from tracegrade.serve.judge_keeper import lock_judges
+from tracegrade.store.open import open_store
+from tracegrade.store.write import StoreWriter
+
+COUNT = 40
+SETTINGS = {"traces": {"settle": "1ms", "idle_timeout": "1ms"}, "rules": {"paths": ["builtin:demo"]}, "web": None}
+
+
+class Installation:
+    """A data folder whose journal has some traces, and the results that a judge made of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = folder / "config.yaml"
+        self.config.write_text(json.dumps({**SETTINGS, "data_dir": str(folder / "data")}))
+        self.settings = Config.model_validate({**SETTINGS, "data_dir": str(folder / "data")})
+        self.folder = DataFolder(self.settings.data_path)
+        clock = iter(range(1_900_000_000_000_000_000, 2**62, 10**9))
+        journal = LocalJournal.open(self.folder.journal, now_ns=lambda: next(clock))
+        for number in range(1, COUNT + 1):
+            spans = [agent_span(number, 10 * number), tool_span(number, 10 * number + 1, 10 * number, "create_order")]
+            journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 2, payload(spans))).result()
+        journal.close()
+        rules = load_rules(["builtin:demo"])
+        judged = replay_journal(self.folder.journal, self.settings.traces, rules, "live", ends=False)
+        self.results = [result_of(each, "live", self.settings.settings_hash) for each in judged]
+        assert COUNT > len(self.results) >= COUNT - 5, "the last ones are open: a judge reads them again"
+
+    def note_results(self, results: list[TraceResult]) -> None:
+        journal = LocalJournal.open(self.folder.path / "results", name="results")
+        for each in results:
+            journal.append(Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, encode_result(each))).result()
+        journal.close()
+
+    def store(self, results: list[TraceResult]) -> None:
+        engine = open_store(self.settings.store_url)
+        StoreWriter(engine).write(results)
+        engine.dispose()
+
+    @property
+    def database(self) -> Path:
+        return self.folder.path / "tracegrade.db"
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, [*arguments, "-c", str(self.config)])
+
+    def repair(self) -> str:
+        done = self.run("doctor", "--repair")
+        assert done.exit_code in (0, 1), done.stderr
+        return done.stderr
+
+    def stored(self) -> list[str]:
+        shown = self.run("results", "list", "--limit", "100000", "--format", "json")
+        assert shown.exit_code == 0, shown.stderr
+        return sorted(canonical_line(json.loads(line)) for line in shown.stdout.splitlines())
+
+    def ids(self) -> set[str]:
+        with closing(sqlite3.connect(self.database)) as store:
+            return {str(row[0]) for row in store.execute("SELECT hex(trace_id) FROM traces")}
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    return Installation(tmp_path)
+
+
+def test_a_store_that_is_lost_is_made_from_results_and_then_by_judging(installation: Installation) -> None:
+    installation.store(installation.results)
+    whole = installation.stored()
+    assert len(whole) >= COUNT
+    for path in installation.folder.path.glob("tracegrade.db*"):
+        path.unlink()
+    installation.note_results(installation.results[20:])
+    said = installation.repair()
+    assert f"{len(installation.results) - 20} traces added from the results journals, which goes back to 20" in said
+    assert "20 traces added from the journal, judged by the rules in force now, which goes back to 2030-" in said
+    assert installation.stored() == whole
+    assert "0 traces added from the journal" in installation.repair(), "a second time adds nothing"
+    assert installation.stored() == whole
+
+
+def test_what_can_be_read_of_a_damaged_store_is_kept(installation: Installation) -> None:
+    installation.store(installation.results)
+    made = installation.run("alerts", "silence", "service=shop", "--for", "1h", "--comment", "a release")
+    assert made.exit_code == 0, made.stderr
+    whole = installation.stored()
+    with closing(sqlite3.connect(installation.database)) as store:
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = store.execute("PRAGMA page_size").fetchone()
+        (pages,) = store.execute("PRAGMA page_count").fetchone()
+    with installation.database.open("r+b") as file:
+        file.seek(pages // 2 * size)  # of `traces`, which nearly all pages are of
+        file.write(b"\xff" * 3 * size)
+    said = installation.repair()
+    assert "the store was damaged (" in said
+    (aside,) = installation.folder.path.glob("tracegrade.db.damaged-*Z")
+    assert str(aside) in said
+    assert installation.stored() == whole, "the journal has what could not be read"
+    assert "a release" in installation.run("alerts", "silence", "--list").stdout
+
+
+def test_deleted_traces_do_not_come_back(installation: Installation) -> None:
+    deleted = bytes.fromhex(installation.results[3].trace.trace_id)
+    Deletions(installation.folder.path).tombstones().add([deleted], 1, forget_before_ns=0)
+    installation.repair()
+    assert deleted.hex().upper() not in installation.ids()
+    assert len(installation.ids()) == len(installation.results) - 1
+
+
+def test_nothing_is_repaired_while_serve_runs(installation: Installation) -> None:
+    lock = lock_judges(installation.folder)
+    refused = installation.run("doctor", "--repair")
+    lock.release()
+    assert refused.exit_code == 2
+    assert "is in use by process" in refused.stderr
