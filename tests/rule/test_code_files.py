@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tracegrade.document.document import Document
 from tracegrade.document.problem import FileError
 from tracegrade.document.validate import validate
 from tracegrade.judge import judge
-from tracegrade.rule import code_files
+from tracegrade.rule import code_files, evaluator_file
 from tracegrade.rule.load import load_rules, rules_stamp
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -79,7 +80,8 @@ def test_it_runs_for_no_rule_that_is_not_a_file() -> None:
     [
         pytest.param("few_calls.py", "a file beside the rule such as ./amounts.py", id="without a dot"),
         pytest.param("/etc/few_calls.py", "found '/etc/few_calls.py'", id="absolute"),
-        pytest.param("./few calls.py", "letters, digits and", id="with a space"),
+        pytest.param("./few calls.py", "lower-case words joined by '_'", id="with a space"),
+        pytest.param("./FewCalls.py", "lower-case words joined by '_'", id="with capitals"),
         pytest.param("./few_calls.txt", "a file beside the rule such as ./amounts.py", id="other ending"),
         pytest.param("../few_calls.py", "which is outside of the folder of rules", id="above the folder"),
         pytest.param("./../../few_calls.py", "../../few_calls.py leads to", id="far above"),
@@ -134,9 +136,11 @@ BROKEN = [
     pytest.param("x = '\0'", "null bytes", id="null bytes"),
     pytest.param("x = 1\n", ": no EVALUATOR in it; expected EVALUATOR = Evaluator(", id="none"),
     pytest.param("\nEVALUATOR = len\n", ":2: EVALUATOR: expected tracegrade.evaluate.evaluator.Evaluator, ", id="kind"),
-    pytest.param(changed('"few-calls"', '"Few"'), ":23: EVALUATOR: name: expected lower-case words", id="name"),
-    pytest.param(changed('"few-calls"', "3"), "EVALUATOR: name: expected lower-case words", id="no name"),
-    pytest.param(changed('"few-calls"', '"budget"'), "the name 'budget' is taken by an evaluator", id="name of ours"),
+    pytest.param(
+        changed('"few-calls"', '"few"'),
+        ":23: EVALUATOR: name: expected 'few-calls', as the file is called, found 'few'",
+        id="name",
+    ),
     pytest.param(changed("most: int", "threshold: int"), "'threshold' is a field of every item", id="contract"),
     pytest.param(
         changed("score=score)", "score=score, never_scores=lambda criteria, settings: criteria.least)"),
@@ -167,6 +171,35 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, sourc
     found = refused(tmp_path)
     assert found.startswith(f"{path}:3:5: evaluate[0].evaluator: ./few_calls.py")
     assert said in found
+
+
+ENDLESS = [
+    pytest.param("\nwhile True:\n    pass\n", id="while it is loaded"),
+    pytest.param("\nwhile True:\n    try: x = 1\n    except Exception: pass\n", id="though it catches what it can"),
+    pytest.param(
+        changed(
+            "    most: int",
+            '    most: int\n\n    @field_validator("most")\n    def check(cls, value):\n        while 1: x = 1',
+        ).replace("from tracegrade", "from pydantic import field_validator\nfrom tracegrade", 1),
+        id="while an item is read",
+    ),
+]
+
+
+@pytest.mark.parametrize("source", ENDLESS)
+def test_a_file_without_end_is_refused(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluator_file, "MOST_LINES", 10_000)
+    tracing = sys.gettrace()
+    write_rule(tmp_path, source)
+    assert re.search(r"\./few_calls\.py:\d+: .*it has not ended after 10,000 of its lines$", refused(tmp_path))
+    assert sys.gettrace() is tracing
+
+
+def test_it_is_not_called_as_one_that_is_there(tmp_path: Path) -> None:
+    write_rule(tmp_path, changed('"few-calls"', '"budget"'), file="./budget.py")
+    assert "./budget.py:23: EVALUATOR: the name 'budget' is taken by an evaluator that TraceGrade has" in refused(
+        tmp_path
+    )
 
 
 def test_a_mistake_in_the_item_is_said_as_of_any_evaluator(tmp_path: Path) -> None:

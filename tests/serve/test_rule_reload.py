@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from pipeline.harness import Content, agent_span, otlp_span, records, tool_span
+from rule.beside import EVALUATOR, changed
+from rule.beside import write_rule as write_code_rule
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import RulesSettings
@@ -152,6 +154,43 @@ class TestFiles:
         file.write_text(RULE.format(id="one"))
         assert reload.look() is None, "they are what was in force all the time"
         assert self.numbers(telemetry)["refused"] == [0]
+
+    def test_code_beside_a_rule_is_read_again_and_open_traces_keep_what_they_began_with(self, tmp_path: Path) -> None:
+        write_code_rule(tmp_path)
+        reload = RuleReload(RulesSettings(paths=[str(tmp_path)], allow_code=True), Telemetry("judge"))
+        judge = RecordJudge(TestOpenTraces.settings, reload.in_force, ClosedTraces())
+        found: dict[int, str] = {}
+
+        def read(batches: list[tuple[float, list[Content]]]) -> None:
+            for record in records(batches):
+                for judged in judge.read(record):
+                    (evaluation,) = judged.judgement.evaluations
+                    found[int.from_bytes(judged.trace.trace_id, "big")] = evaluation.outcome
+
+        read([(0, trace(1)[:1])])
+        (tmp_path / "few_calls.py").write_text(changed("found <= criteria.most", "found > criteria.most"))
+        after = reload.look()
+        assert after is not None
+        judge.use(after)
+        read([(1, trace(1)[1:]), (1, trace(2)), (20, trace(3))])
+        assert found == {1: "pass", 2: "fail"}
+
+    def test_wrong_code_leaves_the_rules_in_force_until_it_is_mended(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = write_code_rule(tmp_path)
+        reload = RuleReload(RulesSettings(paths=[str(tmp_path)], allow_code=True), Telemetry("judge"))
+        before = reload.in_force
+        code = tmp_path / "few_calls.py"
+        code.write_text("nowhere\n")
+        assert reload.look() is None
+        assert f"{path}:3:5: evaluate[0].evaluator: ./few_calls.py:1: cannot be loaded: NameError" in caplog.text
+        code.unlink()
+        assert reload.look() is None
+        assert "there is no file" in caplog.text
+        assert reload.in_force is before
+        code.write_text(EVALUATOR + "# mended\n")
+        assert reload.look() is reload.in_force
 
     def test_what_looks_wrong_in_changed_rules_is_logged_once(
         self, file: Path, caplog: pytest.LogCaptureFixture

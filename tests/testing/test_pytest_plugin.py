@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rule.beside import write_rule
+
 LOADED = """
 import pytest, sys
 before = set(sys.modules)
@@ -146,6 +148,30 @@ def test_providers_and_settings_over_the_tests_of_a_process(tmp_path: Path) -> N
     (tmp_path / "test_providers.py").write_text(PROVIDERS)
     output = pytest_output(tmp_path)
     assert "9 passed" in output, output
+
+
+CODE = """
+import pytest
+
+
+def test_code_beside_a_rule(tracegrade):
+    from opentelemetry import trace
+
+    with trace.get_tracer("new").start_as_current_span("invoke_agent a") as span:
+        span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"})
+    tracegrade.assert_passes("few", rules="code")
+"""
+
+
+def test_code_beside_a_rule_runs_where_the_settings_of_pytest_allow_it(tmp_path: Path) -> None:
+    write_rule(tmp_path / "code")
+    (tmp_path / "test_code.py").write_text(CODE)
+    refused = pytest_output(tmp_path)
+    assert "1 failed" in refused, refused
+    assert "./few_calls.py is code, which runs only with" in refused
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntracegrade_allow_code = true\n")
+    output = pytest_output(tmp_path)
+    assert "1 passed" in output, output
 
 
 def test_a_provider_may_be_made_before_the_test_and_set_during_it(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from urllib.request import urlopen
 
 from tracegrade.config import Config
 from tracegrade.receive.http_server import HttpServer
-from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store, reading
 from tracegrade.web.app import build_app
@@ -67,7 +66,7 @@ class Site:
 def serving(folder: Path, *rules: str, config: Config | None = None) -> Iterator[Site]:
     """A page over the store in `folder`, with these rules in force; with the default settings unless told."""
     config = config or Config(data_dir=str(folder))
-    site = Site(config.store_url, load_rules(list(rules)), config)
+    site = Site(config.store_url, config.rules.reading.load(list(rules)), config)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         site.url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -12,6 +12,7 @@ from urllib.parse import quote_plus
 import pytest
 from click.testing import CliRunner
 
+from rule.beside import EVALUATOR, write_rule
 from tracegrade.access.caller import KNOWN, Caller
 from tracegrade.cli import main
 from tracegrade.config import Config
@@ -213,6 +214,27 @@ def test_the_api_refuses_what_cannot_be_judged(
     answer = api.call("POST", "/backtests", {"rule": deployed(site), "agent": "nobody"} if body is None else body)
     assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
     assert said in answer.json["detail"]
+
+
+def test_code_from_the_network_never_runs(tmp_path: Path) -> None:
+    """Also where the rules on this machine may name code, and though the file is there."""
+    mark = tmp_path / "ran"
+    path = write_rule(tmp_path / "rules", f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n{EVALUATOR}")
+    fill(tmp_path, iter([]))
+    config = Config(data_dir=str(tmp_path), rules={"allow_code": True})
+    with serving(tmp_path, str(path), config=config) as site:
+        assert mark.exists()
+        mark.unlink()
+        for text in (path.read_text(), path.read_text().replace("./few_calls.py", str(path.with_name("few_calls.py")))):
+            answer = Api(site).call("POST", "/backtests", {"rule": text})
+            assert (answer.status, answer.json["type"]) == (400, PREFIX + "invalid-parameter")
+            said = "is code, which runs only for a rule in a file on this machine, and never for a rule that was sent"
+            assert re.search(
+                rf"rule:3:5: evaluate\[0\].evaluator: the file \S+few_calls.py {said}", answer.json["detail"]
+            )
+        shown = text_of(site.get("/rules/few").text)
+        assert "./few_calls.py" in shown
+        assert not mark.exists()
 
 
 def test_a_page_without_a_store_says_so(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from rule.beside import EVALUATOR, judged, write_rule
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
-from tracegrade.store.rule_texts import RuleText, rule_versions, rules_of, save_rule_texts
+from tracegrade.store.rule_texts import RuleText, rule_sets_so_far, rule_versions, rules_of, save_rule_texts
 from web.site import Site, rows_of, text_of
 
 ORDERS = "order-steps-out-of-order"
@@ -84,3 +85,32 @@ def test_stored_texts_are_read_as_the_same_rules(tmp_path: Path, paths: list[str
     engine.dispose()
     assert isinstance(first, RuleText)
     assert (first.since_ns, first.text_hash) == (5, rules[0].text_hash)
+
+
+def test_code_beside_a_rule_is_a_version_of_its_own_and_does_not_run_for_a_stored_text(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    source = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n{EVALUATOR}"
+    path = write_rule(tmp_path / "rules", source)
+    path.write_text(path.read_text() + "    threshold: 0.5\nalert: [{of: few-calls, below: 0.9}]\n")
+    first = load_rules([path], allow_code=True)
+    (tmp_path / "rules" / "few_calls.py").write_text(source + "# changed\n")
+    second = load_rules([path], allow_code=True)
+    mark.unlink()
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        for number, rule_set in enumerate((first, second), 1):
+            save_rule_texts(connection, rule_set, number)
+    with engine.connect() as connection:
+        texts = [item.text for item in rule_versions(connection, "few")]
+        read = rules_of(connection, [first.rules[0].hash])[first.rules[0].hash]
+        so_far = list(rule_sets_so_far(connection))
+    engine.dispose()
+    (of_second, of_first) = (text.splitlines()[-1] for text in texts)
+    assert (of_first, of_second) == tuple(
+        f"# ./few_calls.py: {r.rules[0].code['./few_calls.py']}" for r in (first, second)
+    )
+    assert [spec.name for _, spec in read.named_specs()] == ["few-calls"]
+    assert [len(rule_set) for rule_set in so_far] == [1, 1]
+    assert not mark.exists()
+    (evaluation,) = judged(RuleSet([read]))
+    assert (evaluation.outcome, evaluation.score) == ("error", None)

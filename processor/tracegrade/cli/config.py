@@ -34,6 +34,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.journal.kafka.client import check_client
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access
+    from tracegrade.rule.code_access import code_files_of, open_to_others
     from tracegrade.rule.load import costs_without_prices
     from tracegrade.serve.rule_reload import refuse_sessions
 
@@ -58,7 +59,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
     if config.journal.kafka is not None:
         refuse_sessions(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
-    for warning in (*config.warnings, *rule_set.warnings, *costs):
+    access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
+    for warning in (*config.warnings, *rule_set.warnings, *costs, *access):
         print_line(f"Warning: {warning}", err=True)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     plugins = load_plugins()
@@ -67,6 +69,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
         for what, found in (("dialects", plugins.dialects), ("evaluators", plugins.evaluators))
         if found
     ]
+    if code := code_files_of(rule_set):
+        added.append(f", code of rules: {', '.join(code)}")
     print_line(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{''.join(added)}")
 
 

@@ -201,6 +201,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
 
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
     from tracegrade.plugins.installed import load_plugins
+    from tracegrade.rule.code_access import code_files_of, open_to_others
     from tracegrade.rule.load import costs_without_prices
     from tracegrade.serve.process import explains_folder_errors, name_process, run_in_loop
     from tracegrade.serve.receive_role import ReceiveRole
@@ -212,7 +213,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     # A wrong rule stops the start here, not in a restarted judge.
     rule_set = config.rules.reading.load(config.rules.paths)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
-    for warning in (*rule_set.warnings, *costs) if with_judge else ():
+    access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
+    for warning in (*rule_set.warnings, *costs, *access) if with_judge else ():
         print_line(f"Warning: {warning}", err=True)
     with explains_folder_errors(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)
@@ -229,6 +231,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
             print_line(f"Dialects of installed packages: {', '.join(dialects)}.", err=True)
         if evaluators:
             print_line(f"Evaluators of installed packages: {', '.join(evaluators)}.", err=True)
+        if code := code_files_of(rule_set):
+            print_line(f"Code of rules, which runs here: {', '.join(code)}.", err=True)
 
     def stopping() -> None:
         print_line(

@@ -18,7 +18,16 @@ from typing import Any
 
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.plugins.evaluators import checked, mistake_in
-from tracegrade.rule.evaluator_file import FILE_FORM, EvaluatorFile, NoEvaluatorFile, named_line
+from tracegrade.rule.evaluator_file import (
+    FILE_FORM,
+    EvaluatorFile,
+    NoEvaluatorFile,
+    StillRunning,
+    ending,
+    evaluator_name,
+    named_line,
+    said,
+)
 
 MEMBER = "EVALUATOR"
 """The name in the file that stands for its evaluator."""
@@ -46,13 +55,14 @@ class CodeFiles:
         """
         if not re.fullmatch(FILE_FORM, named):
             raise NoEvaluatorFile(
-                f"expected the name of an evaluator, or a file beside the rule such as ./amounts.py "
-                f"(letters, digits and _ . - /), found {named!r}"
+                "expected the name of an evaluator, or a file beside the rule such as ./amounts.py (lower-case words "
+                f"joined by '_', in folders of letters, digits and _ . -), found {named!r}"
             )
         if not self._allowed:
             raise NoEvaluatorFile(
                 f"{named} is code, which runs only with 'rules.allow_code: true', found false; if you trust whoever "
-                "can write the rules, set it in the settings, or give 'tracegrade rules' the option --allow-code"
+                "can write the rules, set it in the settings, or give 'tracegrade rules' the option --allow-code, or "
+                "pytest the setting tracegrade_allow_code"
             )
         normal = posixpath.normpath(named)
         written = normal if normal.startswith("../") else f"./{normal}"
@@ -97,24 +107,23 @@ def _evaluator_in(written: str, place: Path, content: bytes) -> EvaluatorFile:
         found, line = _run(str(place), content)
     except SyntaxError as error:
         raise NoEvaluatorFile(f"{_position(written, str(place), error)}: {type(error).__name__}: {error.msg}") from None
-    except (Exception, SystemExit) as bug:  # running it runs anything
+    except (Exception, SystemExit, StillRunning) as bug:  # running it runs anything
         where = named_line(written, str(place), bug)
-        raise NoEvaluatorFile(f"{where}: cannot be loaded: {_said(bug)}") from None
+        raise NoEvaluatorFile(f"{where}: cannot be loaded: {said(bug)}") from None
     if found is None:
         raise NoEvaluatorFile(f"{written}: no {MEMBER} in it; expected {MEMBER} = Evaluator(...), as of a package")
-    mistake = (
-        mistake_in(found)
-        if isinstance(found, Evaluator)
-        else f"expected {Evaluator.__module__}.Evaluator, found {type(found).__name__}"
-    )
-    if mistake is not None:
+    if (mistake := _mistake_in(found, evaluator_name(written))) is not None:
         raise NoEvaluatorFile(f"{written}{line}: {MEMBER}: {mistake}")
     evaluator = replace(found, score=checked(found))
     return EvaluatorFile(evaluator, written, blake2b(content, digest_size=8).hexdigest(), str(place))
 
 
-def _said(bug: BaseException) -> str:
-    return f"{type(bug).__name__}: {bug}".removesuffix(": ")
+def _mistake_in(found: object, name: str) -> str | None:
+    if not isinstance(found, Evaluator):
+        return f"expected {Evaluator.__module__}.Evaluator, found {type(found).__name__}"
+    if found.name != name:
+        return f"name: expected {name!r}, as the file is called, found {found.name!r}"
+    return mistake_in(found)
 
 
 def _position(written: str, place: str, error: SyntaxError) -> str:
@@ -134,7 +143,9 @@ def _run(place: str, content: bytes) -> tuple[Any, str]:
     module.__file__, module.__package__ = place, ""  # part of no package
     sys.modules[name] = module
     try:
-        exec(compile(tree, place, "exec", dont_inherit=True), module.__dict__)  # what rules.allow_code allows
+        code = compile(tree, place, "exec", dont_inherit=True)
+        with ending(place):
+            exec(code, module.__dict__)  # what rules.allow_code allows
     except BaseException:
         del sys.modules[name]
         raise

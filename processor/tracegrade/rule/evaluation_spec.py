@@ -29,7 +29,11 @@ from tracegrade.rule.evaluator_file import (
     EvaluatorFile,
     FindFile,
     NoEvaluatorFile,
+    StillRunning,
+    Unread,
+    ending,
     names_a_file,
+    said,
 )
 from tracegrade.rule.mistakes import mistake, mistakes_of, refuse
 
@@ -111,15 +115,15 @@ def _read_with_file(named: str, value: dict[str, Any], find_file: FindFile | Non
     except NoEvaluatorFile as error:
         raise refuse([mistake(str(error), "evaluator")]) from None
     try:
-        spec = replace(_read_with(file.evaluator, value), file=file)
-        said = _mistake_in_what_it_says(spec)
+        with ending(file.place):
+            spec = replace(_read_with(file.evaluator, value), file=file)
+            wrong = _mistake_in_what_it_says(spec)
     except ValidationError:
         raise
-    except (Exception, SystemExit) as bug:  # in what else the file has: its models, and what says something of them
-        said = f"{type(bug).__name__}: {bug}".removesuffix(": ")
-        raise refuse([mistake(f"{file.where(bug)}: {said}", "evaluator")]) from None
-    if said is not None:
-        raise refuse([mistake(f"{file.written}: {said}", "evaluator")])
+    except (Exception, SystemExit, StillRunning) as bug:  # in its models, or in what says something of them
+        raise refuse([mistake(f"{file.where(bug)}: {said(bug)}", "evaluator")]) from None
+    if wrong is not None:
+        raise refuse([mistake(f"{file.written}: {wrong}", "evaluator")])
     return spec
 
 
@@ -148,6 +152,8 @@ def _read_with(evaluator: Evaluator[Any, Any], value: dict[str, Any]) -> Evaluat
     mistakes: list[InitErrorDetails] = []
     parts: dict[type[BaseModel], dict[str, Any]] = {ItemHead: {}, evaluator.Criteria: {}, evaluator.Settings: {}}
     for key, member in value.items():
+        if evaluator.Criteria is Unread and key not in fields:
+            continue
         if key in fields:
             parts[fields[key]][key] = member
         else:

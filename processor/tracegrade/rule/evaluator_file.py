@@ -1,10 +1,14 @@
 """An evaluator in a file beside the rule: what a rule keeps of it, and how errors name it."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TypeAlias
 
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.model.errors import TraceGradeError
 
 
@@ -39,7 +43,7 @@ FindFile: TypeAlias = Callable[[str], EvaluatorFile]
 CODE = "code"
 """The key of the `FindFile` in the context by which a rule is validated; without one, no file may be named."""
 
-FILE_FORM = r"\.\.?(/[A-Za-z0-9_.-]+)+\.py"
+FILE_FORM = r"\.\.?(/[A-Za-z0-9_.-]+)*/[a-z0-9]+([_-][a-z0-9]+)*\.py"
 """How a rule writes a file: a regular expression."""
 
 NOT_FROM_A_FILE = (
@@ -51,6 +55,68 @@ NOT_FROM_A_FILE = (
 def names_a_file(name: str) -> bool:
     """Whether an item means a file by what it names: no name of an evaluator has a slash or a dot."""
     return "/" in name or name.endswith(".py")
+
+
+MOST_LINES = 10_000_000
+"""So many of its own lines a file may run while rules are read; as it judges, the watchdog looks at it."""
+
+
+class StillRunning(BaseException):
+    """Code of a file has no end; not an Exception, which that code might catch."""
+
+
+@contextmanager
+def ending(place: str) -> Iterator[None]:
+    """Have code that was compiled as `place` end within `MOST_LINES`, with `StillRunning` if need be.
+
+    What it calls elsewhere is not counted: a file that waits is not ended.
+    """
+    left = MOST_LINES
+
+    def at_line(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise StillRunning(f"it has not ended after {MOST_LINES:,} of its lines")
+        return at_line
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, _: at_line if frame.f_code.co_filename == place else None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def said(bug: BaseException) -> str:
+    """An error that code of a file raised, in words."""
+    return str(bug) if isinstance(bug, StillRunning) else f"{type(bug).__name__}: {bug}".removesuffix(": ")
+
+
+def evaluator_name(written: str) -> str:
+    """What the evaluator in a file is called: as the file is, with ``-`` for each ``_``."""
+    return written.rpartition("/")[2].removesuffix(".py").replace("_", "-")
+
+
+class Unread(ParameterModel):
+    """What a rule says to an evaluator whose file was not run: nobody knows its fields."""
+
+
+class _Unset(ParameterModel):
+    """None of its settings are known."""
+
+
+def not_run(written: str) -> EvaluatorFile:
+    """Stands for the file that the stored text of a rule names: such a rule is shown and counted, it never judges."""
+
+    def score(evidence: Evidence, criteria: Unread, settings: _Unset) -> Score:
+        raise NoEvaluatorFile(NOT_FROM_A_FILE.format(written=written))
+
+    name = evaluator_name(written)
+    summary = f"As the file {written} says."
+    return EvaluatorFile(
+        Evaluator(name=name, summary=summary, Criteria=Unread, Settings=_Unset, score=score), written, "", ""
+    )
 
 
 def named_line(written: str, place: str, bug: BaseException) -> str:

@@ -137,7 +137,8 @@ def _passes(rule: Rule) -> Iterator[str]:
 
 
 def _evaluation(spec: EvaluationSpec) -> str:
-    named = spec.name if spec.name == spec.evaluator.name else f"{spec.name} ({spec.evaluator.name})"
+    of_file = "" if spec.file is None else f" of {spec.file.written}"
+    named = f"{spec.name if spec.name == spec.evaluator.name else f'{spec.name} ({spec.evaluator.name})'}{of_file}"
     least = "only the whole score, 1, passes" if spec.threshold == 1 else f"a score from {spec.threshold:g} on passes"
     said = spec.evaluator.Criteria.model_fields.keys() if _sentences(spec) else ()
     expected = ", ".join(

@@ -208,11 +208,21 @@ def _rules_in(folder: Path) -> Iterator[Path]:
 
 def _files_in(folder: Path) -> Iterator[Path]:
     """Files at any depth, in order of path; hidden folders are left out, as are links to folders."""
+    for current, names in _walk(folder):
+        for name in sorted(names):
+            yield current / name
+
+
+def folders_in(folder: Path) -> Iterator[Path]:
+    """`folder`, and those in it that rules are looked for in."""
+    return (current for current, _ in _walk(folder))
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     for current, folders, names in os.walk(folder):
         # Where a Kubernetes volume keeps the files that its links lead to, and where tools keep theirs.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            yield Path(current, name)
+        yield Path(current), names
 
 
 def _builtin_files(name: str) -> Sequence[Path]:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Select, insert, or_, select
 
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.evaluator_file import CODE, not_run
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.schema import rule_sets, rule_texts
@@ -41,11 +42,25 @@ def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> N
             continue
         since_ns = now_ns if before is None else max(now_ns, before.since_ns + 1)  # clocks may be set back
         hashes = {"text_hash": rule.text_hash, "rule_hash": rule.hash}
-        rows.append({"rule_id": rule.id, "since_ns": since_ns, **hashes, "text": dumped(rule.written)})
+        rows.append({"rule_id": rule.id, "since_ns": since_ns, **hashes, "text": _text_of(rule)})
     if rows:
         connection.execute(insert(rule_texts), rows)
     if connection.execute(select(rule_sets.c.hash).where(rule_sets.c.hash == rule_set.hash)).first() is None:
         connection.execute(insert(rule_sets).values(hash=rule_set.hash, judgement_hash=rule_set.judgement_hash))
+
+
+def _text_of(rule: Rule) -> str:
+    """What its file says, and which content of which files of code goes with it."""
+    return dumped(rule.written) + "".join(f"# {file}: {digest}\n" for file, digest in sorted(rule.code.items()))
+
+
+def _rule_of(item: RuleText) -> Rule:
+    """The rule with this text, which shows and counts; no file that it names is run, so such a rule never judges.
+
+    Raises:
+        ValidationError: this version cannot read it.
+    """
+    return Rule.model_validate(parse(item.text, item.rule_id).value, context={CODE: not_run})
 
 
 def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) -> bool:
@@ -71,7 +86,7 @@ def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]
     found: dict[str, Rule] = {}
     for item in _texts(connection, query.order_by(rule_texts.c.since_ns)):
         with suppress(ValidationError):  # its evaluator is of a package that is no longer installed
-            rule = Rule.model_validate(parse(item.text, item.rule_id).value)
+            rule = _rule_of(item)
             found |= {name: rule for name in (item.text_hash, item.rule_hash) if name in hashes}
     return found
 
@@ -88,7 +103,7 @@ def rule_sets_so_far(connection: Connection) -> Iterator[RuleSet]:
     for _, begun in groupby(texts, key=lambda item: item.since_ns):
         for item in begun:
             with suppress(ValidationError):  # its evaluator is of a package that is no longer installed
-                in_force[item.rule_id] = Rule.model_validate(parse(item.text, item.rule_id).value)
+                in_force[item.rule_id] = _rule_of(item)
         found.append(RuleSet(in_force.values()))
     yield from reversed(found)
 

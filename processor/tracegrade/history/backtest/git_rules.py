@@ -68,15 +68,21 @@ def _commit(repository: Path, revision: str) -> str:
 def _extracted(repository: Path, commit: str, place: Path, target: Path) -> Path | None:
     """Where `place` stands as it was at `commit`, below `target`; None when it did not exist."""
     relative = place.resolve().relative_to(repository.resolve())
-    if _git(repository, "cat-file", "-e", f"{commit}:{relative.as_posix()}").returncode:
+    if _git(repository, "cat-file", "-e", f"{commit}:{_in_git(relative)}").returncode:
         return None
     folder = relative if place.is_dir() else relative.parent
-    done = _git(repository, "archive", "--format=tar", commit, "--", f":(top,literal){folder.as_posix()}")
+    only = [f":(top,literal){inside}"] if (inside := _in_git(folder)) else []
+    done = _git(repository, "archive", "--format=tar", commit, "--", *only)
     if done.returncode:
         raise NoSuchRevision(f"git archive {commit} {folder}: {done.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(target, filter="data")
     return target / relative
+
+
+def _in_git(relative: Path) -> str:
+    """What git calls a path from the top of the repository; the top itself has no name."""
+    return "" if relative == Path() else relative.as_posix()
 
 
 def _git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
