@@ -1,5 +1,6 @@
 """Everything stored of a trace as JSON: what ``tracegrade traces show`` and the API give."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tracegrade.codec.kept_spans import trace_of
@@ -8,10 +9,14 @@ from tracegrade.model.span import Span
 from tracegrade.model.trace_result import TraceResult
 
 
-def stored_json(stored: TraceResult) -> dict[str, Any]:
+def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found: found) -> dict[str, Any]:
     """{trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans.
 
     Evaluations that were made afterwards, by ``rules backtest --store``, say so by their run.
+
+    Args:
+        stored: the trace or session.
+        shown: makes of a trace, and of a list of spans, what is shown of it.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
@@ -19,7 +24,8 @@ def stored_json(stored: TraceResult) -> dict[str, Any]:
     spans: list[Span] = []
     if stored.trace.members is None:
         trace = trace_of(stored)
-        spans = join(trace.spans, trace.log_records)
+        spans = shown(join(trace.spans, trace.log_records))
+    stored = shown(stored)
     return {
         "trace": stored.trace.to_json(),
         "tool_calls": [call.to_json() for call in stored.tool_calls],

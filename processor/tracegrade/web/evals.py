@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from tracegrade.access.caller import Caller
 from tracegrade.config import Config
 from tracegrade.history.experiments import Standing, Timeline, timeline
 from tracegrade.history.suite_cases import MOST_RESULTS, CaseGroup, SuiteRun, in_order, is_suite_run, suite_run_of
@@ -16,6 +17,7 @@ from tracegrade.rule.prices import Price
 from tracegrade.store.jobs import Job, stored_jobs
 from tracegrade.store.runs import Run, stored_experiment, stored_run, stored_runs
 from tracegrade.store.suites import suite_heads
+from tracegrade.web.masked import seen_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class Results:
     too_many: bool = False
 
 
-def results_of(connection: Connection, item: Eval, prices: Mapping[str, Price | None]) -> Results:
+def results_of(connection: Connection, item: Eval, prices: Mapping[str, Price | None], caller: Caller) -> Results:
     """What is stored of `item`; `prices` are by model."""
     by_model: dict[str, Standing] = {
         str(standing.scored.run.selection.get("model")): standing for standing in item.standings
@@ -133,7 +135,7 @@ def results_of(connection: Connection, item: Eval, prices: Mapping[str, Price | 
         standing = by_model.get(key)
         run = None if standing is None or not is_suite_run(standing.scored.run) else standing.scored.run
         suite_run = None if run is None else suite_run_of(connection, run, prices.get(key))
-        found.append(ModelResult(key, standing, suite_run))
+        found.append(ModelResult(key, standing, None if suite_run is None else seen_by(caller, suite_run)))
     groups = [{group.case: group for group in item.suite_run.cases} if item.suite_run else {} for item in found]
     cases = sorted({case for of_model in groups for case in of_model}, key=in_order)
     rows = []

@@ -21,6 +21,7 @@ from tracegrade.store.read import stored_traces
 from tracegrade.store.runs import Run
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.evals import price_of
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
@@ -80,7 +81,7 @@ def shown_cases(connection: Connection, request: Request, run: Run, traces: int)
         "flaky": [group for group in found.cases if group.is_flaky],
     }
     fitting = kinds[chosen]
-    shown = fitting if "all" in request.query_params else fitting[:_MOST_CASES]
+    shown = seen_by(token_of(request), fitting if "all" in request.query_params else fitting[:_MOST_CASES])
     return ShownCases(
         found,
         chosen=chosen,
@@ -107,7 +108,7 @@ def show_case(request: Request, tenant: str, name: str, case: str) -> Response:
         if found is None or case not in places:
             raise HTTPException(404, f"Run {name} has no result of a case {case!r}, or retention has deleted it.")
         place = places.index(case)
-        group = found.cases[place]
+        group = seen_by(token_of(request), found.cases[place])
         shown = group.results if "all" in request.query_params else group.results[:_MOST_REPETITIONS]
         repetitions = [_repetition(connection, run, item, shows_values) for item in shown]
     return page(

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from tracegrade.access.caller import Caller
 from tracegrade.alert.accepting import NotAcceptable, accept
 from tracegrade.alert.notify.silences import with_silence
 from tracegrade.store.alerts import AlertState, StoredAlert, stored_silences
@@ -14,6 +15,7 @@ from tracegrade.store.incidents import Incident, Notification, recent_incidents,
 from tracegrade.web.api.documents import Document, ExactJson, Page
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
+    ApiCaller,
     ApiSources,
     NoParameters,
     Paged,
@@ -24,6 +26,7 @@ from tracegrade.web.api.parameters import (
     page_of,
     read_cursor,
 )
+from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import Refusal, not_found
 from tracegrade.web.sources import Sources
 
@@ -55,7 +58,7 @@ class IncidentDocument(Document):
 
 
 @router.get("/incidents", summary="Incidents, the latest first", response_model=Page[IncidentDocument])
-def list_incidents(sources: ApiSources, query: Annotated[IncidentsQuery, Query()]) -> ExactJson:
+def list_incidents(sources: ApiSources, caller: ApiCaller, query: Annotated[IncidentsQuery, Query()]) -> ExactJson:
     """Incidents that match all parameters, in pages; the one that began last comes first."""
     after = read_cursor(query.cursor)
     begun_by_ns, seen = (None, 0) if after is None else (after[0], min(after[1] + 1, _MOST_TOGETHER))
@@ -70,15 +73,17 @@ def list_incidents(sources: ApiSources, query: Annotated[IncidentsQuery, Query()
     if after is not None:
         placed = [(place, incident) for place, incident in placed if (-place[0], place[1]) > (-after[0], after[1])]
     shown, after_them = page_of(placed, query.limit, lambda item: cursor_of(*item[0]))
-    return ExactJson({"items": [with_silence(item, silences, now_ns) for _, item in shown], "next": after_them})
+    return ExactJson(
+        {"items": [with_silence(seen_by(caller, item), silences, now_ns) for _, item in shown], "next": after_them}
+    )
 
 
 @router.get(
     "/incidents/{incident_id}", summary="One incident", response_model=IncidentDocument, responses=problems(404)
 )
-def show_incident(sources: ApiSources, incident_id: PathName, query: NoParameters) -> ExactJson:
+def show_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathName, query: NoParameters) -> ExactJson:
     """One incident: its alerts, what broke, and who was notified."""
-    return ExactJson(_shown(sources, incident_id))
+    return ExactJson(_shown(sources, caller, incident_id))
 
 
 @router.post(
@@ -89,7 +94,7 @@ def show_incident(sources: ApiSources, incident_id: PathName, query: NoParameter
     responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
-def accept_incident(sources: ApiSources, incident_id: PathName, query: NoParameters) -> ExactJson:
+def accept_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathName, query: NoParameters) -> ExactJson:
     """Its alerts that are measured against earlier results end with the next check, within seconds.
 
     They fire again when it falls below the accepted level. Those with a bound that stands in the rule go on.
@@ -98,7 +103,7 @@ def accept_incident(sources: ApiSources, incident_id: PathName, query: NoParamet
         accept(sources.config.store_url, _stored(sources, incident_id), time.time_ns())
     except NotAcceptable as error:
         raise Refusal(409, "not-possible", "Nothing to accept", str(error)) from None
-    return ExactJson(_shown(sources, incident_id), 202)
+    return ExactJson(_shown(sources, caller, incident_id), 202)
 
 
 def _stored(sources: Sources, incident_id: str) -> Incident:
@@ -109,10 +114,10 @@ def _stored(sources: Sources, incident_id: str) -> Incident:
     return found
 
 
-def _shown(sources: Sources, incident_id: str) -> dict[str, object]:
+def _shown(sources: Sources, caller: Caller, incident_id: str) -> dict[str, object]:
     now_ns, found = time.time_ns(), _stored(sources, incident_id)
     with sources.store() as connection:
-        return with_silence(found, stored_silences(connection, now_ns), now_ns)
+        return with_silence(seen_by(caller, found), stored_silences(connection, now_ns), now_ns)
 
 
 def _placed(found: Sequence[Incident]) -> list[tuple[tuple[int, int], Incident]]:

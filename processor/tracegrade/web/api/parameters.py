@@ -12,9 +12,10 @@ from fastapi import Depends, Query, Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
+from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Right
 from tracegrade.web.problem import Refusal
-from tracegrade.web.rights import check_right
+from tracegrade.web.rights import check_right, token_of
 from tracegrade.web.sources import Sources, sources_of
 from tracegrade.web.times import MAX_NS, time_of
 
@@ -83,6 +84,13 @@ async def _sources(request: Request) -> Sources:
 
 
 ApiSources: TypeAlias = Annotated[Sources, Depends(_sources)]
+
+
+async def _caller(request: Request) -> Caller:
+    return token_of(request)
+
+
+ApiCaller: TypeAlias = Annotated[Caller, Depends(_caller)]
 
 
 def needs(right: Right) -> Any:

@@ -16,6 +16,7 @@ from tracegrade.store.trends import DIMENSIONS, trends
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
+    ApiCaller,
     ApiSources,
     Name,
     Null,
@@ -29,6 +30,7 @@ from tracegrade.web.api.parameters import (
     page_of,
     read_cursor,
 )
+from tracegrade.web.masked import seen_by
 from tracegrade.web.times import MAX_NS
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
@@ -135,7 +137,7 @@ class Trends(Document):
     response_model=Page[EvaluationDocument],
     responses=problems(404),
 )
-def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -> ExactJson:
+def list_results(sources: ApiSources, caller: ApiCaller, query: Annotated[ResultsQuery, Query()]) -> ExactJson:
     """Evaluations that all the parameters choose, in pages."""
     trace_id = None if query.trace_id is None else bytes.fromhex(query.trace_id)
     chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
@@ -146,7 +148,7 @@ def list_results(sources: ApiSources, query: Annotated[ResultsQuery, Query()]) -
         check_stored(connection, query.run)
         found = results(connection, result_filter, query.limit + 1, before=read_cursor(query.cursor))
         shown, after = page_of(found, query.limit, lambda result: cursor_of(result.number, result.place))
-        items = [evaluation.to_json() for evaluation in full_evaluations(connection, shown)]
+        items = [evaluation.to_json() for evaluation in seen_by(caller, full_evaluations(connection, shown))]
     return ExactJson({"items": items, "next": after})
 
 

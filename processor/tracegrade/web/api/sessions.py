@@ -14,6 +14,7 @@ from tracegrade.store.session_sums import session_sums
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
+    ApiCaller,
     ApiSources,
     Name,
     NoParameters,
@@ -27,6 +28,7 @@ from tracegrade.web.api.parameters import (
     read_cursor,
 )
 from tracegrade.web.api.traces import head_json
+from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
@@ -87,7 +89,7 @@ def list_sessions(sources: ApiSources, query: Annotated[SessionsQuery, Query()])
 
 
 @router.get("/sessions/{session_id:path}", summary="One session", response_model=WholeSessions, responses=problems(404))
-def show_session(sources: ApiSources, session_id: PathName, query: NoParameters) -> ExactJson:
+def show_session(sources: ApiSources, caller: ApiCaller, session_id: PathName, query: NoParameters) -> ExactJson:
     """The traces of a session, and what was judged of it as a whole."""
     items = []
     with sources.store() as connection:
@@ -101,7 +103,7 @@ def show_session(sources: ApiSources, session_id: PathName, query: NoParameters)
                     "id": session_id,
                     "tenant": tenant,
                     "traces": [head_json(head) for head in heads],
-                    "evaluations": [evaluation.to_json() for evaluation in judged],
+                    "evaluations": [evaluation.to_json() for evaluation in seen_by(caller, judged)],
                 }
             )
     if not items:

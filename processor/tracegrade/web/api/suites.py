@@ -8,6 +8,7 @@ import orjson
 from fastapi import APIRouter, Body, Query
 from pydantic import Field
 
+from tracegrade.access.caller import Caller
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.suites import StoredCase, StoredSuite, suite_heads
 from tracegrade.suites.imported import SuiteError, rule_id_of
@@ -15,7 +16,7 @@ from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_su
 from tracegrade.suites.stored import Read, document_of, with_case_fields, with_cases, with_fields
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, Parameters, PathName, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, Name, NoParameters, Parameters, PathName, needs
 from tracegrade.web.api.suite_documents import (
     CaseDocument,
     CasesDocument,
@@ -31,6 +32,7 @@ from tracegrade.web.api.suite_documents import (
     SuiteDocument,
     Suites,
 )
+from tracegrade.web.masked import seen_by
 from tracegrade.web.servers import listed_suite
 from tracegrade.web.sources import Sources
 
@@ -72,9 +74,9 @@ def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[Sen
 
 
 @router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
-def show_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+def show_tool_suite(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
     """A suite with its tools and test cases."""
-    return ExactJson(_document(_known(sources, query.tenant, suite_id)))
+    return ExactJson(_document(seen_by(caller, _known(sources, query.tenant, suite_id))))
 
 
 @router.put(
@@ -85,10 +87,10 @@ def show_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) ->
     dependencies=[needs("run")],
 )
 def update_tool_suite(
-    sources: ApiSources, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
+    sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
 ) -> ExactJson:
     """Changes name, description, system prompt or tools; what is left out stays, and so do the cases."""
-    return _changed(sources, query.tenant, suite_id, fields)
+    return _changed(sources, caller, query.tenant, suite_id, fields)
 
 
 @router.patch(
@@ -99,10 +101,10 @@ def update_tool_suite(
     dependencies=[needs("run")],
 )
 def patch_tool_suite(
-    sources: ApiSources, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
+    sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant, fields: Annotated[SentFields, Body()]
 ) -> ExactJson:
     """The same as PUT: changes the fields that are sent, such as the system prompt."""
-    return _changed(sources, query.tenant, suite_id, fields)
+    return _changed(sources, caller, query.tenant, suite_id, fields)
 
 
 @router.delete(
@@ -123,6 +125,7 @@ def delete_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) 
     summary="A suite as JSON to import",
     response_model=ExportedSuite,
     responses=problems(404),
+    dependencies=[needs("read-values")],
 )
 def export_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
     """A suite as a file: importing it makes the same suite again."""
@@ -136,10 +139,10 @@ def export_tool_suite(sources: ApiSources, suite_id: PathName, query: OfTenant) 
     response_model=CasesDocument,
     responses=problems(404),
 )
-def list_test_cases(sources: ApiSources, suite_id: PathName, query: OfTenant) -> ExactJson:
+def list_test_cases(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
     """Every case, in order."""
     found = _known(sources, query.tenant, suite_id)
-    return ExactJson({"cases": [_case(case) for case in found.cases]})
+    return ExactJson({"cases": [_case(case) for case in seen_by(caller, found.cases)]})
 
 
 @router.post(
@@ -172,6 +175,7 @@ def create_test_cases(
 )
 def update_test_case(
     sources: ApiSources,
+    caller: ApiCaller,
     suite_id: PathName,
     case_id: PathName,
     query: OfTenant,
@@ -183,7 +187,7 @@ def update_test_case(
         return with_case_fields(suite, case_of(suite, case_id), fields, time.time_ns())
 
     _, after = change_suite(sources.config.store_url, query.tenant, suite_id, changed)
-    return ExactJson(_case(case_of(after, case_id)))
+    return ExactJson(_case(seen_by(caller, case_of(after, case_id))))
 
 
 @router.delete(
@@ -244,7 +248,7 @@ def _known(sources: Sources, tenant: str, suite_id: str) -> StoredSuite:
         return known_suite(connection, tenant, suite_id)
 
 
-def _changed(sources: Sources, tenant: str, suite_id: str, fields: SentFields) -> ExactJson:
+def _changed(sources: Sources, caller: Caller, tenant: str, suite_id: str, fields: SentFields) -> ExactJson:
     if not fields.given:
         raise SuiteError(f"expected at least one of {', '.join(SentFields.model_fields)}, found nothing to change")
     if unknown := fields.given.keys() - _FIELDS:
@@ -255,7 +259,7 @@ def _changed(sources: Sources, tenant: str, suite_id: str, fields: SentFields) -
     _, after = change_suite(
         sources.config.store_url, tenant, suite_id, lambda suite: with_fields(suite, fields.given, time.time_ns())
     )
-    return ExactJson(_document(after))
+    return ExactJson(_document(seen_by(caller, after)))
 
 
 def _sent_cases(sent: Any) -> list[JsonValue]:

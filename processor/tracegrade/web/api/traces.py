@@ -1,14 +1,16 @@
 """Stored traces, and why they were judged as they were."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from tracegrade.access.caller import Caller
 from tracegrade.history.experiments import check_stored
 from tracegrade.history.stored_json import stored_json
-from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
+from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
@@ -24,6 +26,7 @@ from tracegrade.web.api.documents import (
 )
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
+    ApiCaller,
     ApiSources,
     Name,
     Null,
@@ -37,6 +40,7 @@ from tracegrade.web.api.parameters import (
     page_of,
     read_cursor,
 )
+from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
@@ -222,14 +226,16 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
     response_model=Stored,
     responses=problems(404),
 )
-def show_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQuery, Query()]) -> ExactJson:
+def show_trace(
+    sources: ApiSources, caller: ApiCaller, trace_id: TraceId, query: Annotated[RunQuery, Query()]
+) -> ExactJson:
     """Everything stored of a trace, or session, as `tracegrade traces show` shows it."""
     with sources.store() as connection:
         check_stored(connection, query.run)
         found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
     if not found:
         raise not_found(f"trace {trace_id} in the store")
-    return ExactJson({"items": [stored_json(stored) for stored in found]})
+    return ExactJson({"items": [stored_json(stored, partial(seen_by, caller)) for stored in found]})
 
 
 @router.get(
@@ -238,7 +244,9 @@ def show_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQuery
     response_model=Why,
     responses=problems(404),
 )
-def explain_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQuery, Query()]) -> ExactJson:
+def explain_trace(
+    sources: ApiSources, caller: ApiCaller, trace_id: TraceId, query: Annotated[RunQuery, Query()]
+) -> ExactJson:
     """What became of each rule on the trace, and why, as `tracegrade why` says it."""
     rule_set = sources.rule_set()
     with sources.store() as connection:
@@ -247,9 +255,16 @@ def explain_trace(sources: ApiSources, trace_id: TraceId, query: Annotated[RunQu
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
         # While the store is open, as earlier turns of a session are looked up.
         items = [
-            {"tenant": item.stored.trace.tenant, "pairs": [*stored_pairs(item), *derived_pairs(item, rule_set)]}
+            {
+                "tenant": item.stored.trace.tenant,
+                "pairs": [*_stored_pairs(item, caller), *derived_pairs(item, rule_set)],
+            }
             for item in read
         ]
     if not items:
         raise not_found(f"trace {trace_id} in the store")
     return ExactJson({"items": items})
+
+
+def _stored_pairs(read: StoredJudgement, caller: Caller) -> list[dict[str, Any]]:
+    return stored_pairs(replace(read, decisions=seen_by(caller, read.decisions)))

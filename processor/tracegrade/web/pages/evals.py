@@ -57,7 +57,7 @@ def show(request: Request) -> Response:
         if job is None:
             raise HTTPException(404, f"There is no eval {id_!r}.")
         (found,) = evals_of(connection, tenant, [job], time.time_ns())
-        results = results_of(connection, found, models.prices)
+        results = results_of(connection, found, models.prices, token_of(request))
     goes_on = job.state in UNFINISHED
     cases = results.cases if "all" in request.query_params else results.cases[:_MOST_CASES]
     return page(

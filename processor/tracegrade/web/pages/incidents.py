@@ -30,6 +30,7 @@ from tracegrade.web.incident_words import (
     watched_text,
 )
 from tracegrade.web.incidents import badge_of, shown_incidents
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
@@ -57,7 +58,7 @@ def show(request: Request) -> Response:
     rule_set = sources.rule_set()
     counting = {rule.id for rule in rule_set.rules if rule.incomplete == "count"}
     with sources.store() as connection:
-        incident = _stored(connection, request)
+        incident = seen_by(token_of(request), _stored(connection, request))
         silences = stored_silences(connection, now_ns)
         lead = incident.clearest
         found = watched_values(connection, lead, lead.rule_id in counting, now_ns)

@@ -20,6 +20,7 @@ from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, View, Window, view_of
 
@@ -84,7 +85,7 @@ def show(request: Request) -> Response:
         incidents = recent_incidents(connection, view.window.until_ns, result_filter=view.result_filter, firing=True)
         silences = stored_silences(connection, time.time_ns())
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
-        failed = failures(connection, view.result_filter, _FAILURES)
+        failed = failures(connection, view.result_filter, _FAILURES, token_of(request))
         choices = filter_choices(connection, rule_set)
     by_rule: dict[str, dict[int, Sums]] = {}
     by_place: dict[tuple[str, ...], Sums] = {}

@@ -90,7 +90,7 @@ def show(request: Request) -> Response:
             .values()
         )
         backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
-        failed = failures(connection, result_filter, _FAILURES)
+        failed = failures(connection, result_filter, _FAILURES, token_of(request))
         with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
         budgets = shown_budgets(connection, with_slo, view.chosen, _BUDGETS)
         incidents = recent_incidents(connection, 0, _INCIDENTS, result_filter=result_filter)

@@ -13,8 +13,10 @@ from tracegrade.store.heads import NEWEST, session_heads
 from tracegrade.store.read import traces_of
 from tracegrade.store.schema import OUTCOMES
 from tracegrade.web.filter_choices import filter_choices
+from tracegrade.web.masked import seen_by
 from tracegrade.web.pages.trace import CLOSED, chosen_trace
 from tracegrade.web.render import page
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import FILTERS, number_of, view_of
 from tracegrade.web.waterfall import WIDTH
@@ -72,7 +74,7 @@ def show(request: Request) -> Response:
         title=f"Session {stored.trace.session}",
         head=stored.trace,
         closed=CLOSED.get(stored.trace.close_reason, ""),
-        decisions=stored.decisions,
+        decisions=seen_by(token_of(request), stored.decisions),
         in_force={rule.hash for rule in sources.rule_set().rules},
         turns=_turns(shown),
         hidden=len(traces) - len(shown),

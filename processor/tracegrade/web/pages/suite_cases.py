@@ -40,7 +40,8 @@ def show_new(request: Request) -> Response:
 
 
 def show(request: Request) -> Response:
-    """The form with what a case says now."""
+    """The form with what a case says now; needs the right ``read-values``."""
+    check_right(request, "read-values")
     with sources_of(request).store() as connection:
         suite = suite_in(request, connection)
     case = case_of(suite, request.path_params["case_id"])
@@ -54,6 +55,7 @@ async def create(request: Request) -> Response:
 
 async def change(request: Request) -> Response:
     """Put the case of the form in place of the one in the address; or show the form again, with what is wrong."""
+    check_right(request, "read-values")  # the form that it came from shows all of the case
     return await _save(request, request.path_params["case_id"])
 
 

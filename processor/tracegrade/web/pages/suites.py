@@ -20,6 +20,7 @@ from tracegrade.suites.suite import DEFAULT_MAX_ROUNDS
 from tracegrade.suites.tool_suite import CASE_FIELDS
 from tracegrade.web.addresses import address, suite_address
 from tracegrade.web.forms import form_of
+from tracegrade.web.masked import seen_by
 from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
 from tracegrade.web.rights import check_right, token_of
@@ -53,7 +54,7 @@ def show(request: Request) -> Response:
     """One suite: what models are told, its tools, its cases, its runs, and what may go wrong with it."""
     tenant = tenant_of(request)
     with sources_of(request).store() as connection:
-        suite = suite_in(request, connection)
+        suite = seen_by(token_of(request), suite_in(request, connection))
         runs = [run for run in stored_runs(connection, tenant) if run.source == stored_source(suite.id)]
     functions = [function for tool in suite.tools if isinstance(function := tool["function"], dict)]
     shown = suite.cases if request.query_params.get("all") else suite.cases[:_MOST_CASES]

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tracegrade.access.caller import Caller
 from tracegrade.codec.kept_spans import trace_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.following import begin, following
@@ -34,7 +35,9 @@ from tracegrade.store.rule_texts import judges_alike, rules_of
 from tracegrade.store.schema import LIVE
 from tracegrade.web.addresses import session_address, trace_address
 from tracegrade.web.alignment import Alignment, aligned
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import Sources, sources_of
 from tracegrade.web.violations import Sentence, named_spans, sentences
 from tracegrade.web.waterfall import waterfall
@@ -104,7 +107,7 @@ def show(request: Request) -> Response:
         head = stored.trace
         if head.members is not None:
             return RedirectResponse(session_address(request.path_params["trace_id"], head.tenant, head.run))
-        values = _values(connection, sources, stored, only, everything)
+        values = _values(connection, sources, stored, only, everything, token_of(request))
     whole = trace_address(head.trace_id, head.tenant, head.run, rule=only, all="1")
     return page(request, "trace.html", title=head.root_name or "Trace", only=only, whole=whole, **values)
 
@@ -120,7 +123,8 @@ def show_span(request: Request) -> Response:
     if span is None:
         raise HTTPException(404, f"Trace {stored.trace.trace_id} has no span {span_id}.")
     calls = [call for call in stored.tool_calls if span_id in (call.span_id, *call.also_seen_in)]
-    return page(request, "span.html", title=span.name, head=stored.trace, span=span, calls=calls)
+    shown, calls = seen_by(token_of(request), span), seen_by(token_of(request), calls)
+    return page(request, "span.html", title=span.name, head=stored.trace, span=shown, calls=calls)
 
 
 def chosen_trace(connection: Connection, request: Request) -> TraceResult:
@@ -164,7 +168,7 @@ def trace_with_id(connection: Connection, written: str, tenant: str | None, run:
 
 
 def _values(
-    connection: Connection, sources: Sources, stored: TraceResult, only: str, everything: bool
+    connection: Connection, sources: Sources, stored: TraceResult, only: str, everything: bool, caller: Caller
 ) -> dict[str, Any]:
     rule_set = sources.rule_set()
     read = read_judgement(connection, stored, sources.config.traces)
@@ -192,10 +196,10 @@ def _values(
         evidence = None
         if subject is not None:
             evidence = evidences.of(subject, SubjectContext(trace_context, subject))
-        return _shown_decision(decision, rule, in_force.values(), evidence, read.turns)
+        return _shown_decision(decision, rule, in_force.values(), evidence, read.turns, caller)
 
     decisions = [shown_decision(decision) for decision in shown_decisions]
-    lines = waterfall(extraction.trace.spans, extraction)
+    lines = waterfall(seen_by(caller, extraction.trace.spans), extraction)
     shown = lines if everything else lines[:_MAX_LINES]
     return {
         "head": stored.trace,
@@ -210,12 +214,17 @@ def _values(
         "lines": shown,
         "hidden": len(lines) - len(shown),
         "failing": _failing(all_decisions),
-        "runs": _runs(extraction, everything),
+        "runs": _runs(seen_by(caller, extraction), everything),
     }
 
 
 def _shown_decision(
-    decision: Decision, rule: Rule | None, in_force: Collection[Rule], evidence: Evidence | None, turns: Turns
+    decision: Decision,
+    rule: Rule | None,
+    in_force: Collection[Rule],
+    evidence: Evidence | None,
+    turns: Turns,
+    caller: Caller,
 ) -> ShownDecision:
     shown = []
     for evaluation in decision.evaluations:
@@ -223,8 +232,16 @@ def _shown_decision(
         alignment = None
         if rule is not None and spec is not None and evidence is not None and evaluation.score is not None:
             alignment = aligned(spec, _judged_by(spec, rule, evidence))
-        shown.append(ShownEvaluation(evaluation, spec, alignment, turns.that_called(evaluation), sentences(evaluation)))
-    return ShownDecision(decision, rule, _outcome(decision), shown, rule in in_force)
+        shown.append(
+            ShownEvaluation(
+                seen_by(caller, evaluation),
+                spec,
+                None if alignment is None else seen_by(caller, alignment),
+                turns.that_called(evaluation),
+                sentences(evaluation),
+            )
+        )
+    return ShownDecision(seen_by(caller, decision), rule, _outcome(decision), shown, rule in in_force)
 
 
 def _judged_by(spec: EvaluationSpec, rule: Rule, evidence: Evidence) -> Evidence:

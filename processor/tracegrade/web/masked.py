@@ -1,0 +1,242 @@
+"""What callers without the right ``read-values`` see: names, paths, ids, times and scores, and no values.
+
+`seen_by` is the one function that hides. Values are the arguments and outputs of calls, prompts, answers and messages,
+what errors quote, and the attributes of spans that may hold any of those; in suites, what their cases say and expect.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tracegrade import semconv
+from tracegrade.access.caller import Caller
+from tracegrade.display import error_type, explanation
+from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.history.suite_cases import CaseGroup, SuiteRun
+from tracegrade.history.suite_results import CaseResult
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Resource, Span, SpanEvent
+from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.trace_result import TraceResult, TraceSummary
+from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.incidents import Incident
+from tracegrade.store.suites import StoredCase, StoredSuite
+from tracegrade.web.alignment import Alignment, Row
+
+HIDDEN = "[hidden]"
+"""Stands for every value that is not shown."""
+
+Found = TypeVar("Found")
+
+_VALUES_OF_CASES = ("prompt", "expected_params", "mock_responses", "scoring_config", "argument_source")
+
+# Attributes that name something; every other one may hold a value. Those of the resource that begin like this describe
+# the sending program.
+_NAMES = frozenset(
+    {
+        semconv.OPERATION_NAME,
+        semconv.TOOL_NAME,
+        semconv.TOOL_TYPE,
+        semconv.TOOL_CALL_ID,
+        semconv.AGENT_NAME,
+        semconv.CONVERSATION_ID,
+        semconv.REQUEST_MODEL,
+        semconv.RESPONSE_MODEL,
+        semconv.HANDOFF_FROM,
+        semconv.HANDOFF_TO,
+        semconv.MCP_METHOD,
+        semconv.EXCEPTION_TYPE,
+        semconv.OPENINFERENCE_KIND,
+        semconv.OI_TOOL_NAME,
+        semconv.OI_TOOL_ID,
+        semconv.OI_TOOL_CALL_ID,
+        semconv.OI_AGENT_NAME,
+        semconv.OI_MODEL,
+        semconv.SESSION_ID,
+        "error.type",
+        *semconv.TOKEN_USAGE,
+    }
+)
+_OF_RESOURCE = ("service.", "deployment.", "telemetry.")
+
+
+def seen_by(caller: Caller, found: Found) -> Found:
+    """`found`, as `caller` may see it: a record of what is stored, or a list of such.
+
+    Raises:
+        TypeError: it is a record of which is not known what are its values.
+    """
+    return found if caller.may("read-values") else _without_values(found)
+
+
+def hidden(value: JsonValue) -> JsonValue:
+    """A JSON value with its keys, and the number of items of its lists, but without what stands there."""
+    if isinstance(value, dict):
+        return {key: hidden(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [hidden(item) for item in value]
+    return None if value is None else HIDDEN
+
+
+def _without_values(found: Any) -> Any:
+    if isinstance(found, list | tuple):
+        return [_without_values(item) for item in found]
+    if (without := _WITHOUT.get(type(found))) is None:
+        raise TypeError(f"it is not known what the values of {type(found).__name__} are")
+    return without(found)
+
+
+def _text(text: str) -> str:
+    return text and HIDDEN
+
+
+def _attributes(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value if key in _NAMES else hidden(value) for key, value in attributes.items()}
+
+
+def _of_resource(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {key: value if key.startswith(_OF_RESOURCE) else hidden(value) for key, value in attributes.items()}
+
+
+def _resource(resource: Resource) -> Resource:
+    return replace(resource, attributes=_of_resource(resource.attributes))
+
+
+def _event(event: SpanEvent) -> SpanEvent:
+    return replace(event, attributes=_attributes(event.attributes))
+
+
+def _span(span: Span) -> Span:
+    return replace(
+        span,
+        status_message=_text(span.status_message),
+        attributes=_attributes(span.attributes),
+        events=_without_values(span.events),
+        resource=_resource(span.resource),
+    )
+
+
+def _error(error: ToolError) -> ToolError:
+    return replace(error, message=_text(error.message))
+
+
+def _call(call: ToolCall) -> ToolCall:
+    error = None if call.error is None else _error(call.error)
+    return replace(call, arguments=hidden(call.arguments), output=hidden(call.output), error=error)
+
+
+def _run(run: AgentRun) -> AgentRun:
+    return replace(
+        run, prompt=run.prompt and HIDDEN, final_answer=run.final_answer and HIDDEN, calls=_without_values(run.calls)
+    )
+
+
+def _extraction(extraction: Extraction) -> Extraction:
+    return replace(extraction, runs=_without_values(extraction.runs), calls=_without_values(extraction.calls))
+
+
+def _evaluation(evaluation: Evaluation) -> Evaluation:
+    reason = error_type(evaluation) if evaluation.outcome == "error" else evaluation.reason
+    return replace(evaluation, reason=reason, explanation=explanation(evaluation, False), details={})
+
+
+def _decision(decision: Decision) -> Decision:
+    reason = decision.reason.partition(":")[0] if decision.kind == "error" else decision.reason
+    return replace(decision, reason=reason, evaluations=_without_values(decision.evaluations))
+
+
+def _summary(trace: TraceSummary) -> TraceSummary:
+    return replace(trace, resource=_of_resource(trace.resource))
+
+
+def _result(result: TraceResult) -> TraceResult:
+    """Without its spans, too: who reads them hides their values."""
+    return replace(
+        result,
+        trace=_summary(result.trace),
+        tool_calls=_without_values(result.tool_calls),
+        decisions=_without_values(result.decisions),
+        backfilled=_without_values(result.backfilled),
+        packed=b"",
+    )
+
+
+def _alignment(alignment: Alignment) -> Alignment:
+    return replace(alignment, rows=_without_values(alignment.rows))
+
+
+def _row(row: Row) -> Row:
+    call = None if row.call is None else _call(row.call)
+    return replace(row, call=call, differences=_without_values(row.differences), folded=_without_values(row.folded))
+
+
+def _difference(difference: Difference) -> Difference:
+    return replace(difference, found=hidden(difference.found), lookups=())
+
+
+def _case(case: StoredCase) -> StoredCase:
+    body = {key: hidden(value) if key in _VALUES_OF_CASES else value for key, value in case.body.items()}
+    return replace(case, body=body)
+
+
+def _case_result(result: CaseResult) -> CaseResult:
+    expected = result.expected
+    if expected is not None:
+        expected = {key: hidden(value) if key in _VALUES_OF_CASES else value for key, value in expected.items()}
+    return replace(
+        result,
+        explanation=_text(result.explanation),
+        calls=[{**call, "arguments": hidden(call.get("arguments"))} for call in result.calls],
+        notes=[],
+        prompt=_text(result.prompt),
+        expected=expected,
+        stderr="",
+    )
+
+
+def _case_group(group: CaseGroup) -> CaseGroup:
+    return replace(group, results=_without_values(group.results))
+
+
+def _suite_run(run: SuiteRun) -> SuiteRun:
+    return replace(run, cases=_without_values(run.cases))
+
+
+def _suite(suite: StoredSuite) -> StoredSuite:
+    return replace(suite, cases=_without_values(suite.cases))
+
+
+def _alert(alert: StoredAlert) -> StoredAlert:
+    reasons = [replace(reason, example="", trace_id="") for reason in alert.facts.reasons]
+    return replace(alert, facts=replace(alert.facts, reasons=reasons))
+
+
+def _incident(incident: Incident) -> Incident:
+    return replace(incident, members=_without_values(incident.members))
+
+
+_WITHOUT: dict[type, Callable[[Any], Any]] = {
+    AgentRun: _run,
+    Alignment: _alignment,
+    CaseGroup: _case_group,
+    CaseResult: _case_result,
+    Decision: _decision,
+    Difference: _difference,
+    Evaluation: _evaluation,
+    Extraction: _extraction,
+    Incident: _incident,
+    Resource: _resource,
+    Row: _row,
+    Span: _span,
+    SpanEvent: _event,
+    StoredAlert: _alert,
+    StoredCase: _case,
+    StoredSuite: _suite,
+    SuiteRun: _suite_run,
+    ToolCall: _call,
+    TraceResult: _result,
+    TraceSummary: _summary,
+}

@@ -1,0 +1,105 @@
+"""A store with planted values wherever traces, runs, suites and incidents have values: what no page may show to all."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from models.scripted import calling, prompt_of, saying
+from store.stored_alerts import store_incident
+from tracegrade.model.span import SpanEvent
+from tracegrade.model.trace import Trace
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.diagnosis import Reason
+from tracegrade.store.open import open_store
+from tracegrade.suites.keeping import add_suite
+from web import shop_incidents
+from web.shop import GOOD, SECOND, Call, fill, order, refund
+from web.shop_runs import store_run
+from web.suite_runs import SUITE, store_suite_runs
+
+PLANTED = "planted"
+"""In every planted value, and nowhere else."""
+
+RULE = "order-differs-from-request"
+TRACE, OTHER, FAILED = 1, 2, 3
+SESSION = "talk"
+
+_BAD: list[Call] = [
+    (
+        "create_order",
+        {"sku": "planted-sku", "qty": 5, "ship": {"country": "planted-country"}},
+        {"status": "planted-status"},
+    ),
+    ("validate_user", {"user_id": "planted-user"}, ["planted-output"]),
+    ("check_inventory", {"sku": "planted-stock", "qty": 2}, "planted-text"),
+]
+
+
+def trace_id(number: int) -> str:
+    """The id of a trace of the shop."""
+    return (0xA1 << 120 | number).to_bytes(16, "big").hex()
+
+
+_SAID = ("Please order 2 of A-1 for user 123.", "Done: ORD-4711.", "I want my money back.", "Refund ORD-4711.")
+
+
+def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
+    """Fill the store in `folder`; the rules in force, the id of a suite in it, and that of an incident."""
+    now_ns = time.time_ns()
+    rules = fill(folder, _traces(now_ns))
+    store_run(folder, rules, "prompts/1", [_BAD, GOOD], now_ns - 300 * SECOND)
+    store_run(folder, rules, "prompts/2", [GOOD, _BAD], now_ns - 200 * SECOND)
+    alert = shop_incidents.fall(rules, now_ns, 1.0)[0]
+    reason = Reason("as-asked", "sku differs", 2, 3, 0.5, 0, 3, 0.0, "found planted-example", trace_id(TRACE))
+    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        incident = store_incident(connection, replace(alert, facts=replace(alert.facts, reasons=[reason])))
+    engine.dispose()
+    case = {
+        "prompt": "planted prompt",
+        "expected_tool": "get_weather",
+        "expected_params": {"city": "planted-city"},
+        "multi_turn": True,
+        "mock_responses": {"get_weather": {"sky": "planted-sky"}},
+    }
+    suite = {**SUITE, "test_cases": [{**case, "id": "first"}, {**case, "id": "second"}]}
+    store_suite_runs(folder, "--model", "good", suite=suite, script=_script)
+    added = add_suite(f"sqlite:///{folder / 'tracegrade.db'}", "default", suite, now_ns)
+    return rules, added.suite.id, incident.id
+
+
+def _traces(now_ns: int) -> Iterator[tuple[Trace, str | None]]:
+    for number, age_s in ((TRACE, 400), (OTHER, 390)):
+        yield _with_planted(order(number, now_ns - age_s * SECOND, "1.5.0", _BAD, SESSION)), SESSION
+    yield (
+        _with_planted(refund(FAILED, now_ns - 380 * SECOND, [("issue_refund", {"order_id": "planted-order"}, {})])),
+        None,
+    )
+
+
+def _with_planted(trace: Trace) -> Trace:
+    """The trace with planted prompts, answers, errors, events, and attributes of spans and of their resource."""
+    for span in trace.spans:
+        for text in (
+            "Please order 2 of A-1 for user 123.",
+            "Done: ORD-4711.",
+            "I want my money back.",
+            "Refund ORD-4711.",
+        ):
+            for key, value in span.attributes.items():
+                if isinstance(value, str):
+                    span.attributes[key] = value.replace(text, f"planted {key}")
+        span.status_message = span.status_message and "planted-message"
+        span.attributes["user.id"] = "planted-person"
+        span.events.append(SpanEvent("exception", span.start_ns, {"exception.message": "planted-exception"}))
+        span.resource.attributes["host.name"] = "planted-host"
+    return trace
+
+
+def _script(body: dict[str, Any]) -> Any:
+    assert "planted" in prompt_of(body)
+    if any(message["role"] == "tool" for message in body["messages"]):
+        return saying("planted-answer")
+    return calling(("get_weather", {"city": "planted-other", "units": "planted-units"}))
