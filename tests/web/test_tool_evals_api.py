@@ -14,10 +14,11 @@ from sqlalchemy import Engine, func, select
 
 from jobs.place import Place, placed
 from models.scripted import Answer, calling, prompt_of, saying
+from tracegrade.access.caller import Caller
 from tracegrade.cli import main
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import job_events, jobs, runs, traces
-from tracegrade.web.api import tool_evals
+from tracegrade.web import rights
 from tracegrade.web.problem import PREFIX
 from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
 from web.job_streams import names, page
@@ -269,7 +270,7 @@ def test_who_may_not_see_values_gets_scores_alone(
     here: Place, api: Api, suite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = ran(here, api, suite)
-    monkeypatch.setattr(tool_evals, "may", lambda token, right: right != "read-values")
+    monkeypatch.setattr(rights, "KNOWN", Caller(frozenset({"read", "run"})))
     first = api.get(f"/tool-eval/history/{job}")["results"][0]
     assert first["overall_score"] == 1.0
     hidden = ("prompt", "trace_id", "expected_tool", "actual_tool", "actual_params", "calls", "explanation", "notes")
