@@ -1,4 +1,5 @@
 import gc
+import json
 from typing import Any
 
 import pytest
@@ -212,12 +213,28 @@ def test_a_constraint_on_very_many_calls_made_together_ends_at_the_bound_on_work
     assert found["error"]["type"] == "work_bound"
 
 
-def test_what_is_remembered_of_names_holds_nothing_of_the_calls() -> None:
+@pytest.mark.parametrize(
+    "names", [["create"], ["validate", "create"], ["other"]], ids=["broken", "kept", "untriggered"]
+)
+def test_what_is_remembered_of_names_holds_nothing_of_the_calls(names: list[str]) -> None:
     criteria = EVALUATOR.read_criteria({"constraints": [{"before": "create", "comes": "validate"}]})
-    EVALUATOR.evaluate(Evidence([made_call("create")], "to be forgotten"), criteria, EVALUATOR.read_settings({}))
+    calls = [made_call(name) for name in names]
+    EVALUATOR.evaluate(Evidence(calls, "to be forgotten"), criteria, EVALUATOR.read_settings({}))
     gc.collect()
     kept = [item for item in gc.get_objects() if isinstance(item, Evidence) and item.prompt == "to be forgotten"]
     assert kept == []
+
+
+def test_a_run_with_the_names_of_another_one_is_judged_alike_and_names_its_own_calls() -> None:
+    criteria = EVALUATOR.read_criteria({"constraints": [{"before": "create", "comes": "validate"}]})
+    for names, score in ((["create"], 0.0), (["validate", "create"], 1.0), (["other"], None)):
+        for span_id in ("0a", "0b"):
+            calls = [made_call(name, span_id=span_id) for name in names]
+            found = EVALUATOR.evaluate(Evidence(calls), criteria, EVALUATOR.read_settings({}))
+            assert found.score == score
+            assert (f'"span_id": "{span_id}"' in json.dumps(found.details)) is (score == 0.0)
+    passes = EVALUATOR.evaluate(Evidence([made_call("other")]), criteria, EVALUATOR.read_settings({"vacuous": "pass"}))
+    assert passes.score == 1.0
 
 
 def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:

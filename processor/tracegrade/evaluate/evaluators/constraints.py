@@ -37,7 +37,7 @@ it passes.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -108,44 +108,71 @@ class _Found(NamedTuple):
     at_worst: float | None
     at_best: float | None
 
+    @property
+    def names_no_call(self) -> bool:
+        """Whether nothing was violated and nothing is unknown, so that all that is said of it is said of no call."""
+        return self.at_worst == 1.0 or not any(each.activations for each in self.checked)
+
+
+class _Violated(NamedTuple):
+    """What is remembered of a run that did not keep to all: its score, and what its details are made of."""
+
+    score: float
+    checked: Sequence[Checked]
+
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    checked, at_worst, at_best = _find(evidence, criteria, settings.concurrency == "sequential")
+    key: Hashable = None
+    if criteria.by_name and (names := evidence.once(NamesMade).key) is not None:
+        sequential = settings.concurrency == "sequential"
+        if evidence.once(any_tied if sequential else any_together):
+            groups = tuple(map(tuple, evidence.once(ties if sequential else batches)))
+            key = criteria.identity, settings.vacuous, names, sequential, groups
+        else:
+            key = criteria.identity, settings.vacuous, names
+        if (known := _known.get(key)) is not None:
+            if type(known) is Score:
+                return known
+            if type(known) is _Violated:
+                return Score(known.score, justify=partial(_justified, known.checked, evidence))
+    found = _find(evidence, criteria, settings.concurrency == "sequential")
+    score = _judged(found, evidence, settings)
+    if key is not None:
+        if len(_known) >= REMEMBERED:
+            _known.clear()
+        if found.names_no_call:
+            _known[key] = score = Score(score.score, score.details, score.explanation)  # without the calls
+        elif found.at_worst is not None and found.at_worst == found.at_best:
+            _known[key] = _Violated(found.at_worst, found.checked)
+    return score
+
+
+# Where names alone decide, agents repeat themselves: looking up what was found takes a tenth of finding it. A score
+# whose details name no calls is that of every run with these names.
+_known: dict[Hashable, Score | _Violated] = {}
+
+
+def _judged(found: _Found, evidence: Evidence, settings: Settings) -> Score:
+    checked, at_worst, at_best = found
     if at_worst is None:
         return _untriggered(checked, evidence, settings)
-
-    def justify() -> Justification:
-        return _details(checked, evidence), _explanation(checked, evidence)
-
+    justify = partial(_justified, checked, evidence)
     if at_worst == at_best:
         return Score(at_worst, justify=justify)
     return Score(at_worst, justify=justify, at_best=at_best, doubt=_doubt(checked, evidence))
 
 
-# Where names alone decide, agents repeat themselves: looking up what was found takes a tenth of finding it.
-_known: dict[Hashable, _Found] = {}
+def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
+    return _details(checked, evidence), _explanation(checked, evidence)
 
 
 def _find(evidence: Evidence, criteria: Criteria, sequential: bool) -> _Found:
-    key: Hashable = None
-    if criteria.by_name and (names := evidence.once(NamesMade).key) is not None:
-        tied = evidence.once(any_tied if sequential else any_together)
-        groups = evidence.once(ties if sequential else batches) if tied else ()
-        key = criteria.identity, names, sequential, tuple(map(tuple, groups))
-        if (found := _known.get(key)) is not None:
-            return found
     work = Work()
     checked = [check(form, evidence, work, sequential=sequential) for form in criteria.constraints]
     activations = [activation for each in checked for activation in each.activations]
     if any(activation.certain for activation in activations):
-        found = _Found(checked, _share_at_worst(activations), _share_at_best(activations))
-    else:
-        found = _Found(checked, None, None)
-    if key is not None:
-        if len(_known) >= REMEMBERED:
-            _known.clear()
-        _known[key] = found
-    return found
+        return _Found(checked, _share_at_worst(activations), _share_at_best(activations))
+    return _Found(checked, None, None)
 
 
 def _share_at_worst(activations: Sequence[Activation]) -> float:
