@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from match.test_select import ROOT, call_of, extraction_of
+from match.test_select import ROOT, call_of, extraction_of, span_of
 from tracegrade.judge import judge_extraction
 from tracegrade.match.select import explain
 from tracegrade.model.agent_run import AgentRun
@@ -99,3 +99,20 @@ def test_what_cannot_be_read_is_named() -> None:
     (decision,) = judge_extraction(extraction, RuleSet([rule_of()])).decisions
     assert decision.reason == "the output of a call was not recorded (lookup_policy, span 0000000000000001)"
     assert [item.evaluation for item in decision.evaluations] == ["constraints"]
+
+
+def test_a_value_that_may_come_from_a_call_that_cannot_be_read_leaves_it_unknown_whether_a_call_is_meant() -> None:
+    """A span is a tool call, and does not say of which tool: it may have been the search that found the order."""
+    found_order = {"tool": "open_order", "where": {"args": {"id": {"$from": "search.output.id"}}}}
+    rule = rule_of(when=found_order)
+    opened = [made("open_order", 5, id=7), made("refund", 9)]
+    assert outcome(rule, trace_of(*opened)) == "not_matched"
+    nameless = span_of(f"{2:016x}", ROOT)
+    nameless.start_ns, nameless.unread_keys = 2, None
+    nameless.attributes["gen_ai.operation.name"] = "execute_tool"
+    extraction = trace_of(*opened)
+    extraction.trace.spans.append(nameless)
+    extraction.unread_tool_spans.append(nameless.span_id.hex())
+    assert outcome(rule, extraction) == "not_evaluable"
+    (decision,) = judge_extraction(extraction, RuleSet([rule])).decisions
+    assert "which tool an earlier call is of cannot be read (span 0000000000000002)" in decision.reason

@@ -182,7 +182,7 @@ def test_subjects_have_what_the_table_says() -> None:
     """What `facts` hands over has the members and the types that expressions are checked against."""
     extraction = extraction_of()
     (found,) = match(RuleSet([rule_of()]), extraction)
-    variables = FactReader(extraction.trace).read(found.subject).variables(with_values=True)
+    variables = FactReader(extraction).read(found.subject).variables(with_values=True)
     matched = {name: field for name, field in VARIABLES.items() if not field.judged}
     assert variables.keys() == matched.keys()
     for name, field in matched.items():

@@ -360,6 +360,8 @@ def test_the_root_of_a_suite_s_case_is_judged_with_all_calls_and_its_agents_meet
     assert (found.subject.id, found.subject.calls) == (ROOT, extraction.calls)
     assert [item.clause for item in explain(rule, extraction)] == [None, "cases"]
     assert len(match(RuleSet([rule_of()]), extraction)) == 2  # rules without cases judge the agents, too
+    (whole, _) = match(RuleSet([rule_of(depth=1)]), extraction)
+    assert whole.subject.calls == extraction.calls
 
 
 def test_an_agent_is_judged_with_its_sub_agents_down_to_a_depth() -> None:

@@ -4,12 +4,13 @@ A call follows another if it certainly came after it: one that the model made to
 same time, does not.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from tracegrade.evaluate.constraints.sides import SideTable
+from tracegrade.evaluate.constraints.sides import SideTable, Where
 from tracegrade.evaluate.criteria.earlier_calls import Places
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import listed
 from tracegrade.evaluate.work import Work
@@ -45,8 +46,18 @@ def begin(evidence: Evidence, meant: SideTable) -> Begin:
     if possible is None or possible == certain:
         return Begin(certain, None, "")
     name = evidence.calls[possible].name
-    why = what_lacks(evidence, possible) or "a call that decides when cannot be read"
+    why = _unknown(evidence, possible, meant.conditions) or "a call that decides when cannot be read"
     return Begin(certain, possible, f"{why} ({listed([name])}, span {evidence.calls[possible].span_id})")
+
+
+def _unknown(evidence: Evidence, place: int, conditions: Sequence[Where]) -> str | None:
+    """What cannot be read of what some of `conditions` look at in the call at `place`, or in the calls before it."""
+    parts: list[CallPart] = ["arguments"] if any(where.args is not None for where in conditions) else []
+    parts += ["output"] if any(where.output is not None for where in conditions) else []
+    flows = [flow for where in conditions for flow in where.flows]
+    return what_lacks(evidence, place, parts) or next(
+        filter(None, (flow.doubt(evidence, place) for flow in flows)), None
+    )
 
 
 def following(evidence: Evidence, place: int) -> Evidence:

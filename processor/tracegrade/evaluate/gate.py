@@ -12,7 +12,7 @@ Where a value is expected from elsewhere (``$from``) and a source of it cannot b
 would make a difference whether the value is there, the result is unknown.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tracegrade.evaluate.evaluator import Evaluator
@@ -60,9 +60,9 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
     return None
 
 
-def what_lacks(evidence: Evidence, position: int) -> str | None:
-    """What cannot be read of the call at `position`, in words; None where all can."""
-    lacks = (*evidence.once(_lacking_arguments), *evidence.once(_lacking_output))
+def what_lacks(evidence: Evidence, position: int, parts: Collection[CallPart] = ("arguments", "output")) -> str | None:
+    """Which of these parts of the call at `position` cannot be read, in words; None where all can."""
+    lacks = (lack for part in parts for lack in evidence.once(_LACKS[part]))
     return next((why for place, _, why in lacks if place == position), None)
 
 

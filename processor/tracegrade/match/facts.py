@@ -6,13 +6,14 @@ from typing import Any
 
 from tracegrade.cel.calls import calls_as_seen, longest_in
 from tracegrade.cel.expression import CelContext, CelExpression
-from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.evidence import Evidence, TraceContext
+from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.model.agent_run import normalised_prompt
+from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.subject import Subject
-from tracegrade.model.trace import Trace
 from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
 from tracegrade.rule.patterns import Patterns
 
@@ -21,6 +22,7 @@ from tracegrade.rule.patterns import Patterns
 class Facts:
     """One subject as clauses read it; None stands for what was not recorded.
 
+    ``context_of`` gives what the trace says of the subject beside its calls.
     ``service`` is "" when the resource names none, as everywhere. ``attributes`` are the places where an attribute is
     looked up, in this order: the subject's span, the trace's root span, the resource of the subject's span.
     """
@@ -33,15 +35,17 @@ class Facts:
     prompt: str | None
     attributes: list[dict[str, JsonValue]]
     subject: Subject
+    context_of: Callable[[Subject], TraceContext] | None = None
     _normalised_prompt: str | None = field(default=None, init=False)
     _evidence: Evidence | None = field(default=None, init=False)
     _contexts: dict[bool, CelContext] = field(default_factory=dict, init=False)
 
     @property
     def evidence(self) -> Evidence:
-        """The subject's calls as evaluators see them, without what the trace says beside them."""
+        """The subject's calls as evaluators see them."""
         if self._evidence is None:
-            self._evidence = Evidence(self.subject.calls, self.prompt, self.subject.final_answer)
+            context = None if self.context_of is None else self.context_of(self.subject)
+            self._evidence = Evidence(self.subject.calls, self.prompt, self.subject.final_answer, context)
         return self._evidence
 
     @property
@@ -124,7 +128,10 @@ def _trace_facts(subject: Subject) -> JsonValue:
 class FactReader:
     """Reads the facts of the subjects of one trace; shared facts are looked up once."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, extraction: Extraction) -> None:
+        trace = extraction.trace
+        self._extraction = extraction
+        self._context: ExtractionContext | None = None
         self._resource = trace.resource
         self._root = root = trace.root
         # Found by hex id. Most often the root is asked for; then the other spans need not be indexed.
@@ -142,8 +149,16 @@ class FactReader:
         span = self._span(subject.span_id)
         resource = self._resource if span is None or subject.kind == "trace" else span.resource
         return _facts(
-            subject, resource, [place.attributes for place in (span, self._root, resource) if place is not None]
+            subject,
+            resource,
+            [place.attributes for place in (span, self._root, resource) if place is not None],
+            self._context_of,
         )
+
+    def _context_of(self, subject: Subject) -> TraceContext:
+        if self._context is None:
+            self._context = ExtractionContext(self._extraction)
+        return SubjectContext(self._context, subject)
 
 
 def session_facts(session: Session, subject: Subject) -> Facts:
@@ -151,10 +166,15 @@ def session_facts(session: Session, subject: Subject) -> Facts:
     traces = [part.trace for part in session.parts]
     resource = traces[0].resource
     roots = [root.attributes for trace in traces if (root := trace.root) is not None]
-    return _facts(subject, resource, [*roots, resource.attributes])
+    return _facts(subject, resource, [*roots, resource.attributes], lambda _: SessionContext(session))
 
 
-def _facts(subject: Subject, resource: Resource, places: list[dict[str, JsonValue]]) -> Facts:
+def _facts(
+    subject: Subject,
+    resource: Resource,
+    places: list[dict[str, JsonValue]],
+    context_of: Callable[[Subject], TraceContext],
+) -> Facts:
     tools: dict[str, Any] = {}
     for call in subject.calls:
         tools[call.name] = tools[call.raw_name] = None
@@ -167,6 +187,7 @@ def _facts(subject: Subject, resource: Resource, places: list[dict[str, JsonValu
         prompt=subject.prompt,
         attributes=places,
         subject=subject,
+        context_of=context_of,
     )
 
 

@@ -60,7 +60,7 @@ def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
 
     Pairs that do not match are left out: `explain` names them. The cost grows with the rules that match.
     """
-    reader = FactReader(extraction.trace)
+    reader = FactReader(extraction)
     found: list[Match] = []
     by_scope = rule_set.once(indexes)
     for scope in SUBJECTS:
@@ -98,7 +98,7 @@ def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:
 
 def explain_each(rules: Iterable[Rule], extraction: Extraction) -> Iterator[tuple[Rule, list[Explanation]]]:
     """Each rule with its `explain`; the facts of subjects are read once for all rules."""
-    reader = FactReader(extraction.trace)
+    reader = FactReader(extraction)
     known: dict[tuple[RuleScope, int], list[Facts]] = {("session", 0): []}
     for rule in rules:
         key = rule.scope, rule.depth
@@ -221,7 +221,8 @@ def _with_calls_of_sub_agents(extraction: Extraction, subjects: list[Subject], d
             within[above].add(run)
     for subject in subjects:
         runs = within.get(subject.id, set())
-        if len(runs) > 1:
+        # The root of a suite's case has all calls already, however deep.
+        if len(runs) > 1 and subject.calls is not extraction.calls:
             subject.calls = [call for call in extraction.calls if call.agent_span_id in runs]
     return subjects
 

@@ -42,7 +42,7 @@ def matching(rule: Rule, extraction: Extraction) -> list[Matching]:
     """For every subject of the rule's scope in a trace; empty for a rule on sessions."""
     if rule.scope == "session":
         return []
-    reader = FactReader(extraction.trace)
+    reader = FactReader(extraction)
     facts = [reader.read(subject) for subject in subjects_of(extraction, rule.scope, rule.depth)]
     return [
         Matching(one.subject, list(_steps(rule, one)), explained.clause, explained.not_evaluable)

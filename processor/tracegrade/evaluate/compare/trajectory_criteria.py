@@ -19,7 +19,7 @@ from tracegrade.evaluate.compare.conditions import Conditions
 from tracegrade.evaluate.compare.efficiency import Efficiency
 from tracegrade.evaluate.compare.outputs import Output
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
-from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.criteria.parameters import Concurrency, ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evidence import CallPart
@@ -104,10 +104,7 @@ class Settings(ParameterModel):
         Literal["any", "first", "last"] | Annotated[int, Field(ge=0)],
         Field(description="Of each tool look at all calls, or at one: first, last, or its number from 0."),
     ] = "any"
-    concurrency: Annotated[
-        Literal["batches", "sequential"],
-        Field(description="Calls made together take their best order, or the order of their starts."),
-    ] = "batches"
+    concurrency: Concurrency = "batches"
     include_failed: Annotated[bool, Field(description="Calls that failed count as calls.")] = True
     efficiency: Annotated[Efficiency | None, Field(description="What is taken off for calls not needed.")] = None
     negate: Annotated[bool, Field(description="1 - score: use it for what must not happen.")] = False

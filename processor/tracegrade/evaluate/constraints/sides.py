@@ -154,6 +154,11 @@ class SideTable:
         self._table = NameTable(names, "glob")
         self.by_name = all(isinstance(item, str) for item in self._items)
 
+    @property
+    def conditions(self) -> list[Where]:
+        """What calls must also be, of each of its tools that says so."""
+        return conditions_of(self._items)
+
     def meant(self, evidence: Evidence, work: Work) -> "Meant":
         """Which calls it means.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -67,6 +67,12 @@ Parameters = TypeVar("Parameters", bound=ParameterModel)
 # What is expected where an evaluation gives no criteria.
 DefaultCriteria: TypeAlias = Annotated[
     Parameters | None, Field(description="What is expected where no criteria are given; a rule gives the criteria.")
+]
+
+# The same in all evaluators that read the order of calls.
+Concurrency: TypeAlias = Annotated[
+    Literal["batches", "sequential"],
+    Field(description="Calls made together take their best order, or the order of their starts."),
 ]
 
 

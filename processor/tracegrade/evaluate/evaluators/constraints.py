@@ -58,7 +58,7 @@ from tracegrade.evaluate.constraints.forms import (
     Paired,
 )
 from tracegrade.evaluate.constraints.sides import words_of
-from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
@@ -94,10 +94,7 @@ class Settings(NotedSettings):
     vacuous: Annotated[
         Literal["not_evaluable", "pass"], Field(description="What comes of it when no constraint was triggered.")
     ] = "not_evaluable"
-    concurrency: Annotated[
-        Literal["batches", "sequential"],
-        Field(description="Calls made together take their best order, or the order of their starts."),
-    ] = "batches"
+    concurrency: Concurrency = "batches"
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
 

@@ -33,7 +33,7 @@ from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.compare.differences import listed_differences
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
 from tracegrade.evaluate.criteria.expected import differences
-from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
@@ -68,10 +68,7 @@ class Settings(NotedSettings):
     extra: Annotated[
         Literal["ignore", "count"], Field(description="Whether calls that are no step lower the score.")
     ] = "ignore"
-    concurrency: Annotated[
-        Literal["batches", "sequential"],
-        Field(description="Calls made together take their best order, or the order of their starts."),
-    ] = "batches"
+    concurrency: Concurrency = "batches"
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
 

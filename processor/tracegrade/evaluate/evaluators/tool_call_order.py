@@ -11,7 +11,7 @@ were made together when they are adjacent and share a batch of one agent run. Th
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from tracegrade.evaluate.compare.subsequence import (
     longest_common_subsequence,
     longest_of_single_calls,
 )
-from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
@@ -61,10 +61,7 @@ class Settings(NotedSettings):
     """How it is compared."""
 
     strict: Annotated[bool, Field(description="Exactly these calls: 1 or 0, no further calls allowed.")] = False
-    concurrency: Annotated[
-        Literal["batches", "sequential"],
-        Field(description="Calls made together take their best order, or the order of their starts."),
-    ] = "batches"
+    concurrency: Concurrency = "batches"
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
 
