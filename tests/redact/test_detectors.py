@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tracegrade.redact.detectors as folder
+from tracegrade.redact.check_digits import luhn_sum
 from tracegrade.redact.detector import Detector
-from tracegrade.redact.detectors import card, tokens
+from tracegrade.redact.detectors import card, national_ids, tokens
 from tracegrade.redact.registry import DETECTORS, all_detectors
 
 _JWT_HEADER = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
@@ -29,6 +30,7 @@ def _checked(begin: str, body: str) -> str:
 
 
 GITHUB = _checked("ghp_", "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ")
+TRACEGRADE = _checked("tgr_", "zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ")
 
 FOUND = [
     ("email", "ask Ann.Lee+x@acme.co.uk now", "", "Ann.Lee+x@acme.co.uk"),
@@ -65,6 +67,54 @@ FOUND = [
     ),
     ("private_key", rf"-----BEGIN PRIVATE KEY-----\n{_KEY_LINES}", "", rf"\n{_KEY_LINES}"),
     ("url_password", "postgres://shop:s3cret@db/orders", "", "s3cret"),
+    ("tracegrade_token", TRACEGRADE, "", TRACEGRADE[4:]),
+    (
+        "telegram_token",
+        "bot 123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1",
+        "",
+        "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1",
+    ),
+    (
+        "discord_token",
+        "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+        "",
+        "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+    ),
+    ("twilio_key", "SK0123456789abcdef0123456789abcdef", "", "0123456789abcdef0123456789abcdef"),
+    ("azure_secret", "abc8Q~defghijklmnopqrstuvwxyz0123456789", "", "abc8Q~defghijklmnopqrstuvwxyz0123456789"),
+    (
+        "azure_signature",
+        "https://x/y?sv=1&sig=abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG%3D",
+        "",
+        "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG%3D",
+    ),
+    ("iban", "to DE89 3704 0044 0532 0130 00 now", "", "DE89 3704 0044 0532 0130 00"),
+    ("iban", "gb29nwbk60161331926819", "", "gb29nwbk60161331926819"),
+    ("ip_address", "from 84.23.11.9:443", "", "84.23.11.9"),
+    ("ip_address", "https://84.23.11.9/x", "", "84.23.11.9"),
+    ("ip_address", "peer 2a02:908:1b:c2e0::17 left", "", "2a02:908:1b:c2e0::17"),
+    ("us_ssn", "SSN 078-05-1120.", "", "078-05-1120"),
+    ("us_ssn", "078051120", "customerSSN", "078051120"),
+    ("uk_nhs_number", "NHS number 943 476 5919", "", "943 476 5919"),
+    ("uk_nino", "AB 12 34 56 C", "", "AB 12 34 56 C"),
+    ("de_tax_id", "Steuer-ID: 86095742719", "", "86095742719"),
+    ("fr_nir", "2 55 08 14 168 025 38", "", "2 55 08 14 168 025 38"),
+    ("es_dni", "DNI 12345678Z", "", "12345678Z"),
+    ("it_codice_fiscale", "rssmra85t10a562s", "", "rssmra85t10a562s"),
+    ("nl_bsn", "111222333", "bsn", "111222333"),
+    ("pl_pesel", "PESEL 44051401359", "", "44051401359"),
+    ("br_cpf", "111.444.777-35", "", "111.444.777-35"),
+    ("br_cnpj", "11.222.333/0001-81", "", "11.222.333/0001-81"),
+    ("in_aadhaar", "2341 2341 2346", "", "2341 2341 2346"),
+    ("cn_resident_id", "11010519491231002X", "", "11010519491231002X"),
+    ("se_personnummer", "811228-9874", "", "811228-9874"),
+    ("fi_henkilotunnus", "131052-308T", "", "131052-308T"),
+    ("no_fodselsnummer", "15076500565", "", "15076500565"),
+    ("dk_cpr", "CPR 211062-5629", "", "211062-5629"),
+    ("be_rijksregisternummer", "93.05.18-223.61", "", "93.05.18-223.61"),
+    ("ca_sin", "SIN 193-456-787", "", "193-456-787"),
+    ("au_tfn", "TFN 123 456 782", "", "123 456 782"),
+    ("ch_ahv", "756.9217.0769.85", "", "756.9217.0769.85"),
     ("named_secret", "hunter2!", "password", "hunter2!"),
     ("named_secret", "a1b2c3d4", "clientSecret", "a1b2c3d4"),
     ("named_secret", "Bearer a1b2c3d4", "http.request.header.authorization", "a1b2c3d4"),
@@ -84,6 +134,14 @@ LEFT = [
     ("jwt", "eyJub3QiOiJhIGhlYWRlciJ9.eyJzdWIiOiIxIn0.abc"),
     ("private_key", "-----BEGIN PUBLIC KEY-----\nMIIEpAIBAAKCAQEA0Z3VS5JJ\n-----END PUBLIC KEY-----"),
     ("url_password", "http://db:5432/orders postgres://shop:${PASSWORD}@db"),
+    ("iban", "DE88370400440532013000 DE8937040044053201300 XX89370400440532013000 xDE89370400440532013000"),
+    ("ip_address", "127.0.0.1 192.0.2.7 0.0.0.0 1.2.3.4.5 300.1.1.1 v1.2.3.4 Chrome/120.0.6099.71 version 8.8.4.4"),
+    ("ip_address", "12:30:45 2001:db8::17 aa:bb:cc:dd:ee:ff std::vec"),
+    ("us_ssn", "000-12-3456 666-12-3456 078051120 order-078-05-1120"),
+    ("de_tax_id", "86095742718 86095742719"),
+    ("nl_bsn", "111222333 bsn 111222334"),
+    ("es_dni", "12345678A"),
+    ("cn_resident_id", "110105194912310021"),
     ("named_secret", "the password: please change it; secret=<hidden>"),
 ]
 
@@ -124,13 +182,13 @@ def test_a_stand_in_has_the_form_of_the_value() -> None:
 def test_a_stand_in_of_a_card_is_of_the_same_issuer_and_has_a_right_check_digit(digits: str, number: int) -> None:
     stand_in = card.DETECTOR.stand_in(digits, number)
     assert (len(stand_in), stand_in[:2]) == (len(digits), digits[:2])
-    assert card._luhn_sum(stand_in) % 10 == 0
+    assert luhn_sum(stand_in) % 10 == 0
     assert not list(card.DETECTOR.find(stand_in, ""))
 
 
 def test_the_check_digit_of_cards_is_that_of_luhn() -> None:
     """7992739871x: the example of the algorithm, whose check digit is 3."""
-    assert [digit for digit in range(10) if card._luhn_sum(f"7992739871{digit}") % 10 == 0] == [3]
+    assert [digit for digit in range(10) if luhn_sum(f"7992739871{digit}") % 10 == 0] == [3]
 
 
 def test_a_token_with_a_wrong_checksum_is_found_by_itself_alone() -> None:
@@ -141,13 +199,13 @@ def test_a_token_with_a_wrong_checksum_is_found_by_itself_alone() -> None:
 
 
 def test_every_file_of_detectors_is_in_the_registry() -> None:
-    in_files: set[Detector] = set(tokens.DETECTORS)
+    in_files: set[Detector] = {*tokens.DETECTORS, *national_ids.DETECTORS}
     for found in pkgutil.iter_modules(folder.__path__):
         module = import_module(f"{folder.__name__}.{found.name}")
         if hasattr(module, "DETECTOR"):
             in_files.add(module.DETECTOR)
         else:
-            assert module is tokens, found.name
+            assert module in (tokens, national_ids), found.name
     assert set(all_detectors()) == in_files
     assert all(detector.name == name for name, some in DETECTORS.items() for detector in some)
 

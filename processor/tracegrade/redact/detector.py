@@ -18,6 +18,12 @@ class Detector:
     redacting twice changes nothing more. ``identity`` gives what two spellings of one value have in common: they get
     the same number. ``in_numbers`` says whether integers are looked at as well; a stand-in then has as many digits as
     the value, the first of them the same.
+
+    ``signs`` are regular expressions (RE2, over bytes, that know nothing of the edges of words), so that many texts are
+    searched for all detectors at once: whatever ``find`` gives holds one of them; () when that is not known. What
+    ``may_be`` gives False for, of what a sign found, is nothing. ``is_named`` says whether a name makes ``find`` look
+    at values of any form; ``key_signs`` are the signs of such names in a request, and ``joins`` whether the value is
+    also looked for split over several texts.
     """
 
     name: str
@@ -25,3 +31,8 @@ class Detector:
     stand_in: Callable[[str, int], str]
     identity: Callable[[str], str] = str
     in_numbers: bool = False
+    signs: tuple[str, ...] = ()
+    key_signs: tuple[str, ...] = ()
+    may_be: Callable[[str], bool] | None = None
+    is_named: Callable[[str], bool] | None = None
+    joins: bool = True

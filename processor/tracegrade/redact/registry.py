@@ -1,7 +1,19 @@
 """The detectors by name, in order of preference: where two find the same text, the first decides what it is."""
 
 from tracegrade.redact.detector import Detector
-from tracegrade.redact.detectors import card, email, jwt, named_secret, phone, private_key, tokens, url_password
+from tracegrade.redact.detectors import (
+    card,
+    email,
+    iban,
+    ip_address,
+    jwt,
+    named_secret,
+    national_ids,
+    phone,
+    private_key,
+    tokens,
+    url_password,
+)
 
 
 def _by_name(*detectors: Detector) -> dict[str, tuple[Detector, ...]]:
@@ -19,7 +31,10 @@ DETECTORS: dict[str, tuple[Detector, ...]] = _by_name(
     url_password.DETECTOR,
     email.DETECTOR,
     card.DETECTOR,
+    iban.DETECTOR,
+    *national_ids.DETECTORS,
     phone.DETECTOR,
+    ip_address.DETECTOR,
     named_secret.DETECTOR,  # last: the others know the form, and keep it
 )
 

@@ -6,6 +6,7 @@ Source: ISO/IEC 7812-1; the issuers' ranges of first digits.
 import re
 from collections.abc import Iterator
 
+from tracegrade.redact.check_digits import digits_of, luhn_sum
 from tracegrade.redact.detector import Detector, Part
 
 _DIGITS = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,18}+(?![\w\-])(?!\.\d)", re.ASCII)
@@ -24,27 +25,36 @@ _OF_STAND_IN = slice(2, 7)  # zeros there: one card in a hundred thousand
 
 def _find(text: str, key: str) -> Iterator[Part]:
     for match in _DIGITS.finditer(text):
-        digits = _digits_of(match.group())
-        is_card = _ISSUED.fullmatch(digits) is not None and _luhn_sum(digits) % 10 == 0
+        digits = digits_of(match.group())
+        is_card = _ISSUED.fullmatch(digits) is not None and luhn_sum(digits) % 10 == 0
         if is_card and digits[_OF_STAND_IN].strip("0"):
             yield match.span()
 
 
 def _stand_in(value: str, number: int) -> str:
     """The issuer's first two digits, zeros, the number, and the check digit that is right for them."""
-    digits = _digits_of(value)
+    digits = digits_of(value)
     body = digits[:2] + str(number).rjust(len(digits) - 3, "0")
-    left = iter(body + str(-_luhn_sum(body + "0") % 10))
+    left = iter(body + str(-luhn_sum(body + "0") % 10))
     return "".join(next(left) if character.isdigit() else character for character in value)
 
 
-def _digits_of(text: str) -> str:
-    return "".join(filter(str.isdigit, text))
+def _may_be(text: str) -> bool:
+    """Whether a card's number is anywhere in `text`, whatever stands around it."""
+    digits = digits_of(text)
+    return any(
+        _ISSUED.fullmatch(part) is not None and luhn_sum(part) % 10 == 0
+        for start in range(len(digits) - 12)
+        for part in (digits[start : start + length] for length in range(13, min(20, len(digits) - start + 1)))
+    )
 
 
-def _luhn_sum(digits: str) -> int:
-    doubled = (int(digit) * 2 for digit in digits[-2::-2])
-    return sum(map(int, digits[-1::-2])) + sum(twice - 9 if twice > 9 else twice for twice in doubled)
-
-
-DETECTOR = Detector("card", _find, _stand_in, identity=_digits_of, in_numbers=True)
+DETECTOR = Detector(
+    "card",
+    _find,
+    _stand_in,
+    identity=digits_of,
+    in_numbers=True,
+    signs=(r"\d(?:[ \-]?\d){12,24}",),
+    may_be=_may_be,
+)

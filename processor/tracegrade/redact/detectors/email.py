@@ -29,4 +29,10 @@ def _stand_in(value: str, number: int) -> str:
     return address.upper() if value.isupper() else address
 
 
-DETECTOR = Detector("email", _find, _stand_in, identity=str.casefold)
+DETECTOR = Detector(
+    "email",
+    _find,
+    _stand_in,
+    identity=str.casefold,
+    signs=(r"[\w.%+\-'\x80-\xff]@[\w\-\x80-\xff]+\.[A-Za-z\x80-\xff]",),
+)

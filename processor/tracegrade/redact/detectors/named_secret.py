@@ -61,4 +61,12 @@ def _is_named(key: str) -> bool:
     return _NAMED.fullmatch(_CAMEL_CASE.sub("_", key)) is not None
 
 
-DETECTOR = Detector("named_secret", _find, lambda value, number: f"redacted-{number}")
+DETECTOR = Detector(
+    "named_secret",
+    _find,
+    lambda value, number: f"redacted-{number}",
+    signs=(rf"(?i:(?:{_NAMES})['\"]?\s{{0,3}}[:=])",),
+    key_signs=(rf"(?i:(?:{_NAMES})(?:\\*[\"']?\s*:|\x12))",),
+    is_named=_is_named,
+    joins=False,
+)

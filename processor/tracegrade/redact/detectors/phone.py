@@ -8,7 +8,9 @@ Source: ITU-T E.164 (at most 15 digits), North American Numbering Plan.
 import re
 from collections.abc import Iterator
 
+from tracegrade.redact.check_digits import digits_of
 from tracegrade.redact.detector import Detector, Part
+from tracegrade.redact.likeness import is_likeness
 
 _INTERNATIONAL = re.compile(r"(?<![\w+])\+[1-9](?:[ .\-/()]{0,2}\d){7,14}+(?!\w)")
 _NORTH_AMERICAN = re.compile(
@@ -27,28 +29,37 @@ def _find(text: str, key: str) -> Iterator[Part]:
     else:
         found = sorted(match.span() for some in (_INTERNATIONAL, _NORTH_AMERICAN) for match in some.finditer(text))
     for start, end in found:
-        if _national(text[start:end])[_OF_STAND_IN].strip("0"):
+        national = _national(text[start:end])
+        if national[_OF_STAND_IN].strip("0") and not is_likeness(national):
             yield start, end
 
 
 def _stand_in(value: str, number: int) -> str:
     """The country and the first digit of the rest as they are, then zeros and the number; laid out as it was."""
     national = _national(value)
-    country = _digits_of(value)[: -len(national)]
+    country = digits_of(value)[: -len(national)]
     left = iter(country + national[0] + str(number).rjust(len(national) - 1, "0"))
     return "".join(next(left) if character.isdigit() else character for character in value)
 
 
 def _national(text: str) -> str:
     """The digits behind the country's code, if there is one; of North America, behind the 1 before the area."""
-    digits = _digits_of(text)
+    digits = digits_of(text)
     if country := _COUNTRY.match("+" + digits if text.lstrip().startswith("+") else ""):
         return digits[country.end() - 1 :]
     return digits[1:] if len(digits) == 11 and digits[0] == "1" else digits
 
 
-def _digits_of(text: str) -> str:
-    return "".join(filter(str.isdigit, text))
-
-
-DETECTOR = Detector("phone", _find, _stand_in, identity=_digits_of, in_numbers=True)
+DETECTOR = Detector(
+    "phone",
+    _find,
+    _stand_in,
+    identity=digits_of,
+    in_numbers=True,
+    signs=(
+        r"\+[1-9](?:[ .\-/()]{0,2}\d){7}",
+        r"[2-9]\d{2}(?:\) ?|[ .\-])[2-9]\d{2}[ .\-]\d{4}",
+    ),
+    key_signs=(r"(?i:phone|mobile|whatsapp|msisdn)", r"(?i:[_.\- \"'\x00-\x1f](?:tel|fax|cell)[_.\- \"'\\\x12])"),
+    is_named=lambda key: _NAMED.search(key) is not None,
+)

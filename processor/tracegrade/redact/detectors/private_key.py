@@ -30,4 +30,4 @@ def _stand_in(value: str, number: int) -> str:
     return "".join(piece if place % 2 else "".join(next(alike) for _ in piece) for place, piece in enumerate(pieces))
 
 
-DETECTOR = Detector("private_key", _find, _stand_in)
+DETECTOR = Detector("private_key", _find, _stand_in, signs=("PRIVATE KEY",))

@@ -4,7 +4,7 @@ A token stands by itself, between characters that no token has. One with a check
 where its checksum is right; by itself it is found in any case, since issuers change how they count.
 
 Sources: the issuers' documentation of their formats; GitHub, "Behind GitHub's new authentication token formats", on
-prefix and checksum, which npm shares.
+prefix and checksum, which npm shares; our own tokens (`access.tokens`) have it, too.
 """
 
 import re
@@ -44,31 +44,68 @@ def _has_crc32(token: str) -> bool:
     return written == body[-_CHECKED:]
 
 
+_HEX32 = r"[0-9a-f]{32}"
 _FORMS = (
+    # GitHub, npm, AWS, GitLab, Slack
     _Form("aws_access_key", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[A-Z0-9]{16}"),
     _Form("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{36}", _has_crc32),
     _Form("github_token", ("github_pat_",), r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
-    _Form("gitlab_token", ("glpat-", "gldt-", "glrt-", "glptt-"), r"[\w\-]{20,64}"),
+    # docs.gitlab.com: token prefixes
+    _Form(
+        "gitlab_token",
+        ("glpat-", "gldt-", "glrt-", "glptt-", "glcbt-", "gloas-", "glsoat-", "glffct-", "glimt-", "glagent-", "glft-"),
+        r"[\w\-]{20,64}",
+    ),
     _Form("slack_token", ("xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxe-", "xoxe.xoxp-", "xapp-"), r"[\w\-]{10,}"),
     _Form(
         "slack_webhook",
         ("hooks.slack.com/services/", "hooks.slack.com/workflows/"),
         r"T\w{8,12}/[AB]\w{8,12}/\w{20,64}",
     ),
+    _Form("discord_webhook", ("discord.com/api/webhooks/", "discordapp.com/api/webhooks/"), r"\d{17,20}/[\w\-]{60,80}"),
+    # Models
     _Form("anthropic_key", ("sk-ant-",), r"[\w\-]{20,}"),
+    _Form("langfuse_key", ("sk-lf-",), r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
+    _Form("openrouter_key", ("sk-or-v1-",), r"[0-9a-f]{64}"),
     _Form("openai_key", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-"), r"(?!ant-|proj-|svcacct-|admin-)[\w\-]{20,}"),
+    _Form("hugging_face_token", ("hf_",), r"[A-Za-z0-9]{34,}"),
+    _Form("groq_key", ("gsk_",), r"[A-Za-z0-9]{52}"),
+    _Form("xai_key", ("xai-",), r"[A-Za-z0-9]{70,}"),
+    _Form("perplexity_key", ("pplx-",), r"[A-Za-z0-9]{40,}"),
+    _Form("replicate_token", ("r8_",), r"[A-Za-z0-9]{37}"),
+    _Form("langsmith_key", ("lsv2_pt_", "lsv2_sk_"), r"[0-9a-f]{32}_[0-9a-f]{10}"),
+    _Form("pinecone_key", ("pcsk_",), r"\w{40,}"),
+    # Payment, mail, messages
     _Form("stripe_key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"), r"[A-Za-z0-9]{16,}"),
+    _Form("sendgrid_key", ("SG.",), r"[\w\-]{22}\.[\w\-]{43}"),
+    _Form("twilio_key", ("SK",), _HEX32),
+    _Form("telegram_token", ("",), r"\d{8,10}:AA[\w\-]{33}"),
+    # discord.com/developers: the number of the bot in base64, a time, a signature
+    _Form("discord_token", ("",), r"[MNO][A-Za-z0-9]{22,27}\.[\w\-]{6}\.[\w\-]{27,40}"),
+    _Form("square_token", ("sq0atp-", "sq0csp-"), r"[\w\-]{22,43}"),
+    _Form("shopify_token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[0-9a-fA-F]{32}"),
+    # Clouds and tools
     _Form("google_api_key", ("AIza",), r"[\w\-]{35}"),
     _Form("google_oauth", ("ya29.", "GOCSPX-"), r"[\w\-]{20,}"),
+    _Form("azure_key", ("AccountKey=", "SharedAccessKey="), r"[A-Za-z0-9+/]{43,88}={0,2}"),
+    # Microsoft Entra: the secret of an application
+    _Form("azure_secret", ("",), r"[\w.~\-]{3}[78]Q~[\w.~\-]{31,34}"),
+    _Form("azure_signature", ("sig=",), r"[A-Za-z0-9%+/]{43,60}(?:%3D|=)"),
+    _Form("digitalocean_token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[0-9a-f]{64}"),
+    _Form("databricks_token", ("dapi",), _HEX32),
+    _Form("vault_token", ("hvs.", "hvb."), r"[\w\-]{24,}"),
+    _Form("grafana_token", ("glsa_",), r"[A-Za-z0-9]{32}_[0-9a-f]{8}"),
+    _Form("atlassian_token", ("ATATT3",), r"[\w\-=]{40,}"),
+    _Form("linear_key", ("lin_api_",), r"[A-Za-z0-9]{40}"),
+    _Form("notion_token", ("ntn_",), r"[A-Za-z0-9]{40,}"),
+    _Form("docker_token", ("dckr_pat_", "dckr_oat_"), r"[\w\-]{27,}"),
     _Form("npm_token", ("npm_",), r"[A-Za-z0-9]{36}", _has_crc32),
     _Form("pypi_token", ("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"), r"[\w\-]{50,}"),
-    _Form("hugging_face_token", ("hf_",), r"[A-Za-z0-9]{34,}"),
-    _Form("sendgrid_key", ("SG.",), r"[\w\-]{22}\.[\w\-]{43}"),
-    _Form("digitalocean_token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[0-9a-f]{64}"),
-    _Form("shopify_token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[0-9a-fA-F]{32}"),
-    _Form("databricks_token", ("dapi",), r"[0-9a-f]{32}"),
-    _Form("azure_key", ("AccountKey=", "SharedAccessKey="), r"[A-Za-z0-9+/]{43,88}={0,2}"),
+    _Form("tracegrade_token", ("tgr_",), r"[A-Za-z0-9]{36}", _has_crc32),
 )
+
+
+_AHEAD = re.compile(r"\(\?![^)]*\)")
 
 
 def _detector(form: _Form) -> Detector:
@@ -76,7 +113,8 @@ def _detector(form: _Form) -> Detector:
     token = rf"(?:{begins})({form.rest})"
     by_itself = re.compile(rf"(?<![A-Za-z0-9]){token}(?![A-Za-z0-9])", re.ASCII)
     within = re.compile(token, re.ASCII) if form.is_whole is not None else None
-    return Detector(form.name, partial(_find, form, by_itself, within), likeness)
+    sign = f"(?:{begins}){_AHEAD.sub('', form.rest)}"
+    return Detector(form.name, partial(_find, form, by_itself, within), likeness, signs=(sign,))
 
 
 def _find(

@@ -19,4 +19,9 @@ def _find(text: str, key: str) -> Iterator[Part]:
             yield match.span(1)
 
 
-DETECTOR = Detector("url_password", _find, lambda value, number: f"redacted-{number}")
+DETECTOR = Detector(
+    "url_password",
+    _find,
+    lambda value, number: f"redacted-{number}",
+    signs=(r"://[^\s/?#:@\"']{0,128}:[^\s/?#@\"']+@",),
+)
