@@ -31,7 +31,7 @@ def test_names_of_a_dictionary_are_found_as_whole_words() -> None:
 
 
 def test_own_patterns_are_found() -> None:
-    scanner = Scanner((), (), {"employee": r"\bE-\d{6}\b"})
+    scanner = Scanner((), (), {"employee": r"\b(X)?E-\d{6}\b"})
     assert _found(scanner, "é: E-123456 E-1234567") == [(0, "E-123456", "employee")]
 
 

@@ -26,7 +26,7 @@ def pattern_detector(name: str, pattern: str) -> Detector:
         raise ValueError(f"pattern {name!r}: {pattern!r} finds the empty text; write one that needs a character")
     if all(expression.search(word.encode()) for word in _ORDINARY):
         raise ValueError(f"pattern {name!r}: {pattern!r} finds something in every text; write a narrower one")
-    return Detector(name, lambda text, key: _found(expression, text), _stand_in)
+    return Detector(name, lambda text, key: _found(expression, text, 0), _stand_in)
 
 
 def names_detector(names: Collection[str]) -> Detector:
@@ -40,7 +40,7 @@ def names_detector(names: Collection[str]) -> Detector:
     expression = _of_words(names)
 
     def find(text: str, key: str) -> Iterator[Part]:
-        for start, end in _found(expression, text):
+        for start, end in _found(expression, text, 1):
             if not text[start - 1 : start].isalnum():
                 yield start, end
 
@@ -62,12 +62,11 @@ def _of_words(names: Collection[str]) -> Any:
         raise ValueError(f"{len(names)} names are too many to be looked for; give fewer") from None
 
 
-def _found(expression: Any, text: str) -> Iterator[Part]:
-    """Where the first group of `expression`, or all of it, is found."""
+def _found(expression: Any, text: str, group: int) -> Iterator[Part]:
     data = text.encode("utf-8", "replace")
     is_ascii = len(data) == len(text)
     for match in expression.finditer(data):
-        start, end = match.span(expression.groups and 1)
+        start, end = match.span(group)
         if not is_ascii:
             start, end = len(data[:start].decode()), len(data[:end].decode())
         if start < end:
