@@ -192,6 +192,8 @@ def test_a_file_without_end_is_refused(tmp_path: Path, source: str, monkeypatch:
     tracing = sys.gettrace()
     write_rule(tmp_path, source)
     assert re.search(r"\./few_calls\.py:\d+: .*it has not ended after 10,000 of its lines$", refused(tmp_path))
+    write_rule(tmp_path, "x = 1\n" + EVALUATOR)
+    load(tmp_path)
     assert sys.gettrace() is tracing
 
 
@@ -226,6 +228,22 @@ def test_its_bytes_are_part_of_the_hash_and_its_place_is_not(tmp_path: Path) -> 
     assert only_hash(first) == only_hash(moved) != only_hash(commented)
     texts = [load(path).rules[0].text_hash for path in (first, moved, commented)]
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_which_item_names_which_file_is_part_of_the_hash(tmp_path: Path) -> None:
+    """Also where the evaluators of both have one name, and cases share the names of evaluations."""
+    for folder, source in (("a", EVALUATOR), ("b", EVALUATOR + "# other\n")):
+        write_rule(tmp_path / folder, source)
+        (tmp_path / folder / "rule.yaml").unlink()
+    hashes = []
+    for first, second in (("a", "b"), ("b", "a"), ("a", "b")):
+        cases = [
+            f"{{id: {case}, match: {{prompt: {case}}}, evaluator: ./{folder}/few_calls.py, most: 1}}"
+            for case, folder in (("x", first), ("y", second))
+        ]
+        (tmp_path / "rule.yaml").write_text(f"id: few\ncases: [{', '.join(cases)}]\n")
+        hashes.append(only_hash(tmp_path))
+    assert hashes[0] == hashes[2] != hashes[1]
 
 
 def test_two_files_of_one_name_have_nothing_in_common(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ BEYOND_A_SCHEMA = {
     "cel_with_a_mistyped_operator",
     "evaluation_called_pass_rate",
     "evaluation_called_tokens",
+    "file_of_code_that_may_not_run",
     "depth_of_a_trace",
     "false_positive_unknown",
     "glob_without_closing_bracket",
