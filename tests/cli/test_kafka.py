@@ -43,16 +43,6 @@ def test_config_check_finds_what_the_client_does_not_take(tmp_path: Path) -> Non
     assert 'journal.kafka.client: No such configuration property: "no.such"' in done.stderr
 
 
-def test_config_check_refuses_rules_for_sessions(tmp_path: Path) -> None:
-    path = _settings(tmp_path, "127.0.0.1:9")
-    rule = tmp_path / "turns.rule.yaml"
-    rule.write_text("{id: turns, title: t, scope: session, evaluate: [{evaluator: loop-repetition}]}")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"rules": {"paths": [str(rule)]}}))
-    done = _run("config", "check", str(path))
-    assert done.exit_code == 2
-    assert "rule 'turns' has scope session, which is not judged with journal.kafka" in done.stderr
-
-
 def test_config_show_masks_the_secrets_of_the_client(tmp_path: Path) -> None:
     done = _run("config", "show", str(_settings(tmp_path, "127.0.0.1:9", client={"sasl.password": "hunter2"})))
     assert done.exit_code == 0

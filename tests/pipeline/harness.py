@@ -236,7 +236,7 @@ def _known(session: TraceSummary) -> KnownSession:
     assert session.members is not None
     cut, ended = session.cut_by == MAX_TRACES, session.close_reason != TURN
     return KnownSession(
-        session.tenant, session.session, session.members, session.closed_ns, cut, session.revision, ended
+        session.tenant, session.session, dict(session.members), session.closed_ns, cut, session.revision, ended
     )
 
 

@@ -1,17 +1,21 @@
 """Judges of a Kafka that is a mock in this process: librdkafka's, which keeps the sender's times."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
 
-from tracegrade.assemble.closed_traces import ClosedTraces
+from pipeline.harness import Store
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.share import Share, share_of
+from tracegrade.codec.results import encode_result
 from tracegrade.config import RulesSettings
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.settings import JournalSettings
+from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
@@ -22,8 +26,10 @@ from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.kafka_loop import KafkaJudgeLoop
 from tracegrade.serve.kafka_partition import Suspects
 from tracegrade.serve.kafka_records import KafkaRecords
+from tracegrade.serve.kafka_sessions import KafkaSessions
 from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.store.session_turns import SessionTurn
 from waiting import eventually
 
 SPANS, LOGS = "otlp_spans", "otlp_logs"
@@ -67,14 +73,61 @@ def key_of(trace: int) -> bytes:
     return f"{trace:032x}".encode()
 
 
+class SharedStore(Store):
+    """The store that judges share, in memory: with turns as `store.session_turns` keeps them, and judges' clocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: dict[tuple[str, str, bytes], SessionTurn] = {}
+        self.deliveries: list[Delivery] = []
+        self._changing = threading.RLock()
+
+    def add(self, result: TraceResult) -> None:
+        """Store a result, and note the turns of its sessions, at once."""
+        trace = result.trace
+        key = (trace.tenant, trace.own_id)
+        with self._changing:
+            before = self.traces.get(key)
+            self.write(encode_result(result))
+            if trace.members is None and (before is None or before.trace.revision < trace.revision):
+                for name in {*trace.sessions, *(before.trace.sessions if before is not None else ())}:
+                    turn = SessionTurn(trace.tenant, name, trace.own_id, trace.revision, trace.closed_ns)
+                    self.noted[turn[:3]] = turn
+
+    def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
+        """As of one moment."""
+        with self._changing:
+            return super().lookup(keys)
+
+    def turns(self, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
+        """As `StoredTraces`."""
+        with self._changing:
+            found = sorted(self.noted.values(), key=lambda turn: turn.closed_ns)
+        return [turn for turn in found if share_of(session_trace_id(turn.tenant, turn.session), of) in shares][:limit]
+
+    def forget_turns(self, turns: Iterable[SessionTurn]) -> None:
+        """As `StoredTraces`."""
+        with self._changing:
+            for turn in turns:
+                if self.noted.get(turn[:3]) == turn:
+                    del self.noted[turn[:3]]
+
+    def judged_by_all_ns(self) -> int:
+        """As `StoredTraces`."""
+        return min(delivery.stored_to_ns() for delivery in self.deliveries)
+
+
 class Delivery(MemoryHandOver):
     """Takes results and confirms them when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: SharedStore) -> None:
         super().__init__(0)
         self.results: list[TraceResult] = []
         self.end = 0
         self.takes_all = True
+        self._store = store
+        self._taken = 0
+        store.deliveries.append(self)
 
     def add(self, batch: Sequence[TraceResult], end: int) -> None:
         """As in `HandOver`."""
@@ -85,6 +138,9 @@ class Delivery(MemoryHandOver):
 
     def take(self) -> None:
         """Every sink has everything so far."""
+        while self._taken < len(self.results):
+            self._store.add(self.results[self._taken])
+            self._taken += 1
         self.store_holds(self.end)
         self.confirm(self.end)
 
@@ -92,8 +148,17 @@ class Delivery(MemoryHandOver):
 class KafkaJudge:
     """One judge in a thread, over a folder of its own."""
 
-    def __init__(self, kafka: MockKafka, folder: Path, name: str = "a", traces: TracesSettings = QUICK) -> None:
-        self.delivery = Delivery()
+    def __init__(
+        self,
+        kafka: MockKafka,
+        folder: Path,
+        name: str = "a",
+        traces: TracesSettings = QUICK,
+        store: SharedStore | None = None,
+        rules: Sequence[str] = ("builtin:demo",),
+    ) -> None:
+        store = store or SharedStore()
+        self.delivery = Delivery(store)
         self.folder = DataFolder(folder)
         self.metrics = JudgeMetrics(self.folder)
         self.heartbeat = Heartbeat(self.folder.heartbeat("judge"))
@@ -101,16 +166,18 @@ class KafkaJudge:
         self.writer = ResultsWriter(journal, self.delivery, self.heartbeat, "hash", traces.max_live_spans)
         self.delivery.end = journal.end
         self.delivery.take()
-        rules = RuleReload(RulesSettings(paths=["builtin:demo"]), self.metrics.telemetry)
+        reload = RuleReload(RulesSettings(paths=list(rules)), self.metrics.telemetry)
 
-        def new_judge(parts: int) -> RecordJudge:
+        def new_judge(parts: int, number: int) -> RecordJudge:
             aside = self.folder.set_aside.load()
             return RecordJudge(
                 traces.shared_by(parts),
-                rules.in_force,
-                ClosedTraces(),
+                reload.in_force,
+                ClosedTraces(store.lookup),
                 passed_over=aside.positions,
                 heartbeat=self.heartbeat,
+                session=store.session,
+                session_share=Share(number, PARTITIONS),
             )
 
         self._journal = journal
@@ -122,12 +189,13 @@ class KafkaJudge:
             self.delivery,
             self.heartbeat,
             self.metrics,
-            rules,
+            reload,
             JudgeDeletions(self.folder),
             new_judge,
             KafkaRecords(settings, 100_000, 4_000_000, self.metrics.telemetry),
             Suspects(self.folder.set_aside, JUDGE),
             traces.max_live_spans,
+            KafkaSessions(store, PARTITIONS),
         )
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -17,7 +17,7 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.rule_sets import RuleSets
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.serve.rule_reload import RuleReload, refuse_sessions
+from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.telemetry.metrics import Telemetry
 
 RULE = """\
@@ -208,15 +208,3 @@ class TestFiles:
         file.write_text("id: [")
         with pytest.raises(TraceGradeError, match="not YAML"):
             RuleReload(RulesSettings(paths=[str(file)]), Telemetry("judge"))
-
-
-def test_rules_for_sessions_are_refused_where_judges_share_a_topic(tmp_path: Path) -> None:
-    rule = tmp_path / "one.rule.yaml"
-    rule.write_text(RULE.format(id="fine"))
-    settings = RulesSettings(paths=[str(rule)])
-    reload = RuleReload(settings, Telemetry("judge"), refuse_sessions)
-    rule.write_text(RULE.format(id="of-sessions") + "scope: session\n")
-    assert reload.look() is None
-    assert [rule.id for rule in reload.in_force.rules] == ["fine"]
-    with pytest.raises(TraceGradeError, match="rule 'of-sessions' has scope session, which is not judged with"):
-        RuleReload(settings, Telemetry("judge"), refuse_sessions)

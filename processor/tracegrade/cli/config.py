@@ -36,7 +36,6 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.receive.access import check_access
     from tracegrade.rule.code_access import code_files_of, open_to_others
     from tracegrade.rule.load import costs_without_prices
-    from tracegrade.serve.rule_reload import refuse_sessions
 
     config = load_config(path or config_path)
     protocols = config.receivers.otlp.protocols
@@ -56,8 +55,6 @@ def check(path: Path | None, config_path: Path | None) -> None:
     if config.parquet is not None:
         check_extra()
     rule_set = config.rules.reading.load(config.rules.paths)
-    if config.journal.kafka is not None:
-        refuse_sessions(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     for warning in (*config.warnings, *rule_set.warnings, *costs, *access):

@@ -14,6 +14,8 @@ from tracegrade.telemetry.metrics import Telemetry
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+    from tracegrade.store.session_turns import HasTurns
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -38,7 +40,8 @@ class SinkContext:
     ``store`` is open for writing. ``telemetry`` is the judge's. ``data_folder`` is where a sink may keep files of its
     own. ``instance_id`` names this instance to peers. ``exporters`` are the settings' ``exporters`` by name.
     ``include_values`` says whether values of traces may be sent, or only their paths. ``parquet`` is the section of
-    that name. ``deleted`` gives the ids of traces whose deletion was requested, as of now.
+    that name. ``deleted`` gives the ids of traces whose deletion was requested, as of now. ``has_turns`` chooses the
+    traces of which the store notes turns of sessions; None where judges are told otherwise.
     """
 
     store: "Engine"
@@ -49,6 +52,7 @@ class SinkContext:
     include_values: bool
     parquet: ParquetSettings | None = None
     deleted: Callable[[], Container[bytes]] = frozenset
+    has_turns: "HasTurns | None" = None
 
 
 class Sink(Protocol):

@@ -57,6 +57,7 @@ class RecordJudge:
         session: LookupSession = none_stored,
         judges_traces: bool = True,
         share: Share = ALL,
+        session_share: Share | None = None,
         decodes_all: bool = False,
     ) -> None:
         """A judge that has read nothing.
@@ -65,7 +66,8 @@ class RecordJudge:
         have several traces, are judged here in any case. Records at `passed_over` positions are counted and not read.
 
         With a `share`, only its traces are judged, and its sessions: not as traces close here, since other judges
-        close traces of the same sessions, but by `turn` and `end_sessions`, from what all of them have stored.
+        close traces of the same sessions, but by `turn` and `end_sessions`, from what all of them have stored. With a
+        `session_share` too, though all traces that are read are judged: its sessions.
 
         With `decodes_all`, spans are read also of traces that no rule judges.
         """
@@ -83,7 +85,8 @@ class RecordJudge:
         self._tool_name = ToolAliases(settings.tool_aliases) if settings.tool_aliases else None
         self._closed = closed
         self._judges_traces = judges_traces
-        self._share = share
+        self._session_share = share if session_share is None else session_share
+        self._judges_sessions_by_turns = session_share is not None or not share.is_all
         self._judge = WatchedJudge(run, set_aside, heartbeat, self._tool_name, Prices(settings.prices))
         self.live.about_to_close = self._judge.working
         self._numbers = ResultNumbers()
@@ -128,7 +131,7 @@ class RecordJudge:
         """Take in one record; gives the traces and sessions that were due before the record came."""
         self.clock_ns = record.received_ns
         yield from self._judged(self.live.close_due(record.received_ns))
-        if self._share.is_all:
+        if not self._judges_sessions_by_turns:
             yield from self._sessions.due(record.received_ns)
         self.read_position = record.end
         if not self.intake.passes_over(record):
@@ -139,12 +142,12 @@ class RecordJudge:
         """The traces and sessions due by `clock_ns`, before which no later record will be stamped."""
         self.clock_ns = clock_ns
         yield from self._judged(self.live.close_due(clock_ns))
-        if self._share.is_all:
+        if not self._judges_sessions_by_turns:
             yield from self._sessions.due(clock_ns)
 
     def turn(self, turn: Turn) -> Iterator[JudgedSession]:
         """Judge the sessions of our share that a stored trace is part of: any judge has closed it."""
-        yield from self._sessions.trace_stored(turn, self._share)
+        yield from self._sessions.trace_stored(turn, self._session_share)
 
     def end_sessions(self, clock_ns: int) -> Iterator[JudgedSession]:
         """The sessions that ended by `clock_ns`; every trace that closed before, at any judge, was told by `turn`."""
@@ -162,7 +165,7 @@ class RecordJudge:
             rule_set = self._rule_sets.of(trace.rule_set)
             trace.rule_set = rule_set.hash
             judgement = self._not_decoded(trace, rule_set) or self._judgement(trace, rule_set)
-            if "session" in rule_set.scopes and self._share.is_all:
+            if "session" in rule_set.scopes and not self._judges_sessions_by_turns:
                 yield from self._sessions.trace_closed(trace, judgement.extraction)
             else:
                 key = (trace.tenant, trace.trace_id)

@@ -35,6 +35,7 @@ from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
+from tracegrade.serve.turns import may_have_turn
 from tracegrade.store.judges import Judges
 from tracegrade.store.leader import Leader
 
@@ -204,6 +205,7 @@ class Delivery:
             self._config.judge.include_values,
             self._config.parquet,
             Deletions(self._folder.path).tombstones,
+            None if self._config.journal.kafka is None else lambda trace: may_have_turn(trace, self._rules.in_force),
         )
         return open_sinks(context)
 

@@ -141,6 +141,8 @@ class DeliveryRole:
         )
 
     def _telling(self, sink: Sink) -> Sink:
+        if self._config.journal.kafka is not None:
+            return sink  # the store tells
         return TellingSink(sink, self._turns, self._store, lambda: self._rules.in_force)
 
     def _alongside(self, halt: asyncio.Event) -> list[Work]:

@@ -13,7 +13,7 @@ from typing import Protocol
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.assemble.share import ALL
+from tracegrade.assemble.share import ALL, Share
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletion
 from tracegrade.journal.errors import JournalError, JournalLocked, JournalNotFound
@@ -35,10 +35,11 @@ from tracegrade.serve.judge_position import JudgePosition
 from tracegrade.serve.kafka_loop import KafkaJudgeLoop
 from tracegrade.serve.kafka_partition import Suspects
 from tracegrade.serve.kafka_records import KafkaRecords
+from tracegrade.serve.kafka_sessions import KafkaSessions
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
 from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.results_writer import ResultsWriter
-from tracegrade.serve.rule_reload import RuleReload, none_refused, refuse_sessions
+from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.serve.stored_traces import StoredTraces
 from tracegrade.serve.tuning import THREAD_SWITCH_S
 from tracegrade.serve.turns import SessionTurns
@@ -75,8 +76,7 @@ class JudgeRole:
         self._own = judge
         self._folder = DataFolder(config.data_path)
         self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series, judge.name)
-        check = refuse_sessions if config.journal.kafka is not None else none_refused
-        self._rules = RuleReload(config.rules, self._metrics.telemetry, check)
+        self._rules = RuleReload(config.rules, self._metrics.telemetry)
         with ExitStack() as opened:
             self._results = self._open_results()
             opened.callback(self._results.close)
@@ -149,7 +149,9 @@ class JudgeRole:
         return LocalInput(loop, position, self._metrics, self._stored, self._new_judge)
 
     def _kafka_input(self, settings: KafkaSettings) -> JudgeInput:
-        examine_topics(settings).say(self._metrics.telemetry.conditions)
+        topics = examine_topics(settings)
+        topics.say(self._metrics.telemetry.conditions)
+        partitions = topics.partitions[settings.traces_topic]
         otlp = self._config.receivers.otlp
         return KafkaJudgeLoop(
             settings,
@@ -160,13 +162,14 @@ class JudgeRole:
             self._metrics,
             self._rules,
             self._deletions,
-            self._new_judge,
+            lambda parts, number: self._new_judge(parts, Share(number, partitions)),
             KafkaRecords(settings, otlp.max_request_bytes, otlp.max_request_messages, self._metrics.telemetry),
             Suspects(self._folder.set_aside, self._own.name),
             self._config.traces.max_live_spans,
+            KafkaSessions(self._stored, partitions),
         )
 
-    def _new_judge(self, parts: int = 1) -> RecordJudge:
+    def _new_judge(self, parts: int = 1, session_share: Share | None = None) -> RecordJudge:
         """A judge that has read nothing, for one of so many parts that share the bounds of memory."""
         traces = self._config.traces.shared_by(parts)
         closed = ClosedTraces(
@@ -186,6 +189,7 @@ class JudgeRole:
             session=self._stored.session,
             # Of Kafka's partitions, those given to this judge are its share.
             share=self._own.share if self._config.journal.kafka is None else ALL,
+            session_share=session_share,
         )
 
     def _carry_out_deletions(self) -> None:

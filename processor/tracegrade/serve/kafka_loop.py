@@ -6,13 +6,14 @@ a kill, with all of this machine's disk, is read again by whoever gets the parti
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from tracegrade.journal.kafka.consume import EndReached, Extent, GroupConsumer, Message, TopicPart
 from tracegrade.journal.kafka.partition_hash import partition_of
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.hand_over import HandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
@@ -20,6 +21,7 @@ from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.kafka_partition import PartitionJudge, Suspects
 from tracegrade.serve.kafka_pauses import Pauses
 from tracegrade.serve.kafka_records import KafkaRecords
+from tracegrade.serve.kafka_sessions import KafkaSessions
 from tracegrade.serve.read_sums import ReadSums
 from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
@@ -53,10 +55,11 @@ class KafkaJudgeLoop:
         metrics: JudgeMetrics,
         rules: RuleReload,
         deletions: JudgeDeletions,
-        new_judge: Callable[[int], RecordJudge],
+        new_judge: Callable[[int, int], RecordJudge],
         records: KafkaRecords,
         suspects: Suspects,
         max_open: int,
+        sessions: KafkaSessions,
     ) -> None:
         """Prepare.
 
@@ -69,10 +72,12 @@ class KafkaJudgeLoop:
             metrics: of this process.
             rules: those in force.
             deletions: end a run when there are some to carry out.
-            new_judge: a judge that has read nothing, with bounds for one of so many partitions.
+            new_judge: a judge that has read nothing, with bounds for one of so many partitions, and for the partition
+                of this number.
             records: makes records of messages.
             suspects: the messages that have ended a judge of this folder once.
             max_open: most open spans and log records of all partitions together, as ``traces.max_live_spans``.
+            sessions: judges those that belong to our partitions.
         """
         self._settings = settings
         self._worker = worker
@@ -86,7 +91,9 @@ class KafkaJudgeLoop:
         self._records = records
         self._suspects = suspects
         self._pauses = Pauses(max_open)
+        self._sessions = sessions
         self._parts: dict[int, PartitionJudge] = {}
+        self._has_none = False  # as the group says; before it says anything, that is not known
         self._ended: list[RecordJudge] = []  # of partitions that were revoked, not counted yet
         self._sums = ReadSums()  # of all that were
         self._partition_counts: dict[str, int] = {}
@@ -134,8 +141,9 @@ class KafkaJudgeLoop:
         has_all = self._fetch()
         for part in [*self._parts.values()]:
             self._judge(part, clock_ns if has_all else None)
+        self._judge_sessions()
         self._writer.release_stored()
-        self._note_clock()
+        self._note_clock(clock_ns)
         self._heartbeat.beat(self.read_position)
         self._count_ended()
         self._publish()
@@ -193,22 +201,34 @@ class KafkaJudgeLoop:
     def _judge(self, part: PartitionJudge, clock_ns: int | None) -> None:
         if self._hand_over.stored_to < part.stored_before:
             return
-        judge = part.judge
-        judge.use(self._rules.in_force)
-        judged = part.judged(clock_ns)
-        while self._parts.get(part.number) is part and (some := list(islice(judged, APPENDED_TOGETHER))):
-            if not self._writer.append(some, judge):
-                return
-            self._metrics.count_closed(some)
-            if not self._writer.wait_for_room(judge):
-                return
-        if self._parts.get(part.number) is part:  # else it was revoked while results waited for room
-            part.positions.judged(judge.live.oldest_position, self._writer.end)
+        part.judge.use(self._rules.in_force)
+        if self._append(part, part.judged(clock_ns)):
+            part.positions.judged(part.judge.live.oldest_position, self._writer.end)
 
-    def _note_clock(self) -> None:
-        """Tell alerts up to when everything is judged: by the partition that is furthest behind."""
+    def _append(self, part: PartitionJudge, judged: Iterator[Judged]) -> bool:
+        """Make `judged` durable; False when stopped, or when the partition was revoked meanwhile."""
+        while self._parts.get(part.number) is part and (some := list(islice(judged, APPENDED_TOGETHER))):
+            if not self._writer.append(some, part.judge):
+                return False
+            self._metrics.count_closed(some)
+            if not self._writer.wait_for_room(part.judge):
+                return False
+        return self._parts.get(part.number) is part
+
+    def _judge_sessions(self) -> None:
+        stored_to = self._hand_over.stored_to
+        parts = {number: part for number, part in self._parts.items() if stored_to >= part.stored_before}
+        self._sessions.take(parts, self._append, lambda: self._writer.end, stored_to)
+
+    def _note_clock(self, clock_ns: int) -> None:
+        """Tell others up to when everything is judged: by the partition that is furthest behind.
+
+        A judge that the group has given none, since there are more judges than partitions, keeps nobody waiting.
+        """
         if self._parts:
             self._hand_over.judged(min(part.judge.clock_ns for part in self._parts.values()), self._writer.end)
+        elif self._has_none:
+            self._hand_over.judged(clock_ns, self._writer.end)
 
     def _keep_polling(self, seconds: float) -> bool:
         """Poll for so long without judging; all partitions are paused. Returns whether to stop."""
@@ -241,9 +261,10 @@ class KafkaJudgeLoop:
 
     def _assigned(self, found: dict[int, dict[str, Extent]]) -> None:
         count = len(found) + len(self._parts)
+        self._has_none = count == 0
         self._partition_counts = self._consumer.partition_counts()
         for number, extents in found.items():
-            judge = self._new_judge(count)
+            judge = self._new_judge(count, number)
             self._parts[number] = PartitionJudge(
                 number, extents, judge, self._records, self._suspects, self._writer.end
             )
@@ -259,6 +280,7 @@ class KafkaJudgeLoop:
         logger.info("judging partitions %s", _listed(self._parts) or "none")
 
     def _revoked(self, numbers: list[int], can_commit: bool) -> None:
+        self._has_none = False
         gone = [self._parts.pop(number) for number in numbers if number in self._parts]
         self._pauses.forget(gone)
         self._ended += [part.judge for part in gone]

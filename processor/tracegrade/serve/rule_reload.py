@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from tracegrade.config import RulesSettings
 from tracegrade.deliver.consumer import wait
@@ -15,37 +14,16 @@ _EXPERIMENTAL = "tracegrade.rules.experimental"
 logger = logging.getLogger(__name__)
 
 
-def none_refused(rules: RuleSet) -> None:
-    """All rules that can be read can be used."""
-
-
-def refuse_sessions(rules: RuleSet) -> None:
-    """Refuse rules of scope session: where judges share a topic, no judge has all traces of a session.
-
-    Raises:
-        TraceGradeError: naming the first of them.
-    """
-    for rule in rules.rules:
-        if rule.scope == "session":
-            raise TraceGradeError(
-                f"rule {rule.id!r} has scope session, which is not judged with journal.kafka: the traces of a session "
-                "lie in several partitions, which several judges read; remove it from rules.paths"
-            )
-
-
 class RuleReload:
     """Watches the rule files of one process."""
 
-    def __init__(
-        self, settings: RulesSettings, telemetry: Telemetry, check: Callable[[RuleSet], None] = none_refused
-    ) -> None:
-        """Read the first rules: ``in_force``. `check` raises a TraceGradeError for rules that cannot be used here.
+    def __init__(self, settings: RulesSettings, telemetry: Telemetry) -> None:
+        """Read the first rules: ``in_force``.
 
         Raises:
             TraceGradeError: the rules are wrong.
         """
         self._settings = settings
-        self._check = check
         self._telemetry = telemetry
         # Taken before reading: a file that is written meanwhile then counts as changed.
         self._stamp = self._stamp_now()
@@ -56,9 +34,7 @@ class RuleReload:
         return rules_stamp(self._settings.paths, allow_code=self._settings.allow_code)
 
     def _read(self) -> RuleSet:
-        rules = self._settings.reading.load(self._settings.paths)
-        self._check(rules)
-        return rules
+        return self._settings.reading.load(self._settings.paths)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look as often as the settings say, in a thread, until `stop` is set."""

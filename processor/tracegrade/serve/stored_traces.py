@@ -1,6 +1,6 @@
-"""The judge's lookups in the store: closed traces that late spans belong to, and sessions that go on."""
+"""The judge's lookups in the store: closed traces that late spans belong to, sessions that go on, and their turns."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from sqlalchemy import Engine
 
@@ -10,7 +10,9 @@ from tracegrade.assemble.share import ALL, Share
 from tracegrade.model.session import TURN
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.store.judges import slowest_ns
 from tracegrade.store.read import closed_traces, sessions_going_on, stored_session
+from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
 
 
 class StoredTraces:
@@ -46,6 +48,21 @@ class StoredTraces:
         with self._engine.connect() as connection:
             going_on = sessions_going_on(connection)
         return [_known(stored) for stored in going_on if self._share.takes(stored.own_id)]
+
+    def turns(self, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
+        """The turns of sessions in these shares; of PostgreSQL alone."""
+        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
+            return waiting_turns(connection, of, shares, limit)
+
+    def forget_turns(self, turns: Collection[SessionTurn]) -> None:
+        """Delete turns whose sessions are judged and stored."""
+        with self._heartbeat.elsewhere(), self._engine.begin() as connection:
+            forget_turns(connection, turns)
+
+    def judged_by_all_ns(self) -> int:
+        """The store holds what came up to this time to any judge; 0 while that is not known."""
+        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
+            return slowest_ns(connection) or 0
 
     def close(self) -> None:
         """Close the connections."""

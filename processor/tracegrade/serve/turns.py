@@ -45,6 +45,11 @@ def decode_turn(payload: bytes) -> Turn:
     return Turn(tenant, bytes.fromhex(trace_id), revision, closed_ns, sessions)
 
 
+def may_have_turn(trace: TraceSummary, rules: RuleSet) -> bool:
+    """Whether a rule may judge the sessions of a trace: one of those in force, or of others that judged it."""
+    return trace.rule_set_hash != rules.hash or "session" in rules.scopes
+
+
 class TellingSink:
     """The sink into the store, which then tells the judges of sessions what it has stored."""
 
@@ -75,8 +80,7 @@ class TellingSink:
         await self._sink.close()
 
     def _turn(self, trace: TraceSummary) -> Turn | None:
-        rules = self._rules()
-        if trace.members is not None or (trace.rule_set_hash == rules.hash and "session" not in rules.scopes):
+        if trace.members is not None or not may_have_turn(trace, self._rules()):
             return None
         names = list(trace.sessions)
         if trace.supersedes is not None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 _NOTE_EVERY_S = 5.0
@@ -71,12 +71,22 @@ class Judges:
         own_ns = self._own_ns()
         if self._alone:
             return own_ns
-        heard = f"seen > now() - interval '{_HEARD_WITHIN_S} seconds' AND name <> :name"
         with self._engine.connect() as connection:
-            query = text(f"SELECT min(stored_to_ns) FROM judges WHERE {heard}")
-            others_ns = connection.execute(query, {"name": self._name}).scalar()
+            others_ns = slowest_ns(connection, but=self._name)
         return own_ns if others_ns is None else min(own_ns, others_ns)
 
     def _own_ns(self) -> int:
         with self._asking:
             return self._stored_to_ns()
+
+
+def slowest_ns(connection: Connection, but: str = "") -> int | None:
+    """The store, on PostgreSQL, holds what came up to this time to any judge `but` the one of this name.
+
+    None when no other one was heard of lately.
+    """
+    heard = f"seen > now() - interval '{_HEARD_WITHIN_S} seconds' AND name <> :but"
+    found: int | None = connection.execute(
+        text(f"SELECT min(stored_to_ns) FROM judges WHERE {heard}"), {"but": but}
+    ).scalar()
+    return found

@@ -41,7 +41,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0017"
+VERSION = "0018"
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
@@ -205,6 +205,18 @@ judges = Table(
     Column("name", Text, primary_key=True),
     Column("stored_to_ns", BigInteger, nullable=False),
     Column("seen", DateTime(timezone=True), nullable=False),
+)
+
+# PostgreSQL: traces that are stored, and whose sessions are not judged with them yet (`store.session_turns`).
+session_turns = Table(
+    "session_turns",
+    postgresql_metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("session", Text, primary_key=True),
+    Column("trace_id", LargeBinary(16), primary_key=True),
+    Column("revision", Integer, nullable=False),
+    Column("closed_ns", BigInteger, nullable=False),
+    Column("place", BigInteger, nullable=False, doc="of the session, among the shares of judges"),
 )
 
 # The lowest and highest number of the traces first received in a minute, to read a time range. An index on the time

@@ -9,12 +9,12 @@ of ``counts``, ``arrivals`` and ``blocks`` that both change, which a transaction
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 
 from sqlalchemy import Connection, Engine, delete
 
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store import schema, trace_keys
+from tracegrade.store import schema, session_turns, trace_keys
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import Sums, counted_minute, traffic_series
@@ -25,6 +25,7 @@ from tracegrade.store.rows import Key, TraceRows, trace_key
 from tracegrade.store.run_numbers import RunNumbers
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import SeriesNumbers
+from tracegrade.store.session_turns import HasTurns
 
 _MAX_IDS_A_QUERY = 500
 _NOT_STORED = (0, -1)
@@ -33,8 +34,10 @@ _NOT_STORED = (0, -1)
 class StoreWriter:
     """Writes batches to one store; used by one thread at a time."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, has_turns: HasTurns | None = None) -> None:
+        """`engine` is the store, open for writing. Turns of sessions are noted of traces that `has_turns` chooses."""
         self._engine = engine
+        self._has_turns = has_turns
         self._series = SeriesNumbers()
         self._room = 0  # below this number, there are parts of PostgreSQL's `traces`
 
@@ -67,6 +70,7 @@ class StoreWriter:
 
     def _write(self, connection: Connection, newest: dict[Key, TraceResult]) -> None:
         sums = Sums()
+        turns = session_turns.turns_of(connection, newest, self._has_turns) if self._has_turns is not None else {}
         numbers = self._places(connection, newest, sums)
         if not numbers:
             return
@@ -96,6 +100,7 @@ class StoreWriter:
         arrivals.write(connection)
         run_numbers.write(connection)
         blocks.write(connection)
+        session_turns.note_turns(connection, chain.from_iterable(of for key, of in turns.items() if key in numbers))
 
     def _places(self, connection: Connection, newest: Mapping[Key, TraceResult], sums: Sums) -> dict[Key, int]:
         """Delete the lower revisions of `newest`, and take them back from `sums`.
@@ -141,7 +146,9 @@ def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:
         return
     known = schema.traces.c
     rows = connection.execute(gone.returning(known.trace_id, known.tenant, known.run, known.number))
-    trace_keys.forget(connection, [tuple(row) for row in rows])
+    deleted = [tuple(row) for row in rows]
+    trace_keys.forget(connection, deleted)
+    session_turns.forget_traces(connection, [(tenant, trace_id) for trace_id, tenant, run, _ in deleted if run == LIVE])
 
 
 def _stored(connection: Connection, keys: Collection[Key]) -> dict[Key, tuple[int, int]]:

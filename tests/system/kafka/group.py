@@ -16,6 +16,7 @@ import grpc
 from end_to_end.server import TRACES, Server
 from kafka.broker import Broker
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from reliability.load import order_trace
 
 from pipeline.harness import payload
@@ -23,7 +24,8 @@ from tracegrade.pipeline.data_folder import DataFolder
 from waiting import eventually
 
 SPANS, LOGS = "otlp_spans", "otlp_logs"
-TRACES_AT_ONCE = 5  # in a request
+TRACES_AT_ONCE = 5  # in a request; they are the turns of one session
+SESSION_QUIET_S = 3.0
 SETTLE_S = 1.0
 
 
@@ -32,9 +34,21 @@ def settings(broker: Broker, store: str, **kafka: Any) -> dict[str, Any]:
     return {
         "journal": {"kafka": {"brokers": [broker.address], **kafka}},
         "store": {"url": store},
-        "traces": {"settle": f"{SETTLE_S:g}s", "idle_timeout": "4s"},
+        "traces": {"settle": f"{SETTLE_S:g}s", "idle_timeout": "4s", "session_quiet": f"{SESSION_QUIET_S:g}s"},
         "rules": {"paths": ["builtin:demo"]},
     }
+
+
+def write_session_rule(folder: Path) -> str:
+    """A rule that shows all calls of a session in its result. Returns its path."""
+    rule = {
+        "id": "of-sessions",
+        "scope": "session",
+        "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["validate_user", "create_order"]}],
+    }
+    path = folder / "of-sessions.rule.yaml"
+    path.write_text(json.dumps(rule))
+    return str(path)
 
 
 class Judge:
@@ -123,8 +137,10 @@ class Sender(threading.Thread):
     def _begin(self, traces: range, now_s: float) -> None:
         first: list[Any] = []
         second: list[Any] = []
+        session = f"chat-{traces.start}"
         for trace in traces:
             root, *calls = order_trace(trace)
+            root.attributes.append(KeyValue(key="gen_ai.conversation.id", value=AnyValue(string_value=session)))
             kind = self._random.random()
             if kind < 0.1:  # a span comes when the trace was judged without it
                 self._later(now_s + 2 * SETTLE_S + 1, calls[-1:])
@@ -170,11 +186,25 @@ def stored(store: str) -> dict[int, tuple[int, int, int]]:
     with psycopg.connect(store.replace("+psycopg", "")) as connection:
         rows = connection.execute(
             "SELECT t.trace_id, t.span_count, count(*), count(DISTINCT e.place) FROM traces t "
-            "JOIN evaluations e ON e.trace = t.number GROUP BY t.number, t.trace_id, t.span_count"
+            "JOIN evaluations e ON e.trace = t.number WHERE t.members IS NULL "
+            "GROUP BY t.number, t.trace_id, t.span_count"
         ).fetchall()
         doubled = [trace_id for trace_id, count in Counter(row[0] for row in rows).items() if count > 1]
         assert not doubled, f"stored twice: {[trace_id.hex() for trace_id in doubled]}"
     return {int.from_bytes(trace_id, "big"): (spans, all_, distinct) for trace_id, spans, all_, distinct in rows}
+
+
+def stored_sessions(store: str) -> dict[str, tuple[int, bool, int]]:
+    """Session -> its traces, whether it is complete, and how many evaluations it has, as they are in the store."""
+    import psycopg
+
+    with psycopg.connect(store.replace("+psycopg", "")) as connection:
+        rows = connection.execute(
+            "SELECT t.session, t.members, t.complete, count(*) FROM traces t JOIN evaluations e ON e.trace = t.number "
+            "WHERE t.members IS NOT NULL GROUP BY t.number, t.session, t.members, t.complete"
+        ).fetchall()
+    assert len({row[0] for row in rows}) == len(rows), "a session is stored twice"
+    return {name: (len(json.loads(members)), complete, count) for name, members, complete, count in rows}
 
 
 def new_database(server: str, name: str) -> str:

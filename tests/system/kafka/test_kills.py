@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 from end_to_end.server import Server
 from kafka.broker import Broker
-from kafka.group import LOGS, SPANS, Judge, Sender, new_database, settings, stored, wait_for_lag, write_all
+from kafka.group import (
+    LOGS,
+    SPANS,
+    TRACES_AT_ONCE,
+    Judge,
+    Sender,
+    new_database,
+    settings,
+    stored,
+    stored_sessions,
+    wait_for_lag,
+    write_all,
+    write_session_rule,
+)
 
 from waiting import eventually
 
@@ -33,6 +46,7 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     for topic in (SPANS, LOGS):
         broker.create_topic(topic, PARTITIONS)
     common = settings(broker, store)
+    common["rules"]["paths"].append(write_session_rule(tmp_path))
     (tmp_path / "receive").mkdir()
     receiver = Server(tmp_path / "receive", **common)
     receiver.start(role="receive")
@@ -67,16 +81,18 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     sender.end()
     ended_s = time.monotonic()
     wanted = dict.fromkeys(sender.answered, (4, 4, 4))
+    sessions = {f"chat-{first}": (TRACES_AT_ONCE, True, 1) for first in range(1, len(wanted), TRACES_AT_ONCE)}
 
     def is_all_there() -> bool:
         for judge in judges:
             judge.keep()
-        return stored(store) == wanted
+        return stored(store) == wanted and stored_sessions(store) == sessions
 
     try:
         eventually(is_all_there, "all traces in the store, whole", within_s=120, every_s=0.5)
     finally:
         found = stored(store)
+        found_sessions = stored_sessions(store)
         missing = [trace for trace in wanted if trace not in found]
         wrong = [trace for trace in wanted if trace in found and found[trace] != wanted[trace]]
         spans = sum(map(len, sender.answered.values()))
@@ -84,9 +100,12 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
             print(
                 f"\n{kills + 1} kills of judges, 1 of the broker, {len(wanted)} traces, {spans} spans sent at "
                 f"{RATE:g} traces a second, {sender.retries} retries: {len(missing)} missing, {len(wrong)} wrong; "
+                f"of {len(sessions)} sessions {len(sessions.items() - found_sessions.items())} missing or wrong; "
                 f"lag below 1 s {lag_after_s:.1f} s after the last restart, {leaving_s:.1f} s after one left; "
                 f"all stored {time.monotonic() - ended_s:.1f} s after the last request"
             )
+            for name in sorted(sessions.items() - found_sessions.items())[:5]:
+                print(name, found_sessions.get(name[0]))
             for trace in (missing + wrong)[:5]:
                 print(trace, found.get(trace), [span.span_id.hex()[-4:] for span in sender.answered[trace]])
     write_all(sender, tmp_path / "sent.pb")

@@ -13,6 +13,7 @@ from tracegrade.deliver.sink import DONE, Delivery, SinkContext
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import checkpoint, is_unreadable
+from tracegrade.store.session_turns import HasTurns
 from tracegrade.store.write import StoreWriter
 
 # A record that no attempt can store: it has not the expected form, or a value that the database refuses.
@@ -30,9 +31,9 @@ class SqlSink:
     when_full: WhenFull = "refuse"
     failing = ("store_unavailable", "")
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, has_turns: HasTurns | None = None) -> None:
         self._engine = engine
-        self._writer = StoreWriter(engine)
+        self._writer = StoreWriter(engine, has_turns)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tracegrade-sql")
 
     async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
@@ -75,7 +76,7 @@ class SqlSink:
 
 def open_sinks(context: SinkContext) -> list[SqlSink]:
     """The sink into the store, which always exists."""
-    return [SqlSink(context.store)]
+    return [SqlSink(context.store, context.has_turns)]
 
 
 def _may_pass(error: SQLAlchemyError) -> bool:
