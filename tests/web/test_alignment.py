@@ -48,9 +48,37 @@ def args(*calls: tuple[str, dict[str, Any]], **settings: Any) -> dict[str, Any]:
     return {"evaluator": "tool-call-args", "tool_calls": expected, **settings}
 
 
+def steps(*items: Any) -> dict[str, Any]:
+    return {"evaluator": "partial-order", "steps": list(items)}
+
+
 @pytest.mark.parametrize(
     ("item", "calls", "expected"),
     [
+        pytest.param(
+            steps("a", {"choice": ["pay", ["invoice", "remind"]]}, "ship"),
+            [made("a"), made("pay"), made("ship")],
+            [("matched", 1, 1), ("matched", 2, 2), ("matched", 5, 3)],
+            id="a branch that was not gone is not missing",
+        ),
+        pytest.param(
+            steps("a", {"choice": ["pay", ["invoice", "remind"]]}, "ship"),
+            [made("a"), made("invoice"), made("ship")],
+            [("matched", 1, 1), ("matched", 3, 2), ("missing", 4, None), ("matched", 5, 3)],
+            id="of a branch that was gone the rest is missing",
+        ),
+        pytest.param(
+            steps({"parallel": ["a", "b"]}, {"tool": "c", "optional": True}, {"tool": "d", "repeat": [1, 3]}),
+            [made("b"), made("a"), made("d")],
+            [("matched", 2, 1), ("matched", 1, 2), ("matched", 4, 3)],
+            id="what may be left out is not missing, and branches have no order",
+        ),
+        pytest.param(
+            steps("a", "b"),
+            [made("b"), made("a")],
+            [("matched", 2, 1), ("out_of_order", 1, 2)],
+            id="a step made too late",
+        ),
         pytest.param(order("a", "b"), [made("a"), made("b")], [("matched", 1, 1), ("matched", 2, 2)], id="as expected"),
         pytest.param(
             order("a", "b"), [made("b"), made("a")], [("matched", 2, 1), ("out_of_order", 1, 2)],

@@ -5,7 +5,7 @@ Then, beside an expected call that nothing matched, it shows the call that a rea
 the evaluator's, and is shown beside this.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, TypeAlias
@@ -118,6 +118,8 @@ class _Comparison:
     def __init__(self, expected: ExpectedCalls, evidence: Evidence) -> None:
         self._expected = expected.calls
         self._in_order = expected.in_order
+        self._lay = expected.lay
+        self._not_asked: Set[int] = frozenset()
         self._sequential = expected.sequential
         self._evidence = evidence
         self._table = NameTable([call.names for call in expected.calls])
@@ -125,7 +127,7 @@ class _Comparison:
         self._differences: dict[tuple[int, int], list[Difference]] = {}
 
     def alignment(self, *, fold: bool = True) -> Alignment:
-        pairs = self._in_best_order() if self._in_order else self._first_that_fits()
+        pairs = self._pairs()
         states: dict[int, State] = {
             index: "differs" if self._differing(index, position) else "matched" for index, position in pairs.items()
         }
@@ -134,6 +136,13 @@ class _Comparison:
             states[index] = "out_of_order" if self._in_order else "differs"
         rows = self._rows(pairs, states)
         return Alignment(_folded(rows) if fold else list(rows))
+
+    def _pairs(self) -> dict[int, int]:
+        """The position of the call made, by the index of the expected call that it is."""
+        if self._lay is not None:
+            pairs, self._not_asked = self._lay(self._evidence, self._work)
+            return pairs
+        return self._in_best_order() if self._in_order else self._first_that_fits()
 
     def _differing(self, index: int, position: int) -> list[Difference]:
         if (index, position) not in self._differences:
@@ -178,7 +187,7 @@ class _Comparison:
             if position in used:
                 continue
             for index in self._table.met_by(call.name):
-                if index not in pairs and index not in found:
+                if index not in pairs and index not in found and index not in self._not_asked:
                     found[index] = position
                     break
         return found
@@ -200,7 +209,7 @@ class _Comparison:
 
     def _missing(self, first: int, end: int, pairs: dict[int, int]) -> Iterator[Row]:
         for index in range(first, end):
-            if index not in pairs:
+            if index not in pairs and index not in self._not_asked:
                 yield Row("missing", index + 1, self._expected[index])
 
 

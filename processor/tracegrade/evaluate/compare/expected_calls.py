@@ -3,9 +3,9 @@
 What judges is the evaluator's score; this only says what stands beside what. See `Evaluator.expected_calls`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.outputs import ActualOutput, ExpectedOutput
@@ -40,6 +40,16 @@ class ExpectedCall:
     differ: Differ = _nothing_else
 
 
+class Laid(NamedTuple):
+    """Which call made is which expected call: ``pairs`` has its position by the expected call's place among `calls`.
+
+    ``not_asked`` are the expected calls that nothing asks for as things went, such as those of a branch not chosen.
+    """
+
+    pairs: dict[int, int]
+    not_asked: Set[int]
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedCalls:
     """All calls that an evaluation expects.
@@ -48,11 +58,13 @@ class ExpectedCalls:
         calls: each of them, in the order in which the criteria have them.
         in_order: whether that order counts.
         sequential: whether calls that were made together count in the order of their starts, not in the best one.
+        lay: which call is which, where the evaluator says it itself. Raises EvaluatorError, ``work_bound``.
     """
 
     calls: Sequence[ExpectedCall]
     in_order: bool = False
     sequential: bool = False
+    lay: Callable[[Evidence, Work], Laid] | None = None
 
 
 def expected_arguments(names: Sequence[str], args: Expected, *, partly: bool = False) -> ExpectedCall:

@@ -31,7 +31,7 @@ from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.compare.differences import listed_differences
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, expected_arguments
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
@@ -80,8 +80,9 @@ class _Found(NamedTuple):
     extra: Sequence[int]
 
 
-def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    steps, work = criteria.read, Work(evidence=evidence)
+def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work) -> _Found:
+    """The best way; raises EvaluatorError, ``work_bound``."""
+    steps = criteria.read
     sequential = settings.concurrency == "sequential"
     made_arguments = evidence.once(arguments)
 
@@ -98,14 +99,19 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     found = align(steps, names, groups, fits, work, count_extra=settings.extra == "count")
     made = {one.call for one in found.made}
     extra = [place for place in range(len(names)) if place not in made]
-    judged = _Found(found, _missing(steps.plain, found.made), extra)
-    required = [one for one in found.made if not steps.plain[one.step].optional]
+    return _Found(found, _missing(steps.plain, found.made), extra)
+
+
+def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+    plain = criteria.read.plain
+    found = _find(evidence, criteria, settings, Work(evidence=evidence))
+    required = [one for one in found.alignment.made if not plain[one.step].optional]
     gained = sum(1.0 if one.fits else 0.5 for one in required)
-    whole = found.required + (len(extra) if settings.extra == "count" else 0)
+    whole = found.alignment.required + (len(found.extra) if settings.extra == "count" else 0)
     score = gained / whole if whole else 1.0
 
     def justify() -> Justification:
-        return _details(judged, steps.plain, evidence), _explanation(judged, steps.plain, evidence, settings)
+        return _details(found, plain, evidence), _explanation(found, plain, evidence, settings)
 
     return Score(score, justify=justify)
 
@@ -227,7 +233,13 @@ def _expected(criteria: Criteria, settings: Settings) -> ExpectedCalls:
         ExpectedCall(step.names) if step.args is None else expected_arguments(step.names, step.args, partly=True)
         for step in criteria.read.plain
     ]
-    return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential")
+
+    def lay(evidence: Evidence, work: Work) -> Laid:
+        found = _find(evidence, criteria, settings, work)
+        pairs = {one.step: one.call for one in found.alignment.made}
+        return Laid(pairs, set(range(len(calls))) - pairs.keys() - set(found.missing))
+
+    return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential", lay=lay)
 
 
 EVALUATOR = Evaluator(
