@@ -168,8 +168,8 @@ class Ingest:
             refused = Refused(error.reason, str(error), RETRY_AFTER_S)
         except JournalCannotTake as error:
             refused = Refused(error.reason, str(error))
-        except Exception:
-            logger.exception("a request could not be handled; the sender got a final error")
+        except Exception as error:
+            self._log(error)
             refused = Refused("internal", "internal error; see this receiver's log")
         return self.refuse(signal, transport, refused)
 
@@ -177,6 +177,18 @@ class Ingest:
         """Count a refusal, and return it; transports call this for what never gets as far as `accept`."""
         self._count(signal, transport, "refused", refused.reason)
         return refused
+
+    def _log(self, error: Exception) -> None:
+        if self._redaction is None:
+            logger.exception("a request could not be handled; the sender got a final error")
+            return
+        # What an error says may quote the request, which nobody has redacted.
+        at = error.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = f" at {at.tb_frame.f_code.co_filename}:{at.tb_lineno}" if at is not None else ""
+        found = f"{type(error).__name__}{where}"
+        logger.error("a request could not be handled (%s); the sender got a final error", found)
 
     def closed(self, transport: Transport, reason: str) -> None:
         """Count a connection that was closed on its client; requests are counted apart."""

@@ -1,20 +1,18 @@
 """Redaction at the door: what the settings do not let in is taken out of requests before anything is written."""
 
-import os
 from pathlib import Path
 from secrets import token_hex
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.request import REQUESTS
 from tracegrade.receive.redacted import Redacted, RedactionFailedError
+from tracegrade.receive.redacted_parts import RedactedParts
+from tracegrade.receive.redaction_keys import id_key, note_key
 from tracegrade.redact.registry import DETECTORS, all_detectors
 from tracegrade.redact.requests.request import OnFound, RequestRedaction
 from tracegrade.redact.scan import Scanner
 from tracegrade.redact.scan.own import NAME
 from tracegrade.redact.settings import SHORTEST_KEY, RedactionSettings
-
-ID_KEY = "redaction.key"
 
 
 class RedactionSettingsError(TraceGradeError):
@@ -22,7 +20,7 @@ class RedactionSettingsError(TraceGradeError):
 
 
 class Door:
-    """`Redacts` by the settings."""
+    """`Redacts` by the settings; ``changed_key`` says so where the key of hashes was changed."""
 
     def __init__(self, settings: RedactionSettings, id_key: str) -> None:
         """Read the files that the settings name.
@@ -37,15 +35,20 @@ class Door:
         except ValueError as error:
             raise RedactionSettingsError(f"redaction: {error}") from None
         self._requests = RequestRedaction(settings, scanner, _key(settings), id_key)
+        self.changed_key: str | None = None
+
+    @property
+    def key_id(self) -> str:
+        """Says which key hashes are made by; "" where there is none."""
+        return self._requests.key_id
 
     def redacted(self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None) -> Redacted:
         """As `Redacts`; `on_found` is called with each value that a detector found."""
         if not self._requests.needs_all and not self._requests.scanner.may_hold(payload):
             return Redacted(payload)
+        parts = RedactedParts(self._requests, signal, payload, tenant, on_found)
         try:
-            request = REQUESTS[signal].FromString(payload)
-            counts = self._requests.redact(signal, request, tenant, on_found)
-            return Redacted(request.SerializeToString() if counts else payload, counts)
+            return Redacted(parts.request(), parts.counts)
         except Exception as error:
             # The error itself may quote what it failed at.
             raise RedactionFailedError(
@@ -54,13 +57,17 @@ class Door:
             ) from None
 
 
-def open_door(settings: RedactionSettings, data_path: Path) -> Door:
-    """The redaction of a receiver with this data folder.
+def open_door(settings: RedactionSettings, data_path: Path, kept_s: float) -> Door:
+    """The redaction of a receiver with this data folder, in which values may be kept for `kept_s` seconds.
 
     Raises:
         RedactionSettingsError: a file that the settings name cannot be used.
+        OSError: the disk refuses to keep the key of ids.
     """
-    return Door(settings, _id_key(data_path))
+    door = Door(settings, id_key(data_path))
+    if key_id := door.key_id:
+        door.changed_key = note_key(data_path, key_id, kept_s)
+    return door
 
 
 def trial_door(settings: RedactionSettings) -> Door:
@@ -70,19 +77,6 @@ def trial_door(settings: RedactionSettings) -> Door:
         RedactionSettingsError: a file that the settings name cannot be used.
     """
     return Door(settings, token_hex(32))
-
-
-def _id_key(data_path: Path) -> str:
-    """The key of stand-ins for ids, made once for a data folder."""
-    path = data_path / ID_KEY
-    data_path.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(found := token_hex(32))
-        return found
 
 
 def _key(settings: RedactionSettings) -> str | None:

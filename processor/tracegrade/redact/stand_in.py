@@ -36,10 +36,11 @@ class TenantKey:
 
 
 class Keys:
-    """The keys of all tenants, made of one."""
+    """The keys of all tenants, made of one; ``id`` says which, and nothing of it."""
 
     def __init__(self, key: str) -> None:
         self._key = key.encode()
+        self.id = hmac.digest(self._key, b"id", "sha256").hex()[:_KEY_ID_DIGITS]
         self.of = lru_cache(maxsize=1024)(self._of)
 
     def _of(self, tenant: str) -> TenantKey:

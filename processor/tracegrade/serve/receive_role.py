@@ -66,6 +66,7 @@ class ReceiveRole:
         Raises:
             JournalLocked: another process receives into this data folder.
             KafkaUnfit: Kafka cannot be the journal as it is set up.
+            RedactionSettingsError: a file that the settings of redaction name cannot be used.
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
@@ -85,7 +86,7 @@ class ReceiveRole:
             self._instance.id,
             otlp.max_in_flight_bytes,
             otlp.max_request_messages,
-            _redaction(config),
+            self._redaction(),
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
@@ -94,6 +95,15 @@ class ReceiveRole:
         self._web: WebProcess | None = None
         jobs_command = role_command("jobs", config, config_path)
         self._jobs = JobsProcess(jobs_command, self._folder.jobs_wait, self._folder.jobs_beat)
+
+    def _redaction(self) -> Redacts | None:
+        if self._config.redaction is None:
+            return None
+        from tracegrade.receive.redaction import open_door  # with its detectors, for those who ask for it alone
+
+        door = open_door(self._config.redaction, self._config.data_path, self._config.remembers_deleted_for)
+        self._telemetry.conditions.say("redaction_key_changed", door.changed_key)
+        return door
 
     async def run(self, stop: asyncio.Event, ready: Callable[[dict[str, str]], None]) -> int:
         """Serve until `stop` is set.
@@ -235,14 +245,6 @@ class ReceiveRole:
     async def _close_clients(self) -> None:
         for client in self._clients.values():
             await client.close()
-
-
-def _redaction(config: Config) -> Redacts | None:
-    if config.redaction is None:
-        return None
-    from tracegrade.receive.redaction import open_door  # with its detectors, for those who ask for it alone
-
-    return open_door(config.redaction, config.data_path)
 
 
 def _received(config: Config, folder: DataFolder, telemetry: Telemetry) -> Received:

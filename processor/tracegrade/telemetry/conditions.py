@@ -54,6 +54,11 @@ KINDS: dict[str, Kind] = {
         "a Kafka topic is not set as a journal needs it, or its settings cannot be read",
         "change the topic as the message says; it is looked at again every minute",
     ),
+    "redaction_key_changed": Kind(
+        "the key of hashes was changed, and values that were hashed by the one before are still stored",
+        "set the old key again if it was not meant; else values of before and after do not equal each other until "
+        "store.retention has passed",
+    ),
     # Judging; receiving and forwarding go on.
     "judge_down": Kind(
         "the judge ended, and since then has not got further than before",

@@ -1,9 +1,9 @@
-"""A whole request of OTLP, redacted in place."""
+"""The parts of a request of OTLP, redacted in place: what is before its scopes, what is before its items, its items."""
 
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from tracegrade.model.signal import Signal
 from tracegrade.redact.policy import Policy
@@ -13,14 +13,10 @@ from tracegrade.redact.settings import RedactionSettings
 from tracegrade.redact.stand_in import Keys
 from tracegrade.semconv import REDACTED, SERVICE_NAME
 
-OnFound = Callable[[Redaction, str], None]
+OnFound: TypeAlias = Callable[[Redaction, str], None]
+Part: TypeAlias = Literal["resource", "scope", "item"]
 
-_FIELDS = {
-    Signal.TRACES: ("resource_spans", "scope_spans", "spans"),
-    Signal.LOGS: ("resource_logs", "scope_logs", "log_records"),
-    Signal.METRICS: ("resource_metrics", "scope_metrics", "metrics"),
-}
-_WALKS: dict[Signal, Callable[[Walk, Any], None]] = {
+_ITEM_WALKS: dict[Signal, Callable[[Walk, Any], None]] = {
     Signal.TRACES: Walk.span,
     Signal.LOGS: Walk.log_record,
     Signal.METRICS: Walk.metric,
@@ -28,7 +24,7 @@ _WALKS: dict[Signal, Callable[[Walk, Any], None]] = {
 
 
 class RequestRedaction:
-    """Redacts requests by settings; may be used by several threads."""
+    """Redacts the parts of requests by settings; may be used by several threads."""
 
     def __init__(self, settings: RedactionSettings, scanner: Scanner, key: str | None, id_key: str) -> None:
         """`key` is that of the settings, or of their file; ids get their stand-ins by `id_key` where there is none."""
@@ -39,52 +35,21 @@ class RequestRedaction:
         self._id_keys = self._keys or Keys(id_key)
 
     @property
+    def key_id(self) -> str:
+        """Says which key hashes are made by; "" where there is none."""
+        return "" if self._keys is None else self._keys.id
+
+    @property
     def needs_all(self) -> bool:
         """Whether values go because of where they stand, so that a request must be walked whatever it may hold."""
         return not self._policy.is_empty
 
-    def redact(self, signal: Signal, request: Any, tenant: str, on_found: OnFound | None = None) -> Counter[Redaction]:
-        """Redact a parsed `request` in place.
-
-        Args:
-            signal: what it holds.
-            request: the message.
-            tenant: whose it is.
-            on_found: called with each value that a detector found.
-
-        Returns:
-            How often what was replaced; empty when the request is as it was.
-        """
-        counts: Counter[Redaction] = Counter()
-        resources, scopes, items = _FIELDS[signal]
-        for resource in getattr(request, resources):
-            means = self._means(resource, tenant, on_found)
-            own = Item(means)
-            if own.redact(resource, Walk.resource):
-                _mark(resource.resource.attributes, own.counts)
-                counts += own.counts
-            for scope in getattr(resource, scopes):
-                own = Item(means)
-                if own.redact(scope, Walk.scope):
-                    _mark(scope.scope.attributes, own.counts)
-                    counts += own.counts
-                for item in getattr(scope, items):
-                    own = Item(means)
-                    if own.redact(item, _WALKS[signal]):
-                        if signal is not Signal.METRICS:
-                            _mark(item.attributes, own.counts)
-                        counts += own.counts
-        size = request.ByteSize()
-        request.DiscardUnknownFields()
-        if request.ByteSize() != size:
-            counts[Redaction("attributes", "", UNKNOWN_FIELDS, "drop")] += 1
-        return counts
-
-    def _means(self, resource: Any, tenant: str, on_found: OnFound | None) -> Means:
+    def means(self, service: str, tenant: str, on_found: OnFound | None = None) -> Means:
+        """What parts of one sender are redacted by; `on_found` is called with each value that a detector found."""
         settings = self._settings
         return Means(
             self.scanner,
-            self._policy.of(tenant, _service(resource)),
+            self._policy.of(tenant, service),
             settings.action,
             settings.actions,
             None if self._keys is None else self._keys.of(tenant),
@@ -92,10 +57,41 @@ class RequestRedaction:
             on_found,
         )
 
+    def redact(self, signal: Signal, part: Part, message: Any, means: Means) -> Counter[Redaction]:
+        """Redact `message` in place, and mark it.
 
-def _service(resource: Any) -> str:
+        Args:
+            signal: what the request holds.
+            part: what of the request it is.
+            message: for a resource or scope the message with its items, of which there may be none.
+            means: those of its sender.
+
+        Returns:
+            How often what was replaced; empty when the message is as it was.
+        """
+        item = Item(means)
+        if part == "resource":
+            item.redact(message, Walk.resource)
+            attributes = message.resource.attributes
+        elif part == "scope":
+            item.redact(message, Walk.scope)
+            attributes = message.scope.attributes
+        else:
+            item.redact(message, _ITEM_WALKS[signal])
+            # Another attribute would make another series of a metric.
+            attributes = None if signal is Signal.METRICS else message.attributes
+        size = message.ByteSize()
+        message.DiscardUnknownFields()
+        if message.ByteSize() != size:
+            item.counts[Redaction("attributes", "", UNKNOWN_FIELDS, "drop")] += 1
+        if item.counts and attributes is not None:
+            _mark(attributes, item.counts)
+        return item.counts
+
+
+def service_of(resource_items: Any) -> str:
     """The service that a resource is of; "" when it does not say."""
-    for attribute in resource.resource.attributes:
+    for attribute in resource_items.resource.attributes:
         if attribute.key == SERVICE_NAME:
             return str(attribute.value.string_value)
     return ""

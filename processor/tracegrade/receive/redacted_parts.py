@@ -1,0 +1,114 @@
+"""Requests taken apart as bytes, so that only those parts are parsed that may hold what is to be redacted."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ResourceLogs, ScopeLogs
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics, ScopeMetrics
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.encode import head
+from tracegrade.otlp.wire import BYTES, ITEMS, RESOURCES, SCOPES, Field, field_at
+from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Means, Redaction
+from tracegrade.redact.requests.request import OnFound, Part, RequestRedaction, service_of
+
+# The same numbers lead to the items of all three signals.
+_INNER: dict[Part, int] = {"resource": SCOPES, "scope": ITEMS}
+_MESSAGES: dict[Signal, dict[Part, Any]] = {
+    Signal.TRACES: {"resource": ResourceSpans, "scope": ScopeSpans, "item": Span},
+    Signal.LOGS: {"resource": ResourceLogs, "scope": ScopeLogs, "item": LogRecord},
+    Signal.METRICS: {"resource": ResourceMetrics, "scope": ScopeMetrics, "item": Metric},
+}
+
+
+@dataclass(slots=True)
+class RedactedParts:
+    """One request on its way; ``counts`` is what was replaced so far."""
+
+    redaction: RequestRedaction
+    signal: Signal
+    data: bytes
+    tenant: str
+    on_found: OnFound | None = None
+    counts: Counter[Redaction] = field(default_factory=Counter)
+
+    def request(self) -> bytes:
+        """The request as it may be kept: its very bytes when nothing in it was to be replaced."""
+        data = self.data
+        pieces: list[bytes] = []
+        is_changed = False
+        at = 0
+        while at < len(data):
+            found = field_at(data, at)
+            at = found.end
+            if found.number != RESOURCES or found.wire_type != BYTES:
+                if self._may_hold(data[found.tag : at]):  # nobody can say what it holds
+                    self.counts[Redaction("attributes", "", UNKNOWN_FIELDS, "drop")] += 1
+                    is_changed = True
+                else:
+                    pieces.append(data[found.tag : at])
+                continue
+            other = self._resource(found)
+            is_changed |= other is not None
+            pieces += [data[found.tag : at]] if other is None else [head(RESOURCES, len(other)), other]
+        return b"".join(pieces) if is_changed else data
+
+    def _resource(self, resource: Field) -> bytes | None:
+        """The content of a resource with its scopes; None when it stays."""
+        own, inner = self._split(resource, SCOPES)
+        service = ""
+        if self.redaction.needs_all:
+            service = service_of(_MESSAGES[self.signal]["resource"].FromString(own))
+        means = self.redaction.means(service, self.tenant, self.on_found)
+        own_after = self._redacted("resource", own, means)
+        scopes = [self._scope(scope, means) for scope in inner]
+        return self._joined(own, own_after, SCOPES, inner, scopes)
+
+    def _scope(self, scope: Field, means: Means) -> bytes | None:
+        own, inner = self._split(scope, ITEMS)
+        own_after = self._redacted("scope", own, means)
+        data = self.data
+        items = [self._redacted("item", data[item.value : item.end], means) for item in inner]
+        return self._joined(own, own_after, ITEMS, inner, items)
+
+    def _split(self, message: Field, number: int) -> tuple[bytes, list[Field]]:
+        """The fields of `message` but those of `number`, as bytes; and those."""
+        data = self.data
+        own: list[bytes] = []
+        inner: list[Field] = []
+        at = message.value
+        while at < message.end:
+            found = field_at(data, at)
+            if found.number == number and found.wire_type == BYTES:
+                inner.append(found)
+            else:
+                own.append(data[at : found.end])
+            at = found.end
+        return b"".join(own), inner
+
+    def _joined(
+        self, own: bytes, own_after: bytes | None, number: int, inner: list[Field], after: list[bytes | None]
+    ) -> bytes | None:
+        if own_after is None and all(other is None for other in after):
+            return None
+        data = self.data
+        pieces = [own if own_after is None else own_after]
+        for found, other in zip(inner, after, strict=True):
+            pieces += [data[found.tag : found.end]] if other is None else [head(number, len(other)), other]
+        return b"".join(pieces)
+
+    def _redacted(self, part: Part, wire: bytes, means: Means) -> bytes | None:
+        """The message `wire` as it may be kept, None when it stays."""
+        if not self._may_hold(wire):
+            return None
+        message = _MESSAGES[self.signal][part].FromString(wire)
+        counts = self.redaction.redact(self.signal, part, message, means)
+        if not counts:
+            return None
+        self.counts += counts
+        return bytes(message.SerializeToString())
+
+    def _may_hold(self, wire: bytes) -> bool:
+        return bool(wire) and (self.redaction.needs_all or self.redaction.scanner.may_hold(wire))
