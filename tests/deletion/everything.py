@@ -26,13 +26,14 @@ def places_of(data: Path, engine: Engine, pieces: Sequence[str], trace_ids: Sequ
     wanted = {piece.encode(): piece for piece in pieces}
     wanted |= {way: trace_id.hex() for trace_id in trace_ids for way in (trace_id, trace_id.hex().encode())}
     found: dict[str, set[str]] = {}
-    for place, content in _contents(data, engine):
+    for place, content in contents(data, engine):
         if here := {name for piece, name in wanted.items() if piece in content}:
             found.setdefault(place, set()).update(here)
     return found
 
 
-def _contents(data: Path, engine: Engine) -> Iterator[tuple[str, bytes]]:
+def contents(data: Path, engine: Engine) -> Iterator[tuple[str, bytes]]:
+    """All that is kept, by the name of its table or file; what is packed as it is packed, and unpacked."""
     for table, rows in rows_by_table(engine).items():
         for value in (value for row in rows for value in row):
             content = value if isinstance(value, bytes) else str(value).encode()
