@@ -41,8 +41,8 @@ class Site:
     stopping: bool = False
 
     @contextmanager
-    def store(self) -> Iterator[Any]:
-        engine = open_store(self.store_url, read_only=True)
+    def store(self, tenant: str | None = None) -> Iterator[Any]:
+        engine = open_store(self.store_url, read_only=True, tenant=tenant)
         try:
             with reading(engine) as connection:
                 yield connection

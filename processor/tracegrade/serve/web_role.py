@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,6 +21,8 @@ from tracegrade.web.sources import Sources
 
 STOP_WITHIN_S = 1
 
+_MOST_ENGINES = 32
+
 
 class WebRole:
     """The page and API over one data folder."""
@@ -35,7 +38,7 @@ class WebRole:
         self._store_url = config.store_url
         self._folder = DataFolder(config.data_path)
         self._reload = RuleReload(config.rules, Telemetry("web"))
-        self._engine: Engine | None = None
+        self._engines: OrderedDict[str | None, Engine] = OrderedDict()  # by the tenant that they show; None: all
         self._opening = threading.Lock()
 
     async def run(self, stop: asyncio.Event, listening: socket.socket) -> None:
@@ -54,9 +57,13 @@ class WebRole:
         await asyncio.gather(serving, reloading, stopping)
 
     @contextmanager
-    def _store(self) -> Iterator[Connection]:
+    def _store(self, tenant: str | None) -> Iterator[Connection]:
         with self._opening:
-            if self._engine is None:
-                self._engine = open_store(self._store_url, read_only=True)
-        with reading(self._engine) as connection:
+            engine = self._engines.get(tenant)
+            if engine is None:
+                engine = self._engines[tenant] = open_store(self._store_url, read_only=True, tenant=tenant)
+                if len(self._engines) > _MOST_ENGINES:
+                    self._engines.popitem(last=False)[1].dispose()  # connections in use are closed once given back
+            self._engines.move_to_end(tenant)
+        with reading(engine) as connection:
             yield connection

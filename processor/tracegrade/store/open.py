@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 from tracegrade.display import without_secrets
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.schema import VERSION
+from tracegrade.store.tenant_views import show_one_tenant
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ _CONNECT_TIMEOUT_S = 10
 _READS = "tracegrade_reads"
 # Assembly looks up every new trace id: with a memory map this takes 5 µs in a store of a million traces, half of the
 # time of reading pages.
-_READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "mmap_size=2147418112", "query_only=ON")
+_READ_PRAGMAS = ("busy_timeout=5000", "temp_store=MEMORY", "cache_size=-65536", "mmap_size=2147418112")
 
 
 _UNREADABLE = {
@@ -66,13 +67,16 @@ class StoreUnavailable(StoreError):
     """A server that does not answer (yet), or a file that cannot be read: a later attempt may succeed."""
 
 
-def open_store(url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None) -> Engine:
+def open_store(
+    url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None, tenant: str | None = None
+) -> Engine:
     """An engine on the store at `url`.
 
     Args:
         url: in SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
         read_only: read the store as it is, while another process may write it; else create it or update its tables.
         updating: called before tables with content are updated, which may take long.
+        tenant: with read_only, show the rows of this tenant alone; None: of all.
 
     Raises:
         StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
@@ -81,7 +85,9 @@ def open_store(url: str, *, read_only: bool = False, updating: Callable[[], obje
     """
     parsed = _parse(url)
     try:
-        engine = _sqlite(parsed, read_only) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed)
+        engine = (
+            _sqlite(parsed, read_only, tenant) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed, tenant)
+        )
         with reading(engine) as connection:
             found = _version(connection)
         if problem := _unfit(found, read_only):
@@ -134,9 +140,12 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def reading_store(url: str) -> Iterator[Connection]:
-    """A connection that only reads, on a store that is opened for it and closed after it; raises as `open_store`."""
-    engine = open_store(url, read_only=True)
+def reading_store(url: str, tenant: str | None = None) -> Iterator[Connection]:
+    """A connection that only reads, on a store that is opened for it and closed after it.
+
+    It shows one `tenant` alone, or all. Raises as `open_store`.
+    """
+    engine = open_store(url, read_only=True, tenant=tenant)
     try:
         with reading(engine) as connection:
             yield connection
@@ -247,7 +256,7 @@ def _parse(url: str) -> URL:
     return parsed
 
 
-def _sqlite(url: URL, read_only: bool) -> Engine:
+def _sqlite(url: URL, read_only: bool, tenant: str | None) -> Engine:
     if not url.database or url.database == ":memory:":
         raise StoreError("store.url: expected sqlite:///PATH, found no path; a store in memory would be lost")
     path = Path(url.database)
@@ -264,6 +273,10 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
     def _prepare(connection: Any, record: object) -> None:
         for pragma in _READ_PRAGMAS if read_only else _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
+        if tenant is not None:
+            show_one_tenant(connection, "sqlite", tenant)
+        if read_only:
+            connection.execute("PRAGMA query_only=ON").close()
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -273,19 +286,36 @@ def _sqlite(url: URL, read_only: bool) -> Engine:
     return engine
 
 
-def _postgresql(url: URL) -> Engine:
+def _postgresql(url: URL, tenant: str | None) -> Engine:
     options: dict[str, Any] = {}
     if url.get_driver_name().startswith("psycopg"):
         options["fallback_application_name"] = "tracegrade"  # the environment's PGAPPNAME and the URL come first
         if "connect_timeout" not in url.query:
             options["connect_timeout"] = _CONNECT_TIMEOUT_S  # libpq's default is no limit
     try:
-        return create_engine(url, pool_pre_ping=True, connect_args=options)
+        engine = create_engine(url, pool_pre_ping=True, connect_args=options)
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise StoreError(
             f"store.url: {url.drivername} needs a driver ({error}): pip install 'tracegrade[postgresql]', and write "
             "postgresql+psycopg://..."
         ) from None
+    if tenant is not None:
+        _show_one_tenant(engine, tenant)
+    return engine
+
+
+def _show_one_tenant(engine: Engine, tenant: str) -> None:
+    """Let all connections of PostgreSQL see one tenant's rows."""
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, record: object) -> None:
+        show_one_tenant(connection, "postgresql", tenant)
+        connection.commit()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A pooler between us and the database may have given us another session, without them: then nothing is read.
+        connection.exec_driver_sql("SELECT FROM pg_temp.traces LIMIT 0")
 
 
 def _version(connection: Connection) -> str | None:

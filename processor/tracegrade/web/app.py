@@ -64,7 +64,7 @@ def build_app(sources: Sources) -> ASGIApp:
     app.state.comparing = comparing
     app.state.backtesting = backtesting
     app.state.job_events = job_events
-    app.state.newest = live.Newest(sources)
+    app.state.newest = live.NewestOfEach()
     # Around everything: as middleware, they would not be added to the answer after a crash.
     return SecurityHeaders(Access(app, sources.config.web, MadeTokens(sources.config.tokens_path)))
 

@@ -94,7 +94,8 @@ class Backtesting:
         with TemporaryDirectory(prefix="tracegrade-") as folder:
             path = Path(folder, _NAME)
             path.write_text(asked.text.replace("\r\n", "\n"), "utf-8")
-            place = _Place(config.store_url, config.data_path, config.traces, RuleReading(config.rules.semantic_model))
+            reading = RuleReading(config.rules.semantic_model)
+            place = _Place(config.store_url, sources.tenant, config.data_path, config.traces, reading)
             wanted = replace(asked, text="", until_ns=until_ns)
             try:
                 found = self._process.call(_work, path, wanted, place, is_stopping=sources.is_stopping)
@@ -111,6 +112,7 @@ class _Place(NamedTuple):
     """Where traces are, and the settings that judging reads."""
 
     store_url: str
+    tenant: str | None
     data_path: Path
     settings: TracesSettings
     reading: RuleReading
@@ -140,7 +142,7 @@ def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Prob
         reading=place.reading,
         data_path=place.data_path,
     )
-    with reading_store(place.store_url) as connection:
+    with reading_store(place.store_url, place.tenant) as connection:
         found = backtest(connection, wanted)
     found.paths = {}  # nobody knows that folder
     left_alone = [f"{rule_id}: not judged by, it {reason}" for rule_id, reason in found.left_alone.items()]

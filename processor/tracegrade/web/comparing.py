@@ -73,7 +73,7 @@ class Comparing:
     def _in_full(self, sources: Sources, a: Side, b: Side, asked: Asked) -> Comparison:
         with sources.store():  # else the other process would say that there is none
             pass
-        arguments = (sources.config.store_url, a, b, asked, dict(sources.config.traces.prices))
+        arguments = (sources.config.store_url, sources.tenant, a, b, asked, dict(sources.config.traces.prices))
         try:
             return self._process.call(_work, *arguments, is_stopping=sources.is_stopping)
         except TookTooLong as error:
@@ -83,7 +83,9 @@ class Comparing:
             raise CompareError(str(error)) from None
 
 
-def _work(store_url: str, a: Side, b: Side, asked: Asked, prices: Mapping[str, Price]) -> Comparison:
+def _work(
+    store_url: str, tenant: str | None, a: Side, b: Side, asked: Asked, prices: Mapping[str, Price]
+) -> Comparison:
     """What the other process does."""
     gc.disable()  # what is read is kept to the end, which is that of the process
     wanted = Wanted(
@@ -92,7 +94,7 @@ def _work(store_url: str, a: Side, b: Side, asked: Asked, prices: Mapping[str, P
         behaviour=asked.behaviour,
         cost_of=Prices(prices) if prices else no_prices,
     )
-    with reading_store(store_url) as connection:
+    with reading_store(store_url, tenant) as connection:
         return compare(connection, a, b, wanted)
 
 

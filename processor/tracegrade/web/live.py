@@ -22,6 +22,7 @@ from tracegrade.web.sources import Sources, sources_of
 
 LOOK_EVERY_S = 1.0
 KEEP_ALIVE_S = 15.0
+_MOST_TENANTS = 100
 END_WITHIN_S = 0.25  # of the moment when the server stops
 
 logger = logging.getLogger(__name__)
@@ -67,15 +68,29 @@ class Newest:
             return f"{changing_mark(connection)} {changed_ns(connection)}"
 
 
+class NewestOfEach:
+    """What is newest of each tenant, and of all together."""
+
+    def __init__(self) -> None:
+        self._of: dict[str | None, Newest] = {}
+
+    def of(self, sources: Sources) -> Newest:
+        """What is newest of the tenant that `sources` shows."""
+        if sources.tenant not in self._of and len(self._of) >= _MOST_TENANTS:
+            self._of.pop(next(iter(self._of)))  # who still waits for it keeps it
+        return self._of.setdefault(sources.tenant, Newest(sources))
+
+
 async def stream(request: Request) -> StreamingResponse:
     """One event now, and one whenever there is something new."""
-    newest: Newest = request.app.state.newest
-    is_stopping = sources_of(request).is_stopping
+    sources = sources_of(request)
+    newest: NewestOfEach = request.app.state.newest
+    is_stopping = sources.is_stopping
 
     def is_over() -> bool:
         return is_stopping() or not is_still_let_in(request)
 
-    return StreamingResponse(_events(newest, is_over), media_type="text/event-stream")
+    return StreamingResponse(_events(newest.of(sources), is_over), media_type="text/event-stream")
 
 
 async def _events(newest: Newest, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:

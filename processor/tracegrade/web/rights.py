@@ -12,8 +12,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tracegrade.access.caller import KNOWN, UNKNOWN, Caller
 from tracegrade.access.rights import Right
 from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
-from tracegrade.web.problem import Refusal
+from tracegrade.web.addresses import TENANT
+from tracegrade.web.problem import Refusal, not_found
 
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _IN_SCOPE = "tracegrade.token"
 _VALID_IN_SCOPE = "tracegrade.token_is_valid"
 
@@ -45,6 +47,22 @@ def is_still_let_in(request: HTTPConnection) -> bool:
     return is_valid()
 
 
+def tenant_of(connection: HTTPConnection) -> str:
+    """The tenant that an address means: the one that it names, else that of the caller, else the usual one."""
+    return connection.query_params.get("tenant") or token_of(connection).tenant or TENANT
+
+
+def check_tenant(connection: HTTPConnection) -> None:
+    """Refuse a request that names another tenant than its caller's, in the same words whether that exists or not.
+
+    Raises:
+        Refusal: 404.
+    """
+    named, own = connection.query_params.get("tenant"), token_of(connection).tenant
+    if named and own is not None and named != own:
+        raise not_found(f"tenant {named[:200]!r}")
+
+
 def check_right(request: HTTPConnection, right: Right) -> None:
     """Refuse a request of a caller who lacks `right`.
 
@@ -69,6 +87,9 @@ class Needs:
         self.right = right
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. Raises as `check_right`."""
-        check_right(HTTPConnection(scope), self.right)
+        """Answer one request. Raises as `check_right`, and as `check_tenant` if it may change something."""
+        connection = HTTPConnection(scope)
+        check_right(connection, self.right)
+        if scope.get("method") not in _SAFE:
+            check_tenant(connection)
         await self._app(scope, receive, send)

@@ -15,11 +15,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tracegrade.display import json_text
 from tracegrade.store.jobs import stored_job
 from tracegrade.store.open import StoreError
-from tracegrade.web.addresses import TENANT
 from tracegrade.web.job_events import JobEvents, Watched
 from tracegrade.web.problem import Refusal, not_found, problem
-from tracegrade.web.rights import check_right, is_still_let_in, token_of
-from tracegrade.web.sources import Sources
+from tracegrade.web.rights import check_right, check_tenant, is_still_let_in, tenant_of, token_of
+from tracegrade.web.sources import Sources, sources_of
 
 ENDED, GOING_AWAY, NOT_LET_IN = 1000, 1001, 1008
 """Codes with which the server closes: the job has ended; the server stops; the token or session is not valid now."""
@@ -30,9 +29,10 @@ _LONGEST_NUMBER = 15
 async def stream(websocket: WebSocket) -> None:
     """Tell what happens until the client goes."""
     events: JobEvents = websocket.app.state.job_events
-    sources: Sources = websocket.app.state.sources
+    sources = sources_of(websocket)
     try:
         check_right(websocket, "read")
+        check_tenant(websocket)
         watched, after = _asked(websocket)
         if watched.job is not None:
             await run_in_threadpool(_check_job, sources, watched)
@@ -103,7 +103,7 @@ def _asked(websocket: WebSocket) -> tuple[Watched, int | None]:
     if after is not None and job is None:
         raise _wrong("after: needs job, of which it is the number of an event")
     values = token_of(websocket).may("read-values")
-    return Watched(query.get("tenant") or TENANT, job, values), None if after is None else event_number("after", after)
+    return Watched(tenant_of(websocket), job, values), None if after is None else event_number("after", after)
 
 
 def event_number(where: str, text: str) -> int:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import Field
 
 from tracegrade.history.experiments import Standing, Timeline, known_experiment, known_run, timeline
@@ -17,16 +17,10 @@ from tracegrade.history.run_changes import (
 from tracegrade.store.runs import State, stored_experiments
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, Parameters, PathName, needs
+from tracegrade.web.api.parameters import ApiSources, Name, OfTenant, PathName, TenantQuery, in_tenant, needs
 from tracegrade.web.sources import Sources
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
-
-
-class TenantQuery(Parameters):
-    """Whose."""
-
-    tenant: Name = Field("default", description="Whose experiments")
 
 
 class RunsQuery(TenantQuery):
@@ -127,7 +121,7 @@ class DeletedRuns(Document):
 
 
 @router.get("/experiments", summary="Experiments", response_model=Experiments)
-def list_experiments(sources: ApiSources, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+def list_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
     """Every experiment, as `tracegrade experiments list` shows them."""
     with sources.store() as connection:
         found = [timeline(connection, item) for item in stored_experiments(connection, query.tenant)]
@@ -140,7 +134,7 @@ def list_experiments(sources: ApiSources, query: Annotated[TenantQuery, Query()]
     response_model=ExperimentDocument,
     responses=problems(404),
 )
-def show_experiment(sources: ApiSources, experiment: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+def show_experiment(sources: ApiSources, experiment: PathName, query: OfTenant) -> ExactJson:
     """One experiment: its runs, which is the baseline, and which the best."""
     return ExactJson(_timeline(sources, query.tenant, experiment).to_json())
 
@@ -153,7 +147,7 @@ def show_experiment(sources: ApiSources, experiment: PathName, query: Annotated[
     dependencies=[needs("run")],
 )
 def change_experiment(
-    sources: ApiSources, experiment: PathName, query: Annotated[TenantQuery, Query()], change: ExperimentChange
+    sources: ApiSources, experiment: PathName, query: OfTenant, change: ExperimentChange
 ) -> ExactJson:
     """Pins a run as the baseline, which must be complete and have a score; or pins none."""
     pin(sources.config.store_url, query.tenant, experiment, change.baseline)
@@ -167,20 +161,20 @@ def change_experiment(
     responses=problems(404),
     dependencies=[needs("admin")],
 )
-def delete_experiment(sources: ApiSources, experiment: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+def delete_experiment(sources: ApiSources, experiment: PathName, query: OfTenant) -> ExactJson:
     """Deletes an experiment with everything that is stored of its runs; what was judged live stays."""
     return ExactJson({"deleted": delete_stored_experiment(sources.config.store_url, query.tenant, experiment)})
 
 
 @router.get("/runs", summary="The runs of an experiment", response_model=Runs, responses=problems(404))
-def list_runs(sources: ApiSources, query: Annotated[RunsQuery, Query()]) -> ExactJson:
+def list_runs(sources: ApiSources, query: Annotated[RunsQuery, in_tenant(RunsQuery)]) -> ExactJson:
     """Every run of an experiment against its baseline, as `tracegrade experiments timeline` shows them."""
     found = _timeline(sources, query.tenant, query.experiment)
     return ExactJson({"items": [standing.to_json() for standing in found.standings]})
 
 
 @router.get("/runs/{run:path}", summary="One run", response_model=StoredRunDocument, responses=problems(404))
-def show_run(sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+def show_run(sources: ApiSources, run: PathName, query: OfTenant) -> ExactJson:
     """One run: every rule, and how it stands in its experiment."""
     return ExactJson(_standing(sources, query.tenant, run).to_json())
 
@@ -192,9 +186,7 @@ def show_run(sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Q
     responses=problems(404, 409),
     dependencies=[needs("run")],
 )
-def change_run(
-    sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Query()], change: RunChange
-) -> ExactJson:
+def change_run(sources: ApiSources, run: PathName, query: OfTenant, change: RunChange) -> ExactJson:
     """Gives a complete run other labels."""
     label(sources.config.store_url, query.tenant, run, change.labels)
     return ExactJson(_standing(sources, query.tenant, run).to_json())
@@ -207,7 +199,7 @@ def change_run(
     responses=problems(404),
     dependencies=[needs("admin")],
 )
-def delete_run(sources: ApiSources, run: PathName, query: Annotated[TenantQuery, Query()]) -> ExactJson:
+def delete_run(sources: ApiSources, run: PathName, query: OfTenant) -> ExactJson:
     """Deletes a run with everything that is stored of it; what was judged live stays."""
     return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run)})
 

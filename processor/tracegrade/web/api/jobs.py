@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Body, Header, Query, Request
+from fastapi import APIRouter, Body, Header, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -17,7 +17,7 @@ from tracegrade.store.jobs import STATES, UNFINISHED, Job, last_event, stored_jo
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, PathName, needs
+from tracegrade.web.api.parameters import ApiSources, Null, OfTenant, PathName, TenantQuery, in_tenant, needs
 from tracegrade.web.job_events import CountedStream, JobEvents, Watched
 from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.sources import Sources
@@ -29,13 +29,7 @@ STREAM = "text/event-stream"
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
-class JobTenant(Parameters):
-    """Whose."""
-
-    tenant: Name = Field("default", description="Whose jobs")
-
-
-class JobsQuery(JobTenant):
+class JobsQuery(TenantQuery):
     """Which jobs."""
 
     state: Word | Null = Field(None, description="Only in this state")
@@ -43,7 +37,7 @@ class JobsQuery(JobTenant):
     offset: int = Field(0, ge=0, le=1_000_000, description="Leave out so many of the newest")
 
 
-class EventsQuery(JobTenant):
+class EventsQuery(TenantQuery):
     """From where."""
 
     after: Annotated[int, Field(ge=0, lt=10**15)] | Null = Field(
@@ -51,12 +45,11 @@ class EventsQuery(JobTenant):
     )
 
 
-OfTenant = Annotated[JobTenant, Query()]
 EventNumber: TypeAlias = Annotated[str, Field(pattern="^[0-9]{1,15}$")]
 
 
 @router.get("/jobs", summary="Jobs", response_model=Jobs)
-def list_jobs(sources: ApiSources, query: Annotated[JobsQuery, Query()]) -> ExactJson:
+def list_jobs(sources: ApiSources, query: Annotated[JobsQuery, in_tenant(JobsQuery)]) -> ExactJson:
     """Jobs with how far they are."""
     states = [state for state in STATES if query.state in (None, word_of(state))]
     with sources.store() as connection:
@@ -135,7 +128,7 @@ async def watch_job(
     request: Request,
     sources: ApiSources,
     job_id: PathName,
-    query: Annotated[EventsQuery, Query()],
+    query: Annotated[EventsQuery, in_tenant(EventsQuery)],
     last_event_id: Annotated[EventNumber | Null, Header(description="As `after`: browsers send it")] = None,
 ) -> Response:
     """Server-sent events: what has happened, and what happens until the job has ended."""

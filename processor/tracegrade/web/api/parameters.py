@@ -15,7 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Right
 from tracegrade.web.problem import Refusal
-from tracegrade.web.rights import check_right, token_of
+from tracegrade.web.rights import check_right, check_tenant, tenant_of, token_of
 from tracegrade.web.sources import Sources, sources_of
 from tracegrade.web.times import MAX_NS, time_of
 
@@ -75,6 +75,27 @@ class Paged(Parameters):
     )
 
 
+class TenantQuery(Parameters):
+    """Whose."""
+
+    tenant: Name = Field("default", description="Whose; for a token of one tenant, that one unless named")
+
+
+OfSome = TypeVar("OfSome", bound=TenantQuery)
+
+
+def in_tenant(model: type[OfSome]) -> Any:
+    """The declaration of query parameters with a tenant: where none is named, the caller's own."""
+
+    async def read(request: Request, query: Annotated[OfSome, Query()]) -> OfSome:
+        return query.model_copy(update={"tenant": tenant_of(request)})
+
+    read.__annotations__["query"] = Annotated[model, Query()]
+    return Depends(read)
+
+
+OfTenant: TypeAlias = Annotated[TenantQuery, in_tenant(TenantQuery)]
+
 # An operation without query parameters takes these, so that it refuses all.
 NoParameters: TypeAlias = Annotated[Parameters, Query()]
 
@@ -105,8 +126,10 @@ class NeededRight:
     right: Right
 
     async def __call__(self, request: Request) -> None:
-        """Check the request. Raises as `check_right`."""
+        """Check the request. Raises as `check_right`, and as `check_tenant` if it may change something."""
         check_right(request, self.right)
+        if request.method not in ("GET", "HEAD"):
+            check_tenant(request)
 
 
 async def refuse_repeated(request: Request) -> None:

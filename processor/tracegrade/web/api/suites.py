@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Body, Query
-from pydantic import Field
+from fastapi import APIRouter, Body
 
 from tracegrade.access.caller import Caller
 from tracegrade.model.json_value import JsonValue
@@ -16,7 +15,7 @@ from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_su
 from tracegrade.suites.stored import Read, document_of, with_case_fields, with_cases, with_fields
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, Name, NoParameters, Parameters, PathName, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, NoParameters, OfTenant, PathName, needs
 from tracegrade.web.api.suite_documents import (
     CaseDocument,
     CasesDocument,
@@ -41,15 +40,6 @@ EXAMPLE = Path(__file__).with_name("example_suite.json")
 _FIELDS = frozenset(SentFields.model_fields)
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
-
-
-class SuitesQuery(Parameters):
-    """Whose."""
-
-    tenant: Name = Field("default", description="Whose suites")
-
-
-OfTenant = Annotated[SuitesQuery, Query()]
 
 
 @router.get("/tool-suites", summary="Suites", response_model=Suites)

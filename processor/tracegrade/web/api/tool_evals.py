@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Body, Query, Request
+from fastapi import APIRouter, Body, Request
 from pydantic import Field
 from sqlalchemy import Connection
 
@@ -31,9 +31,8 @@ from tracegrade.suites.imported import rule_id_of
 from tracegrade.suites.keeping import known_suite
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import Word, word_of
-from tracegrade.web.api.jobs import JobTenant
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, PathName, needs
+from tracegrade.web.api.parameters import ApiSources, OfTenant, PathName, TenantQuery, in_tenant, needs
 from tracegrade.web.api.tool_eval_documents import (
     BestJob,
     DeletedEval,
@@ -55,13 +54,12 @@ from tracegrade.web.rights import token_of
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 Found = TypeVar("Found")
-OfTenant = Annotated[JobTenant, Query()]
 
 _WORDS: dict[State, Word] = {"complete": "done", "failed": "failed", "incomplete": "running", "deleting": "running"}
 _WITHOUT_VALUES = dict.fromkeys(EvalResult.model_fields)
 
 
-class HistoryQuery(JobTenant):
+class HistoryQuery(TenantQuery):
     """Which evals."""
 
     limit: int = Field(50, ge=1, le=1000, description="At most this many")
@@ -108,7 +106,7 @@ def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentC
 
 
 @router.get("/tool-eval/history", summary="Evals", response_model=Evals)
-def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, Query()]) -> ExactJson:
+def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, in_tenant(HistoryQuery)]) -> ExactJson:
     """Every eval of a suite, by jobs and by `suite run`; one that was submitted, and has stored nothing yet, too."""
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body
 from sqlalchemy import Connection
 
 from tracegrade.history.evals import EvalStanding, EvalTimeline, eval_timeline
@@ -15,9 +15,8 @@ from tracegrade.history.run_changes import delete_stored_experiment
 from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.experiments import TenantQuery
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, PathName, needs
+from tracegrade.web.api.parameters import ApiSources, OfTenant, PathName, needs
 from tracegrade.web.api.tool_experiment_documents import (
     DeletedExperiment,
     NewEntries,
@@ -33,8 +32,6 @@ from tracegrade.web.api.tool_experiment_documents import (
 from tracegrade.web.sources import Sources
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
-
-OfTenant = Annotated[TenantQuery, Query()]
 
 
 @router.get("/experiments", summary="Experiments", response_model=ToolExperiments)

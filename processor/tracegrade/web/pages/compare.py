@@ -32,12 +32,12 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import run_names
 from tracegrade.store.trends import Dimension, names_of
-from tracegrade.web.addresses import TENANT, address
+from tracegrade.web.addresses import address
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.interval_chart import IntervalScale, interval_chart, scale_for
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.times import time_of
 
@@ -110,10 +110,10 @@ def show(request: Request) -> Response:
         title=f"{found.b} against {found.a}",
         found=found,
         problem="",
-        tenant=query.get("tenant", TENANT),
+        tenant=tenant_of(request),
         run_a=a.result_filter.run,
         run_b=b.result_filter.run,
-        side_addresses=[_side_address(side, query.get("tenant", TENANT)) for side in (a, b)],
+        side_addresses=[_side_address(side, tenant_of(request)) for side in (a, b)],
         sum=SUMS[found.exit_code],
         counts=verdict_counts(found),
         rows=list(_rows(found, sources.rule_set())),

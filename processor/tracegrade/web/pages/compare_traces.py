@@ -11,11 +11,11 @@ from starlette.responses import Response
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.schema import LIVE
-from tracegrade.web.addresses import TENANT, compare_traces_address
+from tracegrade.web.addresses import compare_traces_address
 from tracegrade.web.alignment import beside
 from tracegrade.web.pages.trace import trace_with_id
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
 
 _WORST_FIRST = ("fail", "error", "not_evaluable", "pass")
@@ -32,10 +32,9 @@ class RuleRow:
 
 def show(request: Request) -> Response:
     """The traces `a` and `b` of the address, of the runs `run_a` and `run_b`: facts, results, and calls aligned."""
-    asked = request.query_params
     with sources_of(request).store() as connection:
         a, b = (_chosen(connection, request, side) for side in ("a", "b"))
-    one, other, tenant = a.trace, b.trace, asked.get("tenant") or TENANT
+    one, other, tenant = a.trace, b.trace, tenant_of(request)
     rows = _rules(a.decisions, b.decisions)
     return page(
         request,

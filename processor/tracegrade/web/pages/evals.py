@@ -13,9 +13,8 @@ from tracegrade.store.jobs import UNFINISHED, stored_job, stored_jobs
 from tracegrade.web.addresses import address, eval_address, job_events_address
 from tracegrade.web.evals import evals_of, known_models, results_of, runs_without_job
 from tracegrade.web.forms import form_of
-from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
 from tracegrade.web.view import number_of
 

@@ -17,19 +17,14 @@ from tracegrade.store.open import StoreError
 from tracegrade.store.runs import experiment_tenants, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.suites.keeping import NoSuchSuite
-from tracegrade.web.addresses import TENANT, eval_address, experiment_address
+from tracegrade.web.addresses import eval_address, experiment_address
 from tracegrade.web.best import best_request
 from tracegrade.web.delta_chart import KINDS, delta_chart, in_order
 from tracegrade.web.forms import form_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.score_chart import score_chart
 from tracegrade.web.sources import sources_of
-
-
-def tenant_of(request: Request) -> str:
-    """The tenant in the address."""
-    return request.query_params.get("tenant", "") or TENANT
 
 
 def show_all(request: Request) -> Response:

@@ -18,9 +18,8 @@ from tracegrade.store.suites import suite_heads
 from tracegrade.web.addresses import eval_address
 from tracegrade.web.evals import known_models
 from tracegrade.web.forms import form_of
-from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
 
 _MODEL, _PROMPT = "model:", "prompt:"

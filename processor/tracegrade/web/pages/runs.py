@@ -16,9 +16,8 @@ from tracegrade.store.runs import Run
 from tracegrade.store.trends import Sums
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
-from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.run_cases import show_case, shown_cases
 from tracegrade.web.sources import sources_of
 

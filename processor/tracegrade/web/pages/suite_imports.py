@@ -14,10 +14,9 @@ from tracegrade.suites.stored import Read
 from tracegrade.web.addresses import suite_address
 from tracegrade.web.forms import parts_of
 from tracegrade.web.own_process import Busy
-from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.pages.suites import MOST_BYTES, json_in, texts_of, unix_text
 from tracegrade.web.render import page
-from tracegrade.web.rights import check_right
+from tracegrade.web.rights import check_right, tenant_of
 from tracegrade.web.servers import listed_suite
 from tracegrade.web.sources import sources_of
 

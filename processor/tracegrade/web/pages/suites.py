@@ -21,9 +21,8 @@ from tracegrade.suites.tool_suite import CASE_FIELDS
 from tracegrade.web.addresses import address, suite_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.masked import seen_by
-from tracegrade.web.pages.experiments import tenant_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import check_right, token_of
+from tracegrade.web.rights import check_right, tenant_of, token_of
 from tracegrade.web.sources import sources_of
 
 MOST_BYTES = 4 << 20
