@@ -1,13 +1,15 @@
 """The judging thread: it reads records, appends results and commits its position, in this order.
 
+Each append wakes the sinks and waits for the disk, which costs more than a few results. So results are gathered for
+`GATHER_S`, and meanwhile no position is committed. Where traffic is rare, results are appended at once.
+
 So a kill at any moment loses nothing (records are read again) and doubles nothing (ids are derived, and writes are
 idempotent).
 """
 
 import gc
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.journal.errors import SegmentDeleted
 from tracegrade.journal.reader import JournalReader
@@ -26,6 +28,7 @@ from tracegrade.serve.tuning import RareGarbageCollection
 from tracegrade.serve.turns import SessionTurns
 
 POLL_S = 0.05
+GATHER_S = 0.2  # the shortest time between two appends, unless there are many results
 COMMIT_EVERY_S = 0.2
 TURNS_EVERY_S = 0.2
 APPENDED_TOGETHER = 256  # judged traces; so results are delivered while many closings are still being judged
@@ -66,13 +69,15 @@ class JudgeLoop:
         self._suspects = suspects
         self._turns = turns
         self._turns_due_s = 0.0
+        self._gathered: list[Judged] = []  # not yet appended
+        self._append_due_s = 0.0
+        self._commit_due_s = 0.0
 
     def run(self, judge: RecordJudge) -> None:
         """Let `judge`, which has read nothing, judge until stopped, or until there is something to delete."""
         position = judge.read_position = self._position.load()  # shown until the first record is read
         if self._turns is not None:
             self._turns.begin()
-        commit_due_s = 0.0
         garbage = RareGarbageCollection()
         while not self._stopping.is_set():
             judge.use(self._rules.in_force)
@@ -86,46 +91,63 @@ class JudgeLoop:
                 continue
             caught_up = not records or records[-1].end >= durable.end
             judged = _judged(judge, records, max(durable.clock_ns, judge.clock_ns) if caught_up else None)
-            appended = self._append(judged, judge)
-            if appended is None or not self._take_turns(judge):
+            if not self._gather(judged, judge) or not self._take_turns(judge):
                 return
             if records:
                 position = records[-1].end
-            self._writer.judged(judge)
             self._heartbeat.beat(position)
             self._clear_suspects_before(position)
-            self._metrics.publish(judge)
-            now_s = time.monotonic()
-            garbage.collect_when_due(now_s)
-            if now_s >= commit_due_s or appended:
-                commit_due_s = now_s + COMMIT_EVERY_S
-                self._commit(judge, position)
+            garbage.collect_when_due(time.monotonic())
+            if not self._gathered:
+                self._all_appended(judge, position)
             if self._deletions.are_waiting():
                 break
-            if not records:
+            if caught_up:
                 self._writer.release_stored()
                 self._stopping.wait(POLL_S)
-        self._commit(judge, position)
+        if self._append(judge):
+            self._commit(judge, position)
 
-    def _append(self, judged: Iterator[Judged], judge: RecordJudge) -> int | None:
-        """Make `judged` durable; returns how many that were, None when stopped meanwhile."""
-        appended = 0
-        while some := list(islice(judged, APPENDED_TOGETHER)):
-            if not self._writer.append(some, judge):
-                return None
-            self._metrics.count_closed(some)
-            if not self._writer.wait_for_room(judge):
-                return None
-            self._metrics.publish(judge)
-            appended += len(some)
-        return appended
+    def _gather(self, judged: Iterable[Judged], judge: RecordJudge) -> bool:
+        """Take `judged`, and append when it is time to; False when stopped meanwhile."""
+        for item in judged:
+            self._gathered.append(item)
+            if len(self._gathered) >= APPENDED_TOGETHER and not self._append(judge):
+                return False
+        # With suspects, what a record does is known to be done before the next one is read.
+        is_due = self._suspects or time.monotonic() >= self._append_due_s
+        return self._append(judge) if is_due else True
+
+    def _append(self, judge: RecordJudge) -> bool:
+        """Make what was gathered durable; False when stopped meanwhile."""
+        if not self._gathered:
+            return True
+        some, self._gathered = self._gathered, []
+        if not self._writer.append(some, judge):
+            return False
+        self._append_due_s = time.monotonic() + GATHER_S
+        self._commit_due_s = 0.0
+        self._metrics.count_closed(some)
+        if not self._writer.wait_for_room(judge):
+            return False
+        self._metrics.publish(judge)
+        return True
+
+    def _all_appended(self, judge: RecordJudge, position: int) -> None:
+        """Everything that was judged by now is durable: say so."""
+        self._writer.judged(judge)
+        self._metrics.publish(judge)
+        now_s = time.monotonic()
+        if now_s >= self._commit_due_s:
+            self._commit_due_s = now_s + COMMIT_EVERY_S
+            self._commit(judge, position)
 
     def _take_turns(self, judge: RecordJudge) -> bool:
         """Judge the sessions that have turns; False when stopped meanwhile."""
         now_s = time.monotonic()
         if self._turns is not None and now_s >= self._turns_due_s:
             self._turns_due_s = now_s + TURNS_EVERY_S
-            if self._append(self._turns.judged(judge), judge) is None:
+            if not self._gather(self._turns.judged(judge), judge) or not self._append(judge):
                 return False
             self._turns.commit()
         return True
