@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from rule.beside import EVALUATOR, judged, write_rule
+from rule.beside import changed, judged, write_rule
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -89,7 +89,8 @@ def test_stored_texts_are_read_as_the_same_rules(tmp_path: Path, paths: list[str
 
 def test_code_beside_a_rule_is_a_version_of_its_own_and_does_not_run_for_a_stored_text(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
-    source = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n{EVALUATOR}"
+    reads = changed("score=score)", 'score=score, attributes=frozenset({"b.c", "a"}))')
+    source = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\n{reads}"
     path = write_rule(tmp_path / "rules", source)
     path.write_text(path.read_text() + "    threshold: 0.5\nalert: [{of: few-calls, below: 0.9}]\n")
     first = load_rules([path], allow_code=True)
@@ -105,12 +106,11 @@ def test_code_beside_a_rule_is_a_version_of_its_own_and_does_not_run_for_a_store
         read = rules_of(connection, [first.rules[0].hash])[first.rules[0].hash]
         so_far = list(rule_sets_so_far(connection))
     engine.dispose()
-    (of_second, of_first) = (text.splitlines()[-1] for text in texts)
-    assert (of_first, of_second) == tuple(
-        f"# ./few_calls.py: {r.rules[0].code['./few_calls.py']}" for r in (first, second)
-    )
+    digests = [rule_set.rules[0].code["./few_calls.py"] for rule_set in (second, first)]
+    lines = [f'# ./few_calls.py: {digest} reads ["a", "b.c"]' for digest in digests]
+    assert [text.splitlines()[-1] for text in texts] == lines
     assert [spec.name for _, spec in read.named_specs()] == ["few-calls"]
-    assert [len(rule_set) for rule_set in so_far] == [1, 1]
+    assert [rule_set.attributes_read for rule_set in so_far] == [first.attributes_read] * 2
     assert not mark.exists()
     (evaluation,) = judged(RuleSet([read]))
     assert (evaluation.outcome, evaluation.score) == ("error", None)

@@ -5,7 +5,6 @@ keep the evaluator that they were read with. Nothing of it is found by `import`.
 """
 
 import ast
-import posixpath
 import re
 import sys
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from tracegrade.rule.evaluator_file import (
     ending,
     evaluator_name,
     named_line,
+    one_form,
     said,
 )
 
@@ -64,8 +64,7 @@ class CodeFiles:
                 "can write the rules, set it in the settings, or give 'tracegrade rules' the option --allow-code, or "
                 "pytest the setting tracegrade_allow_code"
             )
-        normal = posixpath.normpath(named)
-        written = normal if normal.startswith("../") else f"./{normal}"
+        written = one_form(named)
         place = self._place(written)
         return _evaluator_in(written, place, _content(written, place))
 
@@ -73,7 +72,10 @@ class CodeFiles:
         place = (self._folder / written).resolve()
         if not any(place.is_relative_to(root) for root in self._roots):
             root = self._roots[0] if self._roots else self._folder
-            raise NoEvaluatorFile(f"{written} leads to {place}, which is outside of the folder of rules {root}")
+            raise NoEvaluatorFile(
+                f"{written} leads to {place}, which is outside of the folder of rules {root}; expected a file in it, "
+                "or name a folder for the rules that holds both"
+            )
         return place
 
 

@@ -1,5 +1,6 @@
 """An evaluator in a file beside the rule: what a rule keeps of it, and how errors name it."""
 
+import posixpath
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,6 +94,12 @@ def said(bug: BaseException) -> str:
     return str(bug) if isinstance(bug, StillRunning) else f"{type(bug).__name__}: {bug}".removesuffix(": ")
 
 
+def one_form(named: str) -> str:
+    """A path as `EvaluatorFile.written` has it, however the rule writes it."""
+    normal = posixpath.normpath(named)
+    return normal if normal.startswith("../") else f"./{normal}"
+
+
 def evaluator_name(written: str) -> str:
     """What the evaluator in a file is called: as the file is, with ``-`` for each ``_``."""
     return written.rpartition("/")[2].removesuffix(".py").replace("_", "-")
@@ -106,17 +113,24 @@ class _Unset(ParameterModel):
     """None of its settings are known."""
 
 
-def not_run(written: str) -> EvaluatorFile:
-    """Stands for the file that the stored text of a rule names: such a rule is shown and counted, it never judges."""
+def not_run(written: str, digest: str = "", attributes: frozenset[str] = frozenset()) -> EvaluatorFile:
+    """Stands for the file that the stored text of a rule names: such a rule is shown and counted, it never judges.
+
+    `attributes` are those that the rule read by it.
+    """
 
     def score(evidence: Evidence, criteria: Unread, settings: _Unset) -> Score:
         raise NoEvaluatorFile(NOT_FROM_A_FILE.format(written=written))
 
-    name = evaluator_name(written)
-    summary = f"As the file {written} says."
-    return EvaluatorFile(
-        Evaluator(name=name, summary=summary, Criteria=Unread, Settings=_Unset, score=score), written, "", ""
+    evaluator = Evaluator(
+        name=evaluator_name(written),
+        summary=f"As the file {written} says.",
+        Criteria=Unread,
+        Settings=_Unset,
+        score=score,
+        attributes=attributes,
     )
+    return EvaluatorFile(evaluator, written, digest, place="")
 
 
 def named_line(written: str, place: str, bug: BaseException) -> str:

@@ -4,6 +4,8 @@ A rule's hash changes with what it judges, the hash of its text with everything 
 corrected, several texts have the same rule hash. Results stored before version 0008 carry the hash of the text.
 """
 
+import json
+import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,10 +17,12 @@ from sqlalchemy import Connection, Select, insert, or_, select
 
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.plugins.installed import load_plugins
-from tracegrade.rule.evaluator_file import CODE, not_run
+from tracegrade.rule.evaluator_file import CODE, EvaluatorFile, not_run, one_form
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.schema import rule_sets, rule_texts
+
+_OF_CODE = re.compile(r"^# (\S+\.py): ([0-9a-f]{16})(?: reads (\[.*\]))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,17 @@ def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> N
 
 
 def _text_of(rule: Rule) -> str:
-    """What its file says, and which content of which files of code goes with it."""
-    return dumped(rule.written) + "".join(f"# {file}: {digest}\n" for file, digest in sorted(rule.code.items()))
+    """What its file says; and of each file of code, a comment with the hash of its content and what it reads."""
+    read: dict[str, frozenset[str]] = {}
+    for _, spec in rule.named_specs():
+        if spec.file is not None:
+            found = spec.evaluator.attributes | spec.evaluator.attributes_of(spec.criteria)
+            read[spec.file.written] = found.union(read.get(spec.file.written, ()))
+    lines = [
+        f"# {file}: {rule.code[file]}" + (f" reads {json.dumps(sorted(attributes))}" if attributes else "")
+        for file, attributes in sorted(read.items())
+    ]
+    return dumped(rule.written) + "".join(f"{line}\n" for line in lines)
 
 
 def _rule_of(item: RuleText) -> Rule:
@@ -60,7 +73,16 @@ def _rule_of(item: RuleText) -> Rule:
     Raises:
         ValidationError: this version cannot read it.
     """
-    return Rule.model_validate(parse(item.text, item.rule_id).value, context={CODE: not_run})
+    beside = {
+        file: not_run(file, digest, frozenset(json.loads(attributes or "[]")))
+        for file, digest, attributes in _OF_CODE.findall(item.text)
+    }
+
+    def find(named: str) -> EvaluatorFile:
+        file = one_form(named)
+        return beside.get(file) or not_run(file)
+
+    return Rule.model_validate(parse(item.text, item.rule_id).value, context={CODE: find})
 
 
 def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) -> bool:

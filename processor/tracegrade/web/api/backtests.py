@@ -18,7 +18,7 @@ router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 class BacktestRequest(Document):
     """Which rule, and which traces it is to judge."""
 
-    rule: str = Field(min_length=1, max_length=200_000, description="The text of its file, YAML")
+    rule: str = Field(min_length=1, max_length=200_000, description="The text of its file, YAML; names no file of code")
     since: Time | Null = Field(None, description="Only traces first received at this time or later; without it, 30d")
     until: Time | Null = Field(None, description="Only traces first received before this time")
     service: Name | Null = Field(None, description="Only traces of this service")
