@@ -13,7 +13,7 @@ def recipe(name: str) -> str:
     """The command, the rule that it writes (without description and status), and what the rule makes of two runs."""
     each = recipes.recipe(name)
     rule = f"id: {each.id}\ntitle: {each.title}\nlevel: {each.level}\n{each.body}"
-    runs = [f"- {key}: {_run(run.run)}" for key, run in (("fails", each.fails), ("passes", each.passes))]
+    runs = [f"- {key}: {steps_text(run.run)}" for key, run in (("fails", each.fails), ("passes", each.passes))]
     return "\n".join(
         [
             f"```sh\ntracegrade rules new help-desk/{each.id} --recipe {name}\n```",
@@ -25,7 +25,8 @@ def recipe(name: str) -> str:
     )
 
 
-def _run(steps: Sequence[Step]) -> str:
+def steps_text(steps: Sequence[Step]) -> str:
+    """A run as people write it, an arrow between each two steps."""
     return " → ".join(
         next((f"{key}: {step[key]}" for key in _SAID if key in step), "") or run_text([{"name": step["tool"], **step}])
         for step in steps
