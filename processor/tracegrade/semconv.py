@@ -372,6 +372,8 @@ SERVICE_VERSION = "service.version"
 
 # Our own telemetry is recognised by this scope name, passed on and not judged.
 OWN_SCOPE = "tracegrade"
+ACCESS_SCOPE = "tracegrade.access"  # of the access log
+ACCESS_EVENT = "tracegrade.access"
 
 # What was redacted before it was journalled, as JSON of {place: {detector: count}}; of spans, log records and so on.
 REDACTED = "tracegrade.redacted"

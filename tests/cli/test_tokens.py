@@ -78,3 +78,25 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(data: Path, arguments: l
     assert result.exit_code == 2
     assert told in result.stderr
     assert len(stored_tokens(data / "tokens.json")) == 1
+
+
+def test_what_is_done_with_tokens_is_in_the_access_log(data: Path) -> None:
+    secret = run(data, "new", "page", "--role", "read").stdout.strip()
+    run(data, "revoke", "page")
+    [path] = (data / "access").glob("access-*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["operation"], line["right"], line["named"]["token"]) for line in lines] == [
+        ("tracegrade tokens new", "admin", "page"),
+        ("tracegrade tokens revoke", "admin", "page"),
+    ]
+    assert all(line["name"].startswith("command line: ") for line in lines)
+    assert secret not in path.read_text()
+
+
+def test_nothing_is_done_that_cannot_be_noted(data: Path) -> None:
+    data.mkdir()
+    (data / "access").write_text("in the way")
+    result = run(data, "new", "page", "--role", "read")
+    assert result.exit_code == 2
+    assert "the access log cannot be written" in result.stderr
+    assert not (data / "tokens.json").exists()

@@ -39,6 +39,7 @@ class Site:
     snapshots: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
     stopping: bool = False
+    note: Any = None
 
     @contextmanager
     def store(self, tenant: str | None = None) -> Iterator[Any]:
@@ -51,7 +52,9 @@ class Site:
 
     @property
     def sources(self) -> Sources:
-        return Sources(self.store, lambda: self.rules, lambda: self.snapshots, self.config, lambda: self.stopping)
+        return Sources(
+            self.store, lambda: self.rules, lambda: self.snapshots, self.config, lambda: self.stopping, note=self.note
+        )
 
     def get(self, path: str) -> Answer:
         try:

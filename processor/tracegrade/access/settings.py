@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from tracegrade.access.tokens import Tenant
-from tracegrade.document.file_model import FileModel
+from tracegrade.document.file_model import Duration, FileModel
 
 
 def network_of(text: str) -> IPv4Network | IPv6Network:
@@ -38,11 +38,22 @@ def _checked_header(name: str) -> str:
 _TAKEN = frozenset({"authorization", "content-type", "content-encoding", "content-length", "host", "cookie"})
 
 
+class AccessLogSettings(FileModel):
+    """The access log: who read or deleted what."""
+
+    max_size_mib: int = Field(256, ge=1, description="The oldest files are deleted when all are larger together")
+    max_age: Duration = Field(365 * 86400.0, gt=0, description="Files are deleted when all in them is older")
+
+
 class AccessSettings(FileModel):
     """Who may call, on every server that has ``auth``, and whose spans a sender's are."""
 
     tokens_file: str | None = Field(
         None, description="The file of the tokens that `tracegrade tokens` makes; null: tokens.json in the data folder"
+    )
+    log: AccessLogSettings | None = Field(
+        default_factory=AccessLogSettings,
+        description="The access log, in `access/` of the data folder and to exporters that take logs; null: none",
     )
     trusted_proxies: list[Annotated[str, AfterValidator(_checked_network)]] = Field(
         default_factory=list, description="Addresses or networks of proxies whose headers about callers are believed"

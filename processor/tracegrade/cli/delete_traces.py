@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.access_log import note_command
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.deletion.request import Choice, Deletion
 
+_MOST_NOTED = 100  # ids of traces in an entry of the access log
 _LOOK_EVERY_S = 0.1
 
 
@@ -76,6 +78,7 @@ def delete(
         if not sys.stdin.isatty():
             raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
         click.confirm(f"Delete {what} for good?", abort=True, err=True)
+    note_command(config, "traces delete", "admin", **_named(choice, trace_ids))
     deletion = _carried_out(config, choice, frozenset(trace_ids), wait_s)
     if output_format == "json":
         print_json([deletion.to_json()])
@@ -91,6 +94,20 @@ def delete(
     if deletion.found_nothing:
         print_line(f"Nothing was kept of {what}.", err=True)
         sys.exit(EXIT_FAILED)
+
+
+def _named(choice: "Choice", trace_ids: tuple[bytes, ...]) -> dict[str, str]:
+    """What the access log says of it; of a user a hash, as of one who is to be forgotten."""
+    from tracegrade.access.log import forgotten
+
+    if choice.session is not None:
+        return {"session": choice.session}
+    if choice.user is not None:
+        return {"user_id": forgotten(choice.user)}
+    if choice.before_ns is not None:
+        return {"before": time_text(choice.before_ns)}
+    more = f" and {len(trace_ids) - _MOST_NOTED} more" if len(trace_ids) > _MOST_NOTED else ""
+    return {"trace_id": ", ".join(trace_id.hex() for trace_id in trace_ids[:_MOST_NOTED]) + more}
 
 
 def _carried_out(config: "Config", choice: "Choice", trace_ids: frozenset[bytes], wait_s: float) -> "Deletion":

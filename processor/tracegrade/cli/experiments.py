@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.access_log import note_command
 from tracegrade.cli.experiment_tables import (
     listed,
     name_and_score,
@@ -223,6 +224,7 @@ def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
             raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
         click.confirm(f"Delete {what} for good?", abort=True, err=True)
     make_files_private()
+    note_command(settings.whole(), "experiments delete", "admin", tenant, name=name)
     deleted = (delete_stored_run if is_run else delete_stored_experiment)(settings.store_url, tenant, name)
     print_line(f"Deleted {what}: {deleted} traces and sessions.")
 

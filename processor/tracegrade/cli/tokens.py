@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.access.rights import ROLES
+from tracegrade.cli.access_log import note_command
 from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_table, reports_errors, styled
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
@@ -79,6 +80,7 @@ def new(
     _refuse_past(lives_s)
     make_files_private()
     now_ns = time.time_ns()
+    note_command(config, "tokens new", "admin", tenant, token=name, roles=", ".join(roles))
     token, secret = new_token(config.tokens_path, name, roles, tenant, lives_s, now_ns)
     _show_secret(token, secret, output_format, now_ns)
 
@@ -145,6 +147,7 @@ def rotate(config: "Config", output_format: str, name: str, grace_s: float, live
     _refuse_past(lives_s)
     make_files_private()
     now_ns = time.time_ns()
+    note_command(config, "tokens rotate", "admin", token=name)
     token, secret = rotate_token(config.tokens_path, name, grace_s, lives_s, now_ns)
     _show_secret(token, secret, output_format, now_ns)
 
@@ -158,6 +161,7 @@ def revoke(config: "Config", name: str) -> None:
     from tracegrade.access.tokens import revoke_token
 
     make_files_private()
+    note_command(config, "tokens revoke", "admin", token=name)
     token = revoke_token(config.tokens_path, name, time.time_ns())
     print_line(f"{token.name} ({token.id}): revoked; it lets nobody in any more")
 

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+from tracegrade.access.log import AccessFiles
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Deletion, Deletions
@@ -30,6 +31,7 @@ from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.redacted import Redacts
 from tracegrade.receive.tenants import SenderTenants
+from tracegrade.serve.access_export import AccessExport
 from tracegrade.serve.jobs_process import JobsProcess
 from tracegrade.serve.judge_keeper import JudgeKeeper
 from tracegrade.serve.metrics_export import MetricsExport
@@ -45,6 +47,7 @@ from tracegrade.telemetry.metrics import Telemetry
 
 LOOK_EVERY_S = 1.0
 PUBLISH_EVERY_S = 1.0
+ACCESS_EVERY_S = 2.0
 STOP_WITHIN_S = 5.0
 RETRY_DELETIONS_AFTER_S = 30.0
 
@@ -90,6 +93,14 @@ class ReceiveRole:
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
+        log = config.access.log
+        self._access_export = (
+            None
+            if log is None
+            else AccessExport(
+                AccessFiles(config.data_path, log), config.exporters, self._clients, self._instance, self._telemetry
+            )
+        )
         self._with_judge = with_judge
         self._web_command = role_command("web", config, config_path)
         self._web: WebProcess | None = None
@@ -204,6 +215,8 @@ class ReceiveRole:
         tasks.append(asyncio.create_task(repeat(PUBLISH_EVERY_S, self._publish, stop)))
         if self._web is not None:
             tasks.append(asyncio.create_task(supervise(self._web, stop)))
+        if self._access_export is not None:
+            tasks.append(asyncio.create_task(repeat(ACCESS_EVERY_S, self._access_export.send, stop)))
         return tasks
 
     async def _publish(self) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
 
+from tracegrade.access.log import AccessFiles, AccessLog
 from tracegrade.config import Config, WebSettings
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.receive.certificate import server_context
@@ -43,8 +44,15 @@ class WebRole:
 
     async def run(self, stop: asyncio.Event, listening: socket.socket) -> None:
         """Serve on `listening` until `stop` is set."""
+        settings = self._config.access.log
+        log = None if settings is None else AccessLog(AccessFiles(self._folder.path, settings))
         sources = Sources(
-            self._store, lambda: self._reload.in_force, self._folder.read_published, self._config, stop.is_set
+            self._store,
+            lambda: self._reload.in_force,
+            self._folder.read_published,
+            self._config,
+            stop.is_set,
+            note=None if log is None else log.add,
         )
         tls = None if self._settings.tls is None else server_context("web", self._settings.tls)
         server = HttpServer(build_app(sources), tls=tls, stop_within_s=STOP_WITHIN_S, websockets=True)
@@ -55,6 +63,8 @@ class WebRole:
         stop.set()
         server.should_exit = True
         await asyncio.gather(serving, reloading, stopping)
+        if log is not None:
+            await asyncio.to_thread(log.close)
 
     @contextmanager
     def _store(self, tenant: str | None) -> Iterator[Connection]:

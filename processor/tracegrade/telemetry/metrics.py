@@ -245,6 +245,11 @@ METRICS: dict[str, Metric] = {
     "tracegrade.alerts.notifications": Metric(
         "counter", "{notification}", "Notifications by outcome", ("receiver", "outcome")
     ),
+    # The access log.
+    "tracegrade.access_log.entries": Metric("counter", "{entry}", "Entries of the access log"),
+    "tracegrade.access_log.lost": Metric(
+        "counter", "{entry}", "Entries that the access log lost: too many at a time, or the disk refused"
+    ),
 }
 
 

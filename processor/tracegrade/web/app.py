@@ -23,6 +23,7 @@ from tracegrade.store.open import StoreError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web import live, websocket
 from tracegrade.web.access import Access
+from tracegrade.web.access_log import LogsAccess
 from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.comparing import Comparing
@@ -66,7 +67,8 @@ def build_app(sources: Sources) -> ASGIApp:
     app.state.job_events = job_events
     app.state.newest = live.NewestOfEach()
     # Around everything: as middleware, they would not be added to the answer after a crash.
-    return SecurityHeaders(Access(app, sources.config.web, MadeTokens(sources.config.tokens_path)))
+    access = Access(app, sources.config.web, MadeTokens(sources.config.tokens_path))
+    return SecurityHeaders(access if sources.note is None else LogsAccess(access, sources.note))
 
 
 def routes(api: Api, tool_eval: Api) -> list[BaseRoute]:

@@ -4,7 +4,7 @@
 machine may do everything while no token is asked for, and callers on other machines of whom nothing is known may read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,6 +17,7 @@ from tracegrade.web.problem import Refusal, not_found
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _IN_SCOPE = "tracegrade.token"
+_ASKED_IN_SCOPE = "tracegrade.rights"
 _VALID_IN_SCOPE = "tracegrade.token_is_valid"
 
 
@@ -39,6 +40,18 @@ def token_of(request: HTTPConnection) -> Caller:
     """Who makes a request."""
     caller: Caller = request.scope[_IN_SCOPE]
     return caller
+
+
+def caller_in(scope: Scope) -> Caller | None:
+    """Who made the request of `scope`; None for one who was not let in."""
+    caller: Caller | None = scope.get(_IN_SCOPE)
+    return None if caller is None or not caller.rights else caller
+
+
+def rights_asked(scope: Scope) -> Set[Right]:
+    """The rights that the request of `scope` was found to need."""
+    asked: Set[Right] = scope.get(_ASKED_IN_SCOPE, set())
+    return asked
 
 
 def is_still_let_in(request: HTTPConnection) -> bool:
@@ -70,6 +83,7 @@ def check_right(request: HTTPConnection, right: Right) -> None:
         Refusal: 403.
     """
     caller = token_of(request)
+    request.scope.setdefault(_ASKED_IN_SCOPE, set()).add(right)
     if caller.may(right):
         return
     if caller.name:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 from starlette.requests import HTTPConnection
 
+from tracegrade.access.log import Access
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.web.rights import token_of
@@ -20,7 +21,7 @@ class Sources:
     ``opened`` gives a connection to the store that only reads, and raises `StoreError` while there is no store: for
     None all of it, for a tenant its part. ``published`` gives the roles' metrics, of one moment; [] while nothing was
     published. ``is_stopping`` says that long answers should end. ``tenant`` is whose data is shown; None: every
-    tenant's.
+    tenant's. ``note`` takes what the access log is to say; None: there is none.
     """
 
     opened: Callable[[str | None], AbstractContextManager[Connection]]
@@ -29,6 +30,7 @@ class Sources:
     config: Config
     is_stopping: Callable[[], bool] = lambda: False
     tenant: str | None = None
+    note: Callable[[Access], None] | None = None
 
     def store(self) -> AbstractContextManager[Connection]:
         """A connection that only reads, and shows what is the tenant's. Raises as ``opened``."""

@@ -1,0 +1,82 @@
+"""What the access log says of requests."""
+
+import time
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp
+
+from tracegrade.access.log import Access
+from tracegrade.access.tokens import new_token
+from tracegrade.config import Config
+from tracegrade.web.app import build_app
+from web.calls import call
+from web.shop import GOOD, SECOND, fill, order
+from web.site import Site
+
+TRACE = (0xA1 << 120 | 1).to_bytes(16, "big").hex()
+
+
+class Place:
+    def __init__(self, folder: Path) -> None:
+        rules = fill(folder, iter([(order(1, time.time_ns() - 100 * SECOND, "1.5.0", GOOD), None)]))
+        (folder / "journal").mkdir()
+        config = Config.model_validate({"data_dir": str(folder), "web": {"auth": {}}})
+        _, self.reader = new_token(folder / "tokens.json", "auditor", ["read"], "default", None, time.time_ns())
+        _, self.admin = new_token(folder / "tokens.json", "operator", ["admin"], None, None, time.time_ns())
+        self.noted: list[Access] = []
+        site = Site(config.store_url, rules, config)
+        site.note = self.noted.append
+        self.app: ASGIApp = build_app(site.sources)
+
+    def asks(self, method: str, address: str, token: str) -> Access | None:
+        """What is noted of one request."""
+        self.noted.clear()
+        call(self.app, method, address, authorization=f"Bearer {token}")
+        assert len(self.noted) <= 1
+        return self.noted[0] if self.noted else None
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("noted"))
+
+
+def test_a_page_is_noted_with_whom_and_what(place: Place) -> None:
+    noted = place.asks("GET", f"/traces/{TRACE}?rule=some&all=1", place.reader)
+    assert noted is not None
+    assert (noted.name, noted.tenant, noted.right, noted.status) == ("auditor", "default", "read", 200)
+    assert noted.operation == "GET /traces/{trace_id}"
+    assert noted.named == {"trace_id": TRACE, "rule": "some"}
+    assert not noted.values
+    with_values = place.asks("GET", f"/api/v1/traces/{TRACE}", place.admin)
+    assert with_values is not None
+    assert (with_values.operation, with_values.named) == ("GET /api/v1/traces/{trace_id}", {"trace_id": TRACE})
+    assert with_values.values
+
+
+def test_a_deletion_is_noted_with_its_right_and_a_user_by_a_hash(place: Place) -> None:
+    noted = place.asks("DELETE", "/api/v1/users/alice@shop.example", place.admin)
+    assert noted is not None
+    assert (noted.name, noted.tenant, noted.right, noted.status) == ("operator", None, "admin", 202)
+    assert noted.operation == "DELETE /api/v1/users/{user_id}"
+    assert noted.named["user_id"].startswith("sha256:")
+    assert b"alice" not in noted.line()
+
+
+def test_what_was_refused_for_want_of_a_right_is_noted(place: Place) -> None:
+    noted = place.asks("DELETE", f"/api/v1/traces/{TRACE}", place.reader)
+    assert noted is not None
+    assert (noted.name, noted.right, noted.status, noted.values) == ("auditor", "admin", 403, False)
+
+
+def test_strangers_and_the_files_of_the_page_are_not_noted(place: Place) -> None:
+    assert place.asks("GET", "/traces", "tgr_wrong") is None
+    assert place.asks("GET", "/static/style.css", place.reader) is None
+
+
+def test_no_secret_is_noted(place: Place) -> None:
+    noted = place.asks("GET", f"/api/v1/results?token={place.admin}&rule=x", place.admin)
+    assert noted is not None
+    assert noted.status == 400
+    assert place.admin.encode() not in noted.line()
