@@ -161,6 +161,38 @@ MISTAKES = [
         id="the data folder among Parquet files",
     ),
     pytest.param(
+        "store: {values_retention: 12h}",
+        [
+            "1:1: journal.max_age: store.values_retention is 12h, so this must not be longer: requests hold all "
+            "values; found 1d"
+        ],
+        id="requests kept longer than values",
+    ),
+    pytest.param(
+        "store: {values_retention: 7d}\nparquet: {url: ./parquet, include_values: true}",
+        [
+            "2:1: parquet.retention: store.values_retention is 7d, so this must not be longer, as include_values is "
+            "true; it is not set"
+        ],
+        id="Parquet files kept longer than values",
+    ),
+    pytest.param(
+        "store: {values_retention: 1h}\njournal: {max_age: 1h}",
+        [
+            "1:9: store.values_retention: expected at least traces.max_age + traces.reopen_for (70m), found 1h: a "
+            "trace is judged again when a late span comes"
+        ],
+        id="values go before a late span may come",
+    ),
+    pytest.param(
+        "store: {values_retention: 60d}",
+        [
+            "1:1: store: values_retention 60d is longer than retention 30d, which deletes all of a trace; make it "
+            "shorter, or remove it"
+        ],
+        id="values kept longer than scores",
+    ),
+    pytest.param(
         "parquet: {url: ./parquet, s3: {region: x}}",
         ["1:1: parquet: s3 is for an url that begins with s3://, found './parquet'; remove it, or change url"],
         id="a region of a folder",

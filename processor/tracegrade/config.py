@@ -20,6 +20,7 @@ from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.document.document import Document
+from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel, write_durations
 from tracegrade.document.problem import FileError, Location, Problem, dotted
 from tracegrade.document.validate import validate
@@ -246,6 +247,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         *_loops(document, config),
         *_store_of_one(document, config),
         *_parquet_in_data(document, config),
+        *_values_kept_longer(document, config),
     ]:
         raise FileError(problems)
     return config
@@ -340,6 +342,30 @@ def _parquet_in_data(document: Document, config: Config) -> list[Problem]:
         return []
     message = f"{config.parquet.url!r} and data_dir {config.data_dir!r} must not be in each other; name another folder"
     return [document.problem(("parquet", "url"), message)]
+
+
+def _values_kept_longer(document: Document, config: Config) -> list[Problem]:
+    """What else holds values must not keep them longer; and what is still judged must find them."""
+    values = config.store.values_retention
+    if values is None:
+        return []
+    at_most = f"store.values_retention is {duration_text(values)}, so this must not be longer"
+    problems = []
+    if config.journal.kafka is None and config.journal.max_age > values:
+        found = f"found {duration_text(config.journal.max_age)}"
+        problems.append(document.problem(("journal", "max_age"), f"{at_most}: requests hold all values; {found}"))
+    parquet = config.parquet
+    if parquet is not None and parquet.include_values and (parquet.retention is None or parquet.retention > values):
+        found = "it is not set" if parquet.retention is None else f"found {duration_text(parquet.retention)}"
+        problems.append(document.problem(("parquet", "retention"), f"{at_most}, as include_values is true; {found}"))
+    reopened = config.traces.max_age + config.traces.reopen_for
+    if values < reopened:
+        message = (
+            f"expected at least traces.max_age + traces.reopen_for ({duration_text(reopened)}), found "
+            f"{duration_text(values)}: a trace is judged again when a late span comes"
+        )
+        problems.append(document.problem(("store", "values_retention"), message))
+    return problems
 
 
 def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:

@@ -170,7 +170,7 @@ def test_one_damaged_trace_is_named_and_the_others_are_judged(tmp_path: Path, li
     assert found["rules"][0]["after"]["fail"] == 3
     assert [line.partition(": ")[0] for line in sorted(found["damaged"])] == [f"trace {n:032x}" for n in (2, 4)]
     table = run(tmp_path, "rules", "backtest", str(live), *SINCE).stdout
-    assert f"damaged in the store, left out: trace {2:032x}: kept spans cannot be read" in table
+    assert f"cannot be read in the store, left out: trace {2:032x}: kept spans cannot be read" in table
 
 
 def test_a_damaged_summary_of_an_incomplete_trace_ends_nothing(tmp_path: Path, live: Path, blue: Path) -> None:

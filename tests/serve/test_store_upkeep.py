@@ -1,14 +1,18 @@
 """What the judge process deletes from its store from time to time."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
+from store.judged_traces import judged, trace_id
 from tracegrade.serve import store_upkeep
 from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import open_store, reading
+from tracegrade.store.read import stored_traces
+from tracegrade.store.write import StoreWriter
 from waiting import eventually_in_loop
 
 
@@ -37,4 +41,32 @@ def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(
     assert (numbers(old), numbers(open_still)) == (2, 1)
     asyncio.run(run())
     assert (numbers(old), numbers(open_still)) == (0, 1)
+    engine.dispose()
+
+
+def test_values_of_old_traces_are_deleted_and_those_judged_late_with_the_next_whole_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    monkeypatch.setattr(store_upkeep, "_WHOLE_EVERY_S", 0.5)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    writer = StoreWriter(engine)
+    writer.write([judged(1), judged(2, first_received_ns=time.time_ns())])
+
+    def gone(number: int) -> bool:
+        with reading(engine) as connection:
+            (found,) = stored_traces(connection, bytes.fromhex(trace_id(number)))
+        return found.values_are_gone
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(store_upkeep.keep_values_young(engine, 3600.0, Leader(engine), stop))
+        await eventually_in_loop(lambda: gone(1), "the values to be deleted")
+        writer.write([judged(3)])
+        await eventually_in_loop(lambda: gone(3), "those of a trace that was judged late")
+        stop.set()
+        await keeping
+
+    asyncio.run(run())
+    assert not gone(2)
     engine.dispose()

@@ -1,18 +1,26 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select, text
 
-from store.judged_traces import MINUTE_NS, START_NS, judged
+from store.judged_traces import MINUTE_NS, START_NS, judged, spans, trace_id
 from store.stored_alerts import ALERT, store_incident
+from store.stored_runs import begin
+from tracegrade.codec.kept_spans import ValuesGone, decode_spans, encode_spans
+from tracegrade.codec.results import new_result
+from tracegrade.model.tool_call import ToolError
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.blocks import CHUNK_TRACES
+from tracegrade.store.delete import cut_log
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.incidents import recent_incidents
-from tracegrade.store.open import reading
+from tracegrade.store.open import open_store, reading
+from tracegrade.store.read import closed_traces, stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
-from tracegrade.store.retention import delete_older
+from tracegrade.store.retention import delete_old_values, delete_older
 from tracegrade.store.write import StoreWriter
 
 
@@ -94,3 +102,101 @@ def test_an_incident_goes_with_all_its_alerts_when_its_end_is_that_old(engine: E
     with reading(engine) as connection:
         found = recent_incidents(connection, 0)
     assert {incident.id: len(incident.members) for incident in found} == {kept[0]: 2, kept[1]: 1}
+
+
+SECRET = "4111-1111-1111-1111"
+OLD_NS = START_NS + 3 * MINUTE_NS
+
+
+def with_values(number: int) -> TraceResult:
+    """A trace with a secret in its spans, call, details and resource."""
+    made = judged(number, "fail")
+    call = replace(made.tool_calls[0], arguments={"card": SECRET}, output=[SECRET], error=ToolError("Declined", SECRET))
+    decision = made.decisions[0]
+    evaluation = replace(decision.evaluations[0], details={"found": SECRET})
+    (span, *others) = spans(number)
+    told = [replace(span, attributes={**span.attributes, "gen_ai.input.messages": SECRET}), *others]
+    return new_result(
+        replace(made.trace, resource={"service.name": "shop", "customer": SECRET}),
+        encode_spans(told, []),
+        [call],
+        [replace(decision, evaluations=[evaluation])],
+    )
+
+
+def delete_values(engine: Engine, since_ns: int | None = None, before_ns: int = OLD_NS) -> None:
+    after = 0
+    while (found := delete_old_values(engine, since_ns, before_ns, after, max_traces=2)) is not None:
+        after = found
+
+
+def stored(engine: Engine, number: int) -> TraceResult:
+    with reading(engine) as connection:
+        (found,) = stored_traces(connection, bytes.fromhex(trace_id(number)))
+    return found
+
+
+def test_values_go_before_scores(engine: Engine) -> None:
+    StoreWriter(engine).write([with_values(number) for number in range(6)])
+    with reading(engine) as connection:
+        listed = list(results(connection, ResultFilter(), 100))
+        before = connection.execute(select(schema.counts)).all()
+    delete_values(engine)
+    with reading(engine) as connection:
+        assert list(results(connection, ResultFilter(), 100)) == listed
+        assert connection.execute(select(schema.counts)).all() == before
+    old, young = stored(engine, 2), stored(engine, 3)
+    assert old.values_are_gone
+    assert not young.values_are_gone
+    assert SECRET in str(young)
+    assert SECRET not in str(old)
+    assert [call.name for call in old.tool_calls] == [call.name for call in young.tool_calls]
+    assert old.tool_calls[0].arguments == {"card": "[hidden]"}
+    assert old.evaluations[0].score == young.evaluations[0].score
+    assert old.trace.resource == {"service.name": "shop", "customer": "[hidden]"}
+    with pytest.raises(ValuesGone, match=r"store\.values_retention"):
+        decode_spans(old.spans)
+
+
+def test_no_byte_of_a_value_stays_in_the_file(tmp_path: Path) -> None:
+    engine = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    StoreWriter(engine).write([with_values(number) for number in range(6)])
+    sought = with_values(1).spans[20:60]
+    cut_log(engine)
+    assert sought in (tmp_path / "store.db").read_bytes()
+    delete_values(engine)
+    cut_log(engine)
+    assert all(sought not in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_values_of_what_was_looked_at_before_are_not_looked_at_again(engine: Engine) -> None:
+    StoreWriter(engine).write([with_values(number) for number in range(6)])
+    delete_values(engine, since_ns=START_NS + 2 * MINUTE_NS)
+    assert [stored(engine, number).values_are_gone for number in range(5)] == [False, False, True, False, False]
+    delete_values(engine, since_ns=OLD_NS, before_ns=OLD_NS + 2 * MINUTE_NS)
+    assert [stored(engine, number).values_are_gone for number in range(5)] == [False, False, True, True, True]
+
+
+def test_values_of_a_run_go_by_the_age_of_the_run(engine: Engine) -> None:
+    begin(engine, "old/1", written_ns=START_NS)
+    begin(engine, "new/1", written_ns=OLD_NS + MINUTE_NS)
+    made = with_values(4)
+    StoreWriter(engine).write([of_run(made, "old/1"), of_run(made, "new/1")])
+    delete_values(engine)
+    with reading(engine) as connection:
+        for run, gone in (("old/1", True), ("new/1", False)):
+            (found,) = stored_traces(connection, bytes.fromhex(trace_id(4)), run=run)
+            assert found.values_are_gone == gone
+
+
+def of_run(made: TraceResult, run: str) -> TraceResult:
+    return new_result(replace(made.trace, run=run), made.spans, made.tool_calls, made.decisions)
+
+
+def test_what_comes_of_a_trace_whose_values_are_gone_is_too_late(engine: Engine) -> None:
+    StoreWriter(engine).write([with_values(1)])
+    delete_values(engine)
+    key = ("default", bytes.fromhex(trace_id(1)))
+    with reading(engine) as connection:
+        found = closed_traces(connection, [key])[key]
+    assert (found.spans, found.closed_ns, found.revision) == ([], 0, 0)

@@ -26,7 +26,7 @@ from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.display import elapsed_text, json_text, printable, printable_json, time_text
+from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -126,8 +126,8 @@ def _closing(head: "TraceHead") -> str:
 
 def _outcome_counts(head: "TraceHead") -> Styled:
     shown = styled("")
-    for outcome, count in head.outcomes.items():
-        shown += styled(f"{'  ' if str(shown) else ''}{count} ") + outcome_text(outcome)
+    for outcome, number in head.outcomes.items():
+        shown += styled(f"{'  ' if str(shown) else ''}{number} ") + outcome_text(outcome)
     return shown
 
 
@@ -192,7 +192,7 @@ def export(
     from tracegrade.store.read import stored_traces
     from tracegrade.store.result_filter import ResultFilter
 
-    unknown, more = [], False
+    unknown, more, gone = [], False, 0
     # By id, of which tenants; None for all that have it.
     chosen: dict[bytes, set[str] | None] = dict.fromkeys(trace_ids)
     with reading_store(settings.store_url) as connection:
@@ -210,8 +210,13 @@ def export(
             for stored in found:
                 if tenants is not None and stored.trace.tenant not in tenants:
                     continue
+                if stored.values_are_gone:
+                    gone += 1
+                    continue
                 for request in kept_requests(stored):
                     output.write(printable_json(json_text(to_json(request))) + "\n")
+    if gone:
+        print_line(f"{count(gone, 'trace')} left out: their spans were deleted (store.values_retention).", err=True)
     if more:
         print_line(f"The newest {limit}; --limit writes more.", err=True)
     if unknown:
@@ -251,7 +256,10 @@ def _print_trace(stored: "TraceResult") -> None:
     ):
         print_text(styled(f"  {line}"))
     print_line()
-    if trace.members is None:
+    if stored.values_are_gone:
+        print_line("  its spans, prompts, arguments and outputs were deleted (store.values_retention)")
+        print_line()
+    elif trace.members is None:
         for tree in _span_trees(trace_of(stored).spans):
             console.print(tree)
         _print_calls(stored.tool_calls, trace.start_ns)

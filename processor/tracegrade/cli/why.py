@@ -135,6 +135,12 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
             "sampled_out": "the samples of all rules that might match left it out",
         }[head.not_decoded.reason]
         print_line(f"  not decoded when it came, since {why}")
+    if stored.values_are_gone:
+        print_line(
+            "  its prompts, arguments and outputs were deleted (store.values_retention), so what did not match is not "
+            "shown"
+        )
+        return
     if not len(rule_set):
         print_line("  no rules given: give -c CONFIG or --rules PATH to see what did not match")
     elif not judged_alike:

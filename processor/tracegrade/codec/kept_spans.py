@@ -17,7 +17,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import SPAN_ORDER, Trace
-from tracegrade.model.trace_result import TraceResult
+from tracegrade.model.trace_result import VALUES_GONE, TraceResult
 
 # Protobuf and the dialects, which spans kept as they came need, are imported where such are read: others are shown
 # without, in half of the time.
@@ -43,6 +43,16 @@ class KeptSpans(NamedTuple):
 
 class KeptSpansError(TraceGradeError):
     """A blob of kept spans cannot be read: damaged, or written by another version."""
+
+
+class ValuesGone(KeptSpansError):
+    """The values of a trace are older than they may be; names, ids, times and scores are there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "its prompts, arguments and outputs were deleted, since they are older than store.values_retention; its "
+            "scores stay"
+        )
 
 
 def encode_spans(
@@ -130,8 +140,11 @@ def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
         as_they_came: spans that are kept so are `RawSpan`s again, of which little is read.
 
     Raises:
+        ValuesGone: they were deleted, since they are too old.
         KeptSpansError: `blob` is damaged or of another version.
     """
+    if blob == VALUES_GONE:
+        raise ValuesGone
     if blob[:1] == _AS_THEY_CAME:
         from tracegrade.codec.raw_spans import plain
 

@@ -17,7 +17,7 @@ def whole_result(packed: bytes, spans: bytes) -> TraceResult:
     """
     result = unpack_result(packed, spans)
     not_decoded = result.trace.not_decoded
-    if not_decoded is None:
+    if not_decoded is None or result.values_are_gone:
         return result
     # Only here: who shows what is stored mostly does without, and they take as long to import as showing it.
     from tracegrade.codec.kept_spans import trace_of

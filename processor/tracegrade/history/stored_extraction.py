@@ -25,13 +25,14 @@ def extract_stored(stored: TraceResult, settings: TracesSettings) -> Extraction:
 
 
 def stored_session_of(connection: Connection, stored: TraceResult, settings: TracesSettings) -> Session:
-    """The session whose results `stored` holds, made of its stored traces.
+    """The session whose results `stored` holds, made of its stored traces, but those whose values were deleted.
 
     Raises:
         KeptSpansError: as `extract_stored`.
     """
     tenant, name = stored.trace.tenant, stored.trace.session or ""
-    extractions = [extract_stored(trace, settings) for trace in traces_of(connection, stored)]
+    there = [trace for trace in traces_of(connection, stored) if not trace.values_are_gone]
+    extractions = [extract_stored(trace, settings) for trace in there]
     parts = [part for extraction in extractions if (part := part_of(extraction, name)) is not None]
     return session_of(parts, name, tenant, stored.trace.members or {})
 

@@ -12,7 +12,8 @@ from tracegrade.model.trace_result import TraceResult
 def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found: found) -> dict[str, Any]:
     """{trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans.
 
-    Evaluations that were made afterwards, by ``rules backtest --store``, say so by their run.
+    ``values_deleted`` is there, and true, when values and spans were deleted because they are too old. Evaluations that
+    were made afterwards, by ``rules backtest --store``, say so by their run.
 
     Args:
         stored: the trace or session.
@@ -22,7 +23,8 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
     spans: list[Span] = []
-    if stored.trace.members is None:
+    values_gone = stored.values_are_gone
+    if stored.trace.members is None and not values_gone:
         trace = trace_of(stored)
         spans = shown(join(trace.spans, trace.log_records))
     stored = shown(stored)
@@ -32,6 +34,7 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         "evaluations": [evaluation.to_json() for evaluation in stored.evaluations_of_any_run],
         "decisions": [decision.to_json() for decision in stored.decisions],
         "spans": [_span_json(span) for span in spans],
+        **({"values_deleted": True} if values_gone else {}),
     }
 
 

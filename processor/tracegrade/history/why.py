@@ -25,7 +25,7 @@ from tracegrade.store.read import sessions_of
 class StoredJudgement:
     """A trace, or session, as it is stored, and the sessions that the trace is part of.
 
-    ``extraction`` is None of a session.
+    ``extraction`` is None of a session, and of a trace whose values were deleted.
     """
 
     stored: TraceResult
@@ -44,6 +44,8 @@ def read_judgement(connection: Connection, stored: TraceResult, settings: Traces
     if stored.trace.members is not None:
         session = stored_session_of(connection, stored, settings)
         return StoredJudgement(stored, None, [session], stored.decisions, EarlierTurns(connection, stored, settings))
+    if stored.values_are_gone:
+        return StoredJudgement(stored, None, [], stored.decisions, EarlierTurns(connection, stored, settings))
     extraction = extract_stored(stored, settings)
     judged = {session.trace.session: session for session in sessions_of(connection, stored)}
     sessions = [stored_session_of(connection, session, settings) for session in judged.values()]
@@ -90,8 +92,11 @@ def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
 def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:
     """What the rules in force say about the trace beyond what was stored: mostly which clause did not match.
 
-    Of a trace that was not decoded also that a rule's sample leaves it out, which is stored of others.
+    Nothing of one whose values were deleted. Of a trace that was not decoded also that a rule's sample leaves it out,
+    which is stored of others.
     """
+    if read.stored.values_are_gone:
+        return []
     decided, afterwards = _subjects(read.decisions), _subjects(read.stored.backfilled)
     pairs = []
     in_trace: Iterable[tuple[Rule, list[Explanation]]] = (

@@ -175,6 +175,10 @@ class TraceSummary:
         return found
 
 
+VALUES_GONE = b"\x05"
+"""Stands for the kept spans of a trace of which only names, ids, times and scores are kept."""
+
+
 @dataclass(slots=True)  # not frozen: making a frozen one takes three times as long
 class TraceResult:
     """What was judged of one trace or session; `tracegrade.codec.results` makes it, and reads it from bytes.
@@ -191,6 +195,11 @@ class TraceResult:
     decisions: list[Decision]
     packed: bytes = field(compare=False, repr=False)
     backfilled: list[Decision] = field(default_factory=list)
+
+    @property
+    def values_are_gone(self) -> bool:
+        """Whether the values of the trace were deleted, since they are older than they may be."""
+        return self.spans == VALUES_GONE
 
     @property
     def evaluations(self) -> list[Evaluation]:

@@ -121,9 +121,9 @@ def not_judged_notes(missed: NotJudged, what: str = "trace") -> Iterator[str]:
     if missed.left_out:
         yield f"{count(missed.left_out, what)} left out: the store did not keep what the rules read, and {missed.why}"
     for text in missed.damaged[:MOST_NAMED]:
-        yield f"damaged in the store, left out: {text}"
+        yield f"cannot be read in the store, left out: {text}"
     if (more := len(missed.damaged) - MOST_NAMED) > 0:
-        yield f"and {more:,} more that are damaged"
+        yield f"and {more:,} more that cannot be read"
 
 
 class Rejudge(Generic[T]):

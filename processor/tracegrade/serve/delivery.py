@@ -34,7 +34,7 @@ from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts
+from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts, keep_values_young
 from tracegrade.serve.turns import may_have_turn
 from tracegrade.store.judges import Judges
 from tracegrade.store.leader import Leader
@@ -154,6 +154,8 @@ class Delivery:
             self._rules.run(halt),
             keep_rule_texts(self._store, self._rules, halt),
         ]
+        if (values_retention_s := self._config.store.values_retention) is not None:
+            works.append(keep_values_young(self._store, values_retention_s, self._leader, halt))
         await run_until(stopping, halt, works, self._wake)
         await self._drain()
         for sink in sinks:

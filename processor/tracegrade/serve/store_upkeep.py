@@ -5,19 +5,21 @@ import logging
 import time
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tracegrade.deliver.consumer import wait
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
+from tracegrade.store.delete import cut_log
 from tracegrade.store.jobs import delete_old_events
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import one_at_a_time
-from tracegrade.store.retention import delete_older
+from tracegrade.store.retention import delete_old_values, delete_older
 from tracegrade.store.rule_texts import save_rule_texts
 
 KEEP_RULE_TEXTS_EVERY_S = 1.0
 RETENTION_EVERY_S = 60.0
+_WHOLE_EVERY_S = 86400.0
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,38 @@ async def delete_old_traces(store: Engine, retention_s: float, leader: Leader, s
         while not stop.is_set() and await asyncio.to_thread(delete_older, store, before_ns) > 0:
             await asyncio.sleep(0.1)
         await asyncio.to_thread(_delete_old_events, store)
+
+
+async def keep_values_young(store: Engine, values_retention_s: float, leader: Leader, stop: asyncio.Event) -> None:
+    """Until `stop` is set, delete the values of traces that are older than they may be, while this process leads.
+
+    Once a day it looks at all of them: what was judged long after it came is old when it is stored.
+    """
+    retention_ns = round(values_retention_s * 1e9)
+    since_ns: int | None = None
+    whole_due_s = 0.0
+    while not await wait(stop, RETENTION_EVERY_S):
+        if not leader.leads:
+            continue
+        if time.monotonic() >= whole_due_s:
+            since_ns, whole_due_s = None, time.monotonic() + _WHOLE_EVERY_S
+        before_ns, after = time.time_ns() - retention_ns, 0
+        while not stop.is_set():
+            found = await asyncio.to_thread(delete_old_values, store, since_ns, before_ns, after)
+            if found is None:
+                since_ns = before_ns
+                if after:
+                    await asyncio.to_thread(_cut_log, store)
+                break
+            after = found
+            await asyncio.sleep(0.1)
+
+
+def _cut_log(store: Engine) -> None:
+    try:
+        cut_log(store)
+    except OperationalError as error:  # readers held it for too long; SQLite writes over it in time
+        logger.info("deleted values are in the store's log for a while: %s", error)
 
 
 def _delete_old_events(store: Engine) -> None:

@@ -183,7 +183,7 @@ def overwrite_deleted(engine: Engine, alive: Alive = lambda: None) -> None:
         alive()
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE IF EXISTS zeros")
-    _cut_log(engine, alive)
+    cut_log(engine, alive)
 
 
 def _free_bytes(engine: Engine) -> Iterator[int]:
@@ -198,7 +198,14 @@ def _free_bytes(engine: Engine) -> Iterator[int]:
         left -= _SCRUBBED_BYTES
 
 
-def _cut_log(engine: Engine, alive: Alive) -> None:
+def cut_log(engine: Engine, alive: Alive = lambda: None) -> None:
+    """Write SQLite's log back into the file and cut it; with PostgreSQL there is none to cut.
+
+    Raises:
+        OperationalError: readers held the log for too long; try again.
+    """
+    if engine.dialect.name != "sqlite":
+        return
     for _ in range(_TRIES):
         connection = engine.raw_connection()
         try:

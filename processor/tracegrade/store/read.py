@@ -12,7 +12,7 @@ from tracegrade.codec.results import unpack_summary
 from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.trace import Trace
-from tracegrade.model.trace_result import TraceResult, TraceSummary
+from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import traces
@@ -148,6 +148,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     """The traces of `keys` (tenant, trace id) that were judged live; one query for each 500 keys.
 
     Their results are not read, so close reason and missing parts are empty. Spans that are kept as they came stay so.
+    One whose values were deleted is as one that closed in 1970: what comes of it is too late, and its session lacks it.
 
     Raises:
         KeptSpansError: the spans of one are damaged, or were stored by another version.
@@ -167,6 +168,9 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
         wanted = set(some) if rows else set()
         for row in rows:
             if (key := (row.tenant, bytes(row.trace_id))) in wanted:
+                if bytes(row.spans) == VALUES_GONE:
+                    found[key] = _without_spans(*key)
+                    continue
                 found[key] = rebuilt_trace(
                     bytes(row.spans),
                     trace_id=key[1],
@@ -184,3 +188,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
                     as_they_came=True,
                 )
     return found
+
+
+def _without_spans(tenant: str, trace_id: bytes) -> Trace:
+    return Trace(trace_id=trace_id, tenant=tenant, spans=[], close_reason="", missing=[], revision=0)

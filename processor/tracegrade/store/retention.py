@@ -4,8 +4,11 @@ What was judged live is as old as the arrival of its first span. A run is as old
 traces that were recorded long before: all its traces go then, and its row and counts stay.
 """
 
-from sqlalchemy import Connection, Engine, delete, func, select, update
+from sqlalchemy import Connection, Engine, Select, and_, delete, false, func, or_, select, tuple_, update
 
+from tracegrade.codec.results import ResultError, unpack_result
+from tracegrade.codec.without_values import result_without_values
+from tracegrade.model.trace_result import VALUES_GONE
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.delete import forget_examples
@@ -48,6 +51,60 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
     if not numbers:
         drop_expired(engine, before_ns)
     return len(numbers)
+
+
+def delete_old_values(
+    engine: Engine, since_ns: int | None, before_ns: int, after: int = 0, *, max_traces: int = 200
+) -> int | None:
+    """Delete the values of traces first received in a time, and those of runs last written in it.
+
+    Names, ids, times and scores stay. The bytes are overwritten in a SQLite file as they are deleted.
+
+    Args:
+        engine: open for writing.
+        since_ns: ns since 1970 UTC; None for all that is older than `before_ns`.
+        before_ns: ns since 1970 UTC.
+        after: only of traces with a higher number.
+        max_traces: how many are looked at in one short transaction, so that another writer waits only milliseconds.
+
+    Returns:
+        The highest number that was looked at: call it again from there. None when there are no more.
+    """
+    with engine.begin() as connection:
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA secure_delete=ON")
+        one_at_a_time(connection)
+        rows = connection.execute(_with_old_values(connection, since_ns or 0, before_ns, after).limit(max_traces)).all()
+        for number, judged, spans in rows:
+            if bytes(spans) != VALUES_GONE:
+                left = {"judged": _without_values(bytes(judged), bytes(spans)), "spans": VALUES_GONE}
+                connection.execute(update(traces).where(traces.c.number == number).values(left))
+        if not rows:
+            forget_examples(connection, before_ns)
+    return rows[-1].number if rows else None
+
+
+def _with_old_values(connection: Connection, since_ns: int, before_ns: int, after: int) -> Select[int, bytes, bytes]:
+    """Number and packed content of what was received, or of what a run that was written, in a time, by number."""
+    number = traces.c.number
+    old_runs = and_(runs.c.written_ns >= since_ns, runs.c.written_ns < before_ns, runs.c.first_number.is_not(None))
+    within = [
+        number.between(first, last)
+        for first, last in connection.execute(select(runs.c.first_number, runs.c.last_number).where(old_runs))
+    ]
+    if (bounds := number_range(connection, since_ns, before_ns)) is not None:
+        within.append(number.between(*bounds))
+    of_live = and_(traces.c.run == LIVE, traces.c.first_received_ns >= since_ns, traces.c.first_received_ns < before_ns)
+    of_runs = tuple_(traces.c.tenant, traces.c.run).in_(select(runs.c.tenant, runs.c.name).where(old_runs))
+    chosen = (or_(false(), *within), number > after, or_(of_live, of_runs))
+    return select(number, traces.c.judged, traces.c.spans).where(*chosen).order_by(number)
+
+
+def _without_values(judged: bytes, spans: bytes) -> bytes:
+    try:
+        return result_without_values(unpack_result(judged, spans)).packed
+    except ResultError:
+        return judged  # nobody can read it
 
 
 def delete_old_runs(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> int:

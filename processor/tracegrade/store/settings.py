@@ -1,8 +1,11 @@
 """Where results are stored, and for how long."""
 
-from pydantic import Field, field_serializer
+from typing import Self
+
+from pydantic import Field, field_serializer, model_validator
 
 from tracegrade.display import without_secrets
+from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
 
 
@@ -18,6 +21,22 @@ class StoreSettings(FileModel):
         gt=0,
         description="Traces, results and resolved alerts older than this are deleted; those of a run by its own age",
     )
+
+    values_retention: Duration | None = Field(
+        None,
+        gt=0,
+        description="Prompts, arguments, outputs and everything else that spans say are deleted when older than this; "
+        "names, ids, times and scores stay for `retention`. null: all stay as long",
+    )
+
+    @model_validator(mode="after")
+    def _keeps_scores_as_long_as_values(self) -> Self:
+        if self.values_retention is not None and self.values_retention > self.retention:
+            raise ValueError(
+                f"values_retention {duration_text(self.values_retention)} is longer than retention "
+                f"{duration_text(self.retention)}, which deletes all of a trace; make it shorter, or remove it"
+            )
+        return self
 
     @field_serializer("url", when_used="json")
     def _without_password(self, url: str) -> str:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
+from tracegrade.codec.kept_spans import ValuesGone
 from tracegrade.history.experiments import NoSuchRun
 from tracegrade.history.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
@@ -58,6 +59,7 @@ def build_app(sources: Sources) -> ASGIApp:
             JobRefused: _not_changeable,
             NoSuchJob: _no_such_run,
             StoreError: _no_store,
+            ValuesGone: _values_gone,
             Exception: _broken,
         },
     )
@@ -122,6 +124,10 @@ def _not_changeable(request: Request, error: Exception) -> Response:
 def _no_store(request: Request, error: Exception) -> Response:
     message = f"There are no results yet: {error}. The judge creates the store when it starts; try again in a moment."
     return page(request, "error.html", status=503, title="No results yet", message=message)
+
+
+def _values_gone(request: Request, error: Exception) -> Response:
+    return page(request, "error.html", status=410, title="No longer there", message=f"Of this trace, {error}.")
 
 
 def _broken(request: Request, error: Exception) -> Response:

@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 
 from tracegrade import semconv
 from tracegrade.access.caller import Caller
-from tracegrade.display import error_type, explanation
+from tracegrade.codec.without_values import (
+    HIDDEN,
+    call_without_values,
+    decision_without_values,
+    evaluation_without_values,
+    hidden,
+    hidden_text,
+    resource_without_values,
+    summary_without_values,
+)
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.history.suite_cases import CaseGroup, SuiteRun
 from tracegrade.history.suite_results import CaseResult
@@ -19,22 +28,18 @@ from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
-from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import Incident
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.web.alignment import Alignment, Row
 
-HIDDEN = "[hidden]"
-"""Stands for every value that is not shown."""
-
 Found = TypeVar("Found")
 
 _VALUES_OF_CASES = ("prompt", "expected_params", "mock_responses", "scoring_config", "argument_source")
 
-# Attributes that name something; every other one may hold a value. Those of the resource that begin like this describe
-# the sending program.
+# Attributes that name something; every other one may hold a value.
 _NAMES = frozenset(
     {
         semconv.OPERATION_NAME,
@@ -60,7 +65,6 @@ _NAMES = frozenset(
         *semconv.TOKEN_USAGE,
     }
 )
-_OF_RESOURCE = ("service.", "deployment.", "telemetry.")
 
 
 def seen_by(caller: Caller, found: Found) -> Found:
@@ -72,15 +76,6 @@ def seen_by(caller: Caller, found: Found) -> Found:
     return found if caller.may("read-values") else _without_values(found)
 
 
-def hidden(value: JsonValue) -> JsonValue:
-    """A JSON value with its keys, and the number of items of its lists, but without what stands there."""
-    if isinstance(value, dict):
-        return {key: hidden(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [hidden(item) for item in value]
-    return None if value is None else HIDDEN
-
-
 def _without_values(found: Any) -> Any:
     if isinstance(found, list | tuple):
         return [_without_values(item) for item in found]
@@ -89,20 +84,12 @@ def _without_values(found: Any) -> Any:
     return without(found)
 
 
-def _text(text: str) -> str:
-    return text and HIDDEN
-
-
 def _attributes(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {key: value if key in _NAMES else hidden(value) for key, value in attributes.items()}
 
 
-def _of_resource(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: value if key.startswith(_OF_RESOURCE) else hidden(value) for key, value in attributes.items()}
-
-
 def _resource(resource: Resource) -> Resource:
-    return replace(resource, attributes=_of_resource(resource.attributes))
+    return replace(resource, attributes=resource_without_values(resource.attributes))
 
 
 def _event(event: SpanEvent) -> SpanEvent:
@@ -112,20 +99,11 @@ def _event(event: SpanEvent) -> SpanEvent:
 def _span(span: Span) -> Span:
     return replace(
         span,
-        status_message=_text(span.status_message),
+        status_message=hidden_text(span.status_message),
         attributes=_attributes(span.attributes),
         events=_without_values(span.events),
         resource=_resource(span.resource),
     )
-
-
-def _error(error: ToolError) -> ToolError:
-    return replace(error, message=_text(error.message))
-
-
-def _call(call: ToolCall) -> ToolCall:
-    error = None if call.error is None else _error(call.error)
-    return replace(call, arguments=hidden(call.arguments), output=hidden(call.output), error=error)
 
 
 def _run(run: AgentRun) -> AgentRun:
@@ -138,25 +116,11 @@ def _extraction(extraction: Extraction) -> Extraction:
     return replace(extraction, runs=_without_values(extraction.runs), calls=_without_values(extraction.calls))
 
 
-def _evaluation(evaluation: Evaluation) -> Evaluation:
-    reason = error_type(evaluation) if evaluation.outcome == "error" else evaluation.reason
-    return replace(evaluation, reason=reason, explanation=explanation(evaluation, False), details={})
-
-
-def _decision(decision: Decision) -> Decision:
-    reason = decision.reason.partition(":")[0] if decision.kind == "error" else decision.reason
-    return replace(decision, reason=reason, evaluations=_without_values(decision.evaluations))
-
-
-def _summary(trace: TraceSummary) -> TraceSummary:
-    return replace(trace, resource=_of_resource(trace.resource))
-
-
 def _result(result: TraceResult) -> TraceResult:
     """Without its spans, too: who reads them hides their values."""
     return replace(
         result,
-        trace=_summary(result.trace),
+        trace=summary_without_values(result.trace),
         tool_calls=_without_values(result.tool_calls),
         decisions=_without_values(result.decisions),
         backfilled=_without_values(result.backfilled),
@@ -169,7 +133,7 @@ def _alignment(alignment: Alignment) -> Alignment:
 
 
 def _row(row: Row) -> Row:
-    call = None if row.call is None else _call(row.call)
+    call = None if row.call is None else call_without_values(row.call)
     return replace(row, call=call, differences=_without_values(row.differences), folded=_without_values(row.folded))
 
 
@@ -188,10 +152,10 @@ def _case_result(result: CaseResult) -> CaseResult:
         expected = {key: hidden(value) if key in _VALUES_OF_CASES else value for key, value in expected.items()}
     return replace(
         result,
-        explanation=_text(result.explanation),
+        explanation=hidden_text(result.explanation),
         calls=[{**call, "arguments": hidden(call.get("arguments"))} for call in result.calls],
         notes=[],
-        prompt=_text(result.prompt),
+        prompt=hidden_text(result.prompt),
         expected=expected,
         stderr="",
     )
@@ -223,9 +187,9 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     Alignment: _alignment,
     CaseGroup: _case_group,
     CaseResult: _case_result,
-    Decision: _decision,
+    Decision: decision_without_values,
     Difference: _difference,
-    Evaluation: _evaluation,
+    Evaluation: evaluation_without_values,
     Extraction: _extraction,
     Incident: _incident,
     Resource: _resource,
@@ -236,7 +200,7 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     StoredCase: _case,
     StoredSuite: _suite,
     SuiteRun: _suite_run,
-    ToolCall: _call,
+    ToolCall: call_without_values,
     TraceResult: _result,
-    TraceSummary: _summary,
+    TraceSummary: summary_without_values,
 }

@@ -177,6 +177,7 @@ class StoredDocument(Document):
     evaluations: list[EvaluationDocument]
     decisions: list[DecisionDocument]
     spans: list[SpanDocument]
+    values_deleted: bool = Field(False, description="Values and spans were deleted, as they are too old")
 
 
 class Stored(Document):

@@ -107,6 +107,15 @@ def show(request: Request) -> Response:
         head = stored.trace
         if head.members is not None:
             return RedirectResponse(session_address(request.path_params["trace_id"], head.tenant, head.run))
+        if stored.values_are_gone:
+            return page(
+                request,
+                "trace_without_values.html",
+                title=head.root_name or "Trace",
+                head=head,
+                decisions=[*stored.decisions, *stored.backfilled],
+                calls=stored.tool_calls,
+            )
         values = _values(connection, sources, stored, only, everything, token_of(request))
     whole = trace_address(head.trace_id, head.tenant, head.run, rule=only, all="1")
     return page(request, "trace.html", title=head.root_name or "Trace", only=only, whole=whole, **values)

@@ -1,0 +1,84 @@
+"""Results without the values of the trace: names, paths, ids, times and scores stay.
+
+Values are the arguments and outputs of calls, what errors quote, what evaluators found and expected, and the attributes
+of the resource that do not describe the sending program. The kept spans hold all values, so none of them stay.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tracegrade.codec.results import new_result, with_backfilled
+from tracegrade.display import error_type, explanation
+from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
+
+HIDDEN = "[hidden]"
+"""Stands for every value that is not shown, or is no longer there."""
+
+# Attributes of the resource that begin like this describe the sending program.
+_OF_PROGRAM = ("service.", "deployment.", "telemetry.")
+
+
+def result_without_values(result: TraceResult) -> TraceResult:
+    """`result` as it is stored when its values are deleted: packed again, without spans."""
+    made = new_result(
+        summary_without_values(result.trace),
+        VALUES_GONE,
+        [call_without_values(call) for call in result.tool_calls],
+        [decision_without_values(decision) for decision in result.decisions],
+    )
+    backfilled = [decision_without_values(decision) for decision in result.backfilled]
+    if not backfilled:
+        return made
+    packed = with_backfilled(made.packed, {decision.pair.rule_id for decision in backfilled}, backfilled)
+    return replace(made, packed=packed, backfilled=backfilled)
+
+
+def hidden(value: JsonValue) -> JsonValue:
+    """A JSON value with its keys, and the number of items of its lists, but without what stands there."""
+    if isinstance(value, dict):
+        return {key: hidden(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [hidden(item) for item in value]
+    return None if value is None else HIDDEN
+
+
+def hidden_text(text: str) -> str:
+    """Whether there was a text is all that is said of it."""
+    return text and HIDDEN
+
+
+def resource_without_values(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The attributes of a resource."""
+    return {key: value if key.startswith(_OF_PROGRAM) else hidden(value) for key, value in attributes.items()}
+
+
+def error_without_values(error: ToolError) -> ToolError:
+    """The error's type alone."""
+    return replace(error, message=hidden_text(error.message))
+
+
+def call_without_values(call: ToolCall) -> ToolCall:
+    """The call with the keys of its arguments and output."""
+    error = None if call.error is None else error_without_values(call.error)
+    return replace(call, arguments=hidden(call.arguments), output=hidden(call.output), error=error)
+
+
+def evaluation_without_values(evaluation: Evaluation) -> Evaluation:
+    """The score, and the explanation, which names paths."""
+    reason = error_type(evaluation) if evaluation.outcome == "error" else evaluation.reason
+    return replace(evaluation, reason=reason, explanation=explanation(evaluation, False), details={})
+
+
+def decision_without_values(decision: Decision) -> Decision:
+    """The decision with its evaluations."""
+    reason = decision.reason.partition(":")[0] if decision.kind == "error" else decision.reason
+    evaluations = [evaluation_without_values(evaluation) for evaluation in decision.evaluations]
+    return replace(decision, reason=reason, evaluations=evaluations)
+
+
+def summary_without_values(trace: TraceSummary) -> TraceSummary:
+    """The trace as a whole."""
+    return replace(trace, resource=resource_without_values(trace.resource))
