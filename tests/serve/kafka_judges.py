@@ -80,6 +80,7 @@ class SharedStore(Store):
         super().__init__()
         self.noted: dict[tuple[str, str, bytes], SessionTurn] = {}
         self.deliveries: list[Delivery] = []
+        self.looks = 0  # how often turns were asked for
         self._changing = threading.RLock()
 
     def add(self, result: TraceResult) -> None:
@@ -102,6 +103,7 @@ class SharedStore(Store):
     def turns(self, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
         """As `StoredTraces`."""
         with self._changing:
+            self.looks += 1
             found = sorted(self.noted.values(), key=lambda turn: turn.closed_ns)
         return [turn for turn in found if share_of(session_trace_id(turn.tenant, turn.session), of) in shares][:limit]
 

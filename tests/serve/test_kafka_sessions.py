@@ -123,6 +123,8 @@ def test_what_one_judge_judged_and_did_not_store_its_follower_judges_again(
     before = len(first.delivery.results)
     eventually(has_judged_the_session, "the trace, whose session must not be stored")
     eventually(lambda: any(len(r.trace.members or ()) == 3 for r in first.delivery.results), "the session, unstored")
+    looks = store.looks
+    eventually(lambda: store.looks > looks + 1, "the judge to look for turns again")
     first.stop()
     assert _session(store) == (2, "turn")
     assert store.noted, "the turn waits for another judge"
