@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tracegrade.cli.output import progress
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.cli.output import print_line, progress
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
     from tracegrade.gate.results import Results
     from tracegrade.pipeline.judged import Judged
+    from tracegrade.pipeline.replay import Selection
     from tracegrade.pipeline.workers import ReplayJob
     from tracegrade.rule.rule_set import RuleSet
 
@@ -38,12 +38,20 @@ jobs_option = click.option(
 
 
 def judged_and_shown(
-    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", job: "ReplayJob[Shown]", jobs: int
+    sources: tuple[str, ...],
+    config: "Config",
+    rule_set: "RuleSet",
+    job: "ReplayJob[Shown]",
+    jobs: int,
+    selection: "Selection | None" = None,
 ) -> "Iterable[Shown]":
-    """What is shown and stored of each judged trace and session, in the order in which they closed."""
+    """What is shown and stored of each judged trace and session, in the order in which they closed.
+
+    With a `selection`, traces of other times need not be judged; the `job` leaves them out.
+    """
     from tracegrade.pipeline.workers import shown_by_workers
 
-    judged = _judged(sources, config, rule_set, job.run, judges_traces=jobs == 1)
+    judged = _judged(sources, config, rule_set, job.run, selection, judges_traces=jobs == 1)
     return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
 
 
@@ -51,17 +59,23 @@ def judged_here(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet")
     """The last judgement of each trace and session of `sources`, in this process and all in memory."""
     from tracegrade.pipeline.replay import NOT_STORED
 
-    judged = _judged(sources, config, rule_set, NOT_STORED, judges_traces=True)
+    judged = _judged(sources, config, rule_set, NOT_STORED, None, judges_traces=True)
     return list({one.key: one for one in judged}.values())
 
 
 def _judged(
-    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", run: str, *, judges_traces: bool
+    sources: tuple[str, ...],
+    config: "Config",
+    rule_set: "RuleSet",
+    run: str,
+    selection: "Selection | None",
+    *,
+    judges_traces: bool,
 ) -> "Iterator[Judged]":
     from tracegrade.deletion.request import Deletions
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
-    from tracegrade.pipeline.replay import replay_journal, replay_sources
+    from tracegrade.pipeline.replay import Selection, replay_journal, replay_records, replay_sources
     from tracegrade.pipeline.set_aside import SetAside
 
     if sources:
@@ -71,15 +85,27 @@ def _judged(
                 yield judged
                 advance(1)
         return
+    deleted = Deletions(config.data_path).tombstones()
+    aside = SetAside(config.data_path).load()
     if config.journal.kafka is not None:
-        raise TraceGradeError(
-            "the journal is in Kafka (journal.kafka), which this command does not read; name files as SOURCE, or judge "
-            "what is stored: tracegrade rules backtest"
-        )
+        from tracegrade.serve.kafka_replay import KafkaReplay
+
+        with KafkaReplay(config, config.journal.kafka, selection or Selection()) as kafka:
+            with progress("messages read", kafka.total) as advance:
+                yield from replay_records(
+                    kafka.records(advance),
+                    config.traces,
+                    rule_set,
+                    run,
+                    deleted,
+                    aside=aside,
+                    judges_traces=judges_traces,
+                )
+            for text in kafka.remarks():
+                print_line(f"Warning: {text}", err=True)
+        return
     folder = config.data_path / JOURNAL
     with progress("bytes read", _journal_bytes(folder)) as advance:
-        deleted = Deletions(config.data_path).tombstones()
-        aside = SetAside(config.data_path).load()
         yield from replay_journal(
             folder, config.traces, rule_set, run, advance, deleted, aside=aside, judges_traces=judges_traces
         )

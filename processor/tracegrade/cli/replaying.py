@@ -134,7 +134,9 @@ def judged_as_asked(
         with recorded(config, run, run_name) as recording:
             sources = gather()
             summary = Summary(asked.rule_set, asked.by, None if comparing is None else comparing.judged)
-            shown = judged_and_shown(sources, config, asked.rule_set, _job(asked, recording), asked.jobs)
+            shown = judged_and_shown(
+                sources, config, asked.rule_set, _job(asked, recording), asked.jobs, asked.selection
+            )
             verdict = _show(
                 stored_as_they_come(shown, recording), asked.output_format, summary, asked.bounds, comparing
             )

@@ -111,6 +111,7 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     write_all(sender, tmp_path / "sent.pb")
     live = receiver.canonical("results", "list", "--limit", "1000000")
     assert live == receiver.canonical("replay", str(tmp_path / "sent.pb"))
+    assert live == receiver.canonical("replay"), "what lies in Kafka, read again"
     for judge in judges:
         assert judge.stop() == 0
     assert receiver.stop() == 0

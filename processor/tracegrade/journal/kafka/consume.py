@@ -59,6 +59,21 @@ class Message(NamedTuple):
     value: bytes | None
 
 
+def message_of(found: Any, kafka: Any) -> Message:
+    """What the library `kafka` gave, which is no error."""
+    kind, time_ms = found.timestamp()
+    return Message(
+        found.topic(),
+        found.partition(),
+        found.offset(),
+        max(time_ms, 0) * _MS,
+        kind == kafka.TIMESTAMP_LOG_APPEND_TIME,
+        found.key(),
+        found.headers() or [],
+        found.value(),
+    )
+
+
 class EndReached(NamedTuple):
     """Everything of this topic's partition before ``offset`` was fetched, and there is no more at the moment."""
 
@@ -146,17 +161,7 @@ class GroupConsumer:
                 return EndReached(found.topic(), found.partition(), found.offset())
             self._note_error(error)
             return None
-        kind, time_ms = found.timestamp()
-        return Message(
-            found.topic(),
-            found.partition(),
-            found.offset(),
-            max(time_ms, 0) * _MS,
-            kind == self._kafka.TIMESTAMP_LOG_APPEND_TIME,
-            found.key(),
-            found.headers() or [],
-            found.value(),
-        )
+        return message_of(found, self._kafka)
 
     def ask_for_ends(self, partitions: Iterable[int]) -> None:
         """Ask the brokers which offsets the next messages of these partitions will have; nothing while that is asked.
