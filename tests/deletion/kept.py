@@ -65,7 +65,7 @@ class Kept:
         self.folder = folder
         self._now_ns = NS_PER_S
 
-    def receive(self, *requests: Sequence[Content], judge: bool = True) -> None:
+    def receive(self, *requests: Sequence[Content], judge: bool = True, tenant: str = "default") -> None:
         """Journal `requests` a second apart; with `judge`, judge and store all that the journal holds, twice.
 
         What is judged at its end, and again with what came meanwhile, leaves a row of each revision.
@@ -77,7 +77,7 @@ class Kept:
             logs = [content for content in contents if content not in spans]
             for signal, items, data in ((Signal.TRACES, spans, payload(spans)), (Signal.LOGS, logs, log_payload(logs))):
                 if items:
-                    journal.append(Entry(signal, Encoding.PROTOBUF, "default", len(items), data)).result(10)
+                    journal.append(Entry(signal, Encoding.PROTOBUF, tenant, len(items), data)).result(10)
         journal.close()
         if judge:
             self._judge()

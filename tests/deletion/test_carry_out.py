@@ -258,7 +258,7 @@ def test_late_spans_of_a_deleted_trace_are_erased_from_the_journal_too(tmp_path:
     deletions = Deletions(kept.folder)
     closed = ClosedTraces(deleted=deletions.tombstones())
     late = LateSpans(deletions)
-    closed.came_deleted = late.trace_ids
+    closed.came_deleted = late.traces
     late.ask(100.0)
     assert deletions.waiting("requested") == []
     closed.find([("default", id_of(1)), ("default", id_of(2))])

@@ -12,7 +12,7 @@ from judged_records import decisions_of, summary_of
 from parquet_files import TRACE_ID
 from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut
-from tracegrade.deliver.parquet.gathered import path_name
+from tracegrade.deliver.parquet.names import path_name
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.deliver.sinks.parquet import ParquetSink

@@ -15,6 +15,7 @@ from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.codec.raw_spans import plain
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
+from tracegrade.model.tenant_mark import is_marked
 from tracegrade.model.trace import Trace
 
 TraceKey = tuple[str, bytes]  # tenant, trace id
@@ -128,12 +129,13 @@ class ClosedTraces:
         Args:
             lookup: finds traces that are no longer held here.
             max_held: the largest number of traces held.
-            deleted: ids of traces that were deleted and are not judged again; not asked while it is empty. Traces of
+            deleted: ids, or `tenant_mark`s, of traces that were deleted and are not judged again; not asked while it is
+                empty. Traces of
                 which something came later are put into ``came_deleted``.
             set_aside: ids of traces that are not judged because they are set aside; not asked while it is empty.
             max_unpacked_spans: beyond this number of spans, the traces that closed first are held as bytes.
         """
-        self.came_deleted: set[bytes] = set()
+        self.came_deleted: set[TraceKey] = set()
         self._deleted = deleted or None
         self._set_aside = set_aside or None
         self._lookup = lookup
@@ -197,9 +199,9 @@ class ClosedTraces:
         unknown: list[TraceKey] = []
         for key in keys:
             held = self._held.get(key)
-            if self._deleted is not None and key[1] in self._deleted:
+            if self._deleted is not None and is_marked(self._deleted, *key):
                 found[key] = ClosedTrace(0, 0, [], [], DELETED, "", 0, 0)
-                self.came_deleted.add(key[1])
+                self.came_deleted.add(key)
             elif self._set_aside is not None and key[1] in self._set_aside:
                 found[key] = ClosedTrace(0, 0, [], [], SET_ASIDE, "", 0, 0)
             elif held is not None:

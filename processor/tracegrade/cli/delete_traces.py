@@ -35,6 +35,7 @@ _LOOK_EVERY_S = 0.1
 @click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
 @click.option("--session", metavar="ID", help="All traces of this session.")
 @click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")
+@click.option("--tenant", help="Only of this tenant; without it, of all.")
 @click.option("--before", type=TIME, help="All traces first received before this time.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(
@@ -54,6 +55,7 @@ def delete(
     trace_ids: tuple[bytes, ...],
     session: str | None,
     user: str | None,
+    tenant: str | None,
     before: int | None,
     yes: bool,
     wait_s: float,
@@ -72,8 +74,10 @@ def delete(
         raise click.UsageError("expected trace ids, or one of --session, --user and --before")
     if config.journal.kafka is None and not (config.data_path / "journal").is_dir():
         raise TraceGradeError(f"{config.data_dir}: nothing was received here; -c or --data-dir says where it was")
-    choice = Choice(session, user, before)
+    choice = Choice(session, user, before, tenant)
     what = count(len(trace_ids), "trace") if choice.by_id_alone else f"all traces {_described(choice)}"
+    if tenant is not None:
+        what += f" of tenant {tenant!r}"
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
     if choice.by_id_alone:
         return found
     try:
-        engine = open_store(store_url, read_only=True)
+        engine = open_store(store_url, read_only=True, tenant=choice.tenant)
     except StoreError:
         return found  # nothing was judged yet; a store that is away is found out where rows are deleted
     try:
@@ -80,6 +80,8 @@ def journalled_traces_of(folder: Path, choice: Choice) -> set[bytes]:
 
 
 def _of_record(record: Record, choice: Choice) -> set[bytes]:
+    if not choice.takes(record.tenant):
+        return set()
     if choice.before_ns is not None:
         return trace_ids(record.signal, record.payload) if record.received_ns < choice.before_ns else set()
     by_session = choice.session is not None
@@ -126,13 +128,13 @@ def erase_from_journal(
     resolved = [
         _resolved(deletion, deletions, partial(journalled_traces_of, folder), store_url) for deletion in waiting
     ]
-    # If two deletions name the same trace, the first counts it.
-    wanted = {trace_id: place for place, item in reversed([*enumerate(resolved)]) for trace_id in item.trace_ids}
-    _add_tombstones(deletions, wanted, remembered_s)
+    _add_tombstones(deletions, resolved, remembered_s)
+    wanted_of = _Wanted(resolved)
     erased_items: Counter[tuple[int, Signal]] = Counter()
-    searched = wanted if len(wanted) <= _MOST_SEARCHED else None
 
     def change(record: Record) -> bytes | None:
+        wanted = wanted_of(record.tenant)
+        searched = wanted if len(wanted) <= _MOST_SEARCHED else None
         if searched is not None and not any(trace_id in record.payload for trace_id in searched):
             return None
         payload, items = without(record.signal, record.payload, wanted)
@@ -140,7 +142,7 @@ def erase_from_journal(
             erased_items[wanted[trace_id], record.signal] += count
         return payload if items else None
 
-    if wanted:
+    if any(item.trace_ids for item in resolved):
         journal.erase(change)
     erased_now = []
     for place, deletion in enumerate(resolved):
@@ -155,13 +157,31 @@ def bury(waiting: Sequence[Deletion], deletions: Deletions, *, store_url: str, r
     The traces of a session, user or time are those that the store knows, which does not know those that are open.
     """
     resolved = [_resolved(deletion, deletions, lambda choice: set(), store_url) for deletion in waiting]
-    _add_tombstones(deletions, {trace_id for item in resolved for trace_id in item.trace_ids}, remembered_s)
+    _add_tombstones(deletions, resolved, remembered_s)
     return [_erased(deletion.deleted, deletion, deletions) for deletion in resolved]
 
 
-def _add_tombstones(deletions: Deletions, trace_ids: Iterable[bytes], remembered_s: float) -> None:
+class _Wanted:
+    """The traces that deletions mean, by tenant: trace id to the place of the deletion that counts it.
+
+    If two name the same trace, the first counts it.
+    """
+
+    def __init__(self, waiting: Sequence[Deletion]) -> None:
+        self._waiting = waiting
+        self._of: dict[str, dict[bytes, int]] = {}
+
+    def __call__(self, tenant: str) -> dict[bytes, int]:
+        if tenant not in self._of:
+            meant = [(place, item) for place, item in enumerate(self._waiting) if item.choice.takes(tenant)]
+            self._of[tenant] = {trace_id: place for place, item in reversed(meant) for trace_id in item.trace_ids}
+        return self._of[tenant]
+
+
+def _add_tombstones(deletions: Deletions, resolved: Sequence[Deletion], remembered_s: float) -> None:
     now_ns = time.time_ns()
-    deletions.tombstones().add(trace_ids, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
+    marks = {mark for item in resolved for mark in item.marks}
+    deletions.tombstones().add(marks, now_ns, forget_before_ns=now_ns - round(remembered_s * 1e9))
 
 
 def _erased(counted: Deleted, deletion: Deletion, deletions: Deletions) -> Deletion:
@@ -220,7 +240,7 @@ def erase_records(waiting: Sequence[Deletion], results: LocalJournal, alive: Ali
     Raises:
         OSError, JournalError: the disk refused, or the journal is closing; the next try goes on.
     """
-    wanted = {id_.hex(): place for place, item in reversed([*enumerate(waiting)]) for id_ in item.trace_ids}
+    wanted_of = _Wanted(waiting)
     records: Counter[int] = Counter()
 
     def change(record: Record) -> bytes | None:
@@ -231,13 +251,14 @@ def erase_records(waiting: Sequence[Deletion], results: LocalJournal, alive: Ali
             trace = decode_result(record.payload).trace
         except TraceGradeError:
             return None  # of another version, so it cannot be read
-        named = wanted.keys() & {trace.trace_id, *(member.hex() for member in trace.members or ())}
+        wanted = wanted_of(trace.tenant)
+        named = wanted.keys() & {bytes.fromhex(trace.trace_id), *(trace.members or ())}
         if not named:
             return None
         records[min(wanted[trace_id] for trace_id in named)] += 1
         return erased(record.payload)
 
-    if wanted:
+    if any(item.trace_ids for item in waiting):
         results.erase(change)
     return records
 
@@ -258,7 +279,7 @@ def erase_rows(
     Raises:
         OSError, SQLAlchemyError: a disk or database refused; the next try goes on.
     """
-    rows = [delete_everywhere(engine, deletion.trace_ids, alive) for deletion in waiting]
+    rows = [delete_everywhere(engine, deletion.trace_ids, alive, tenant=deletion.choice.tenant) for deletion in waiting]
     if any(deletion.trace_ids for deletion in waiting):
         overwrite_deleted(engine, alive)
     done = []
@@ -289,11 +310,13 @@ def erase_from_files(
         OSError, ParquetError, JournalLocked: a disk or bucket refused, the extra is not installed, or files are being
             written; the next try goes on.
     """
-    wanted = {id_.hex(): place for place, item in reversed([*enumerate(waiting)]) for id_ in item.trace_ids}
     rows: Counter[int] = Counter()
-    if wanted and settings is not None:
-        for trace_id, count in erase(settings, folder / PARQUET, set(map(bytes.fromhex, wanted)), alive).items():
-            rows[wanted[trace_id]] += count
+    for tenant in dict.fromkeys(item.choice.tenant for item in waiting):
+        meant = [(place, item) for place, item in enumerate(waiting) if item.choice.tenant == tenant]
+        wanted = {trace_id: place for place, item in reversed(meant) for trace_id in item.trace_ids}
+        if wanted and settings is not None:
+            for trace_id, count in erase(settings, folder / PARQUET, wanted, alive, tenant=tenant).items():
+                rows[wanted[bytes.fromhex(trace_id)]] += count
     done = []
     for place, deletion in enumerate(waiting):
         done.append(deletion.done(deletion.deleted.plus(parquet_rows=rows[place])))

@@ -6,10 +6,10 @@ ASK_EVERY_S = 30.0
 
 
 class LateSpans:
-    """Collects the ids of deleted traces of which something came later, and requests its deletion."""
+    """Collects the deleted traces of which something came later, and requests its deletion."""
 
     def __init__(self, deletions: Deletions) -> None:
-        self.trace_ids: set[bytes] = set()  # filled where they are met
+        self.traces: set[tuple[str, bytes]] = set()  # tenant and trace id; filled where they are met
         self._deletions = deletions
         self._due_s = 0.0
 
@@ -22,7 +22,9 @@ class LateSpans:
         Raises:
             OSError: the disk refused; nothing is forgotten.
         """
-        if self.trace_ids and now_s >= self._due_s:
+        if self.traces and now_s >= self._due_s:
             self._due_s = now_s + ASK_EVERY_S
-            self._deletions.request(Choice(), frozenset(self.trace_ids), late=True)
-            self.trace_ids.clear()
+            for tenant in sorted({tenant for tenant, _ in self.traces}):
+                found = {key for key in self.traces if key[0] == tenant}
+                self._deletions.request(Choice(tenant=tenant), frozenset(id_ for _, id_ in found), late=True)
+                self.traces -= found

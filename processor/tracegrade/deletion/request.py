@@ -11,6 +11,7 @@ import orjson
 from tracegrade.deletion.tombstones import Tombstones
 from tracegrade.journal.files import remove_unfinished, replace_file
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.tenant_mark import tenant_mark
 
 State: TypeAlias = Literal["requested", "resolved", "erased", "unstored", "done"]
 
@@ -25,19 +26,24 @@ class DeletionError(TraceGradeError):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which traces: of ``session``, of ``user``, or first received before ``before_ns``; none set: by id alone."""
+    """Which traces: of ``session``, of ``user``, or first received before ``before_ns``; none set: by id alone.
+
+    Of one ``tenant``; None: of all.
+    """
 
     session: str | None = None
     user: str | None = None
     before_ns: int | None = None
+    tenant: str | None = None
 
     @property
     def by_id_alone(self) -> bool:
         """Whether nothing has to be looked up."""
-        return self == _BY_ID
+        return self.session is None and self.user is None and self.before_ns is None
 
-
-_BY_ID = Choice()
+    def takes(self, tenant: str) -> bool:
+        """Whether traces of this tenant may be meant."""
+        return self.tenant is None or self.tenant == tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +95,16 @@ class Deletion:
         """Whether it is done, and there was nothing of these traces anywhere."""
         return self.state == "done" and self.deleted == Deleted()
 
+    @property
+    def marks(self) -> frozenset[bytes]:
+        """What stands for its traces among the deleted ones."""
+        tenant = self.choice.tenant
+        return self.trace_ids if tenant is None else frozenset(tenant_mark(tenant, id_) for id_ in self.trace_ids)
+
     def done(self, deleted: Deleted) -> "Deletion":
         """It, done: of what it was about nothing is left."""
         now_ns = time.time_ns()
-        forgotten = replace(self, choice=Choice(), trace_ids=frozenset())
+        forgotten = replace(self, choice=Choice(tenant=self.choice.tenant), trace_ids=frozenset())
         return replace(forgotten, deleted=deleted, state="done", done_ns=now_ns)
 
     def to_json(self) -> dict[str, Any]:
@@ -171,8 +183,8 @@ class Deletions:
             OSError: the disk refused.
         """
         content = deletion.to_json()
+        content["choice"] = asdict(deletion.choice)
         if deletion.state != "done":
-            content["choice"] = asdict(deletion.choice)
             content["late"] = deletion.late
             content["trace_ids"] = sorted(trace_id.hex() for trace_id in deletion.trace_ids)
         replace_file(self._folder / (deletion.id + _SUFFIX), orjson.dumps(content))

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.tenant_mark import is_marked
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.pipeline.replay import NOT_STORED
@@ -341,7 +342,8 @@ def _store_errors(failed: str) -> Iterator[None]:
 
 def _is_deleted(head: TraceSummary, deleted: Container[bytes]) -> bool:
     """Whether a trace, or one of the traces of a session, was deleted."""
-    return any(trace_id in deleted for trace_id in (bytes.fromhex(head.trace_id), *(head.members or ())))
+    ids = (bytes.fromhex(head.trace_id), *(head.members or ()))
+    return any(is_marked(deleted, head.tenant, trace_id) for trace_id in ids)
 
 
 def _begun(connection: Connection, asked: Run, name: str | None) -> Run:

@@ -26,6 +26,7 @@ from tracegrade.journal.record import Record
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Span
+from tracegrade.model.tenant_mark import is_marked
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.data_folder import JOURNAL
 from tracegrade.pipeline.packed import PackedTrace
@@ -117,7 +118,9 @@ class JournalTraces:
 
     def _ended(self, open_: "_Open", position: int) -> Iterator[PackedTrace]:
         for item, live in open_.ended_by(position):
-            if live.revision == item.trace.revision and live.spans and item.trace.trace_id not in self._deleted:
+            head = item.trace
+            is_deleted = is_marked(self._deleted, head.tenant, head.trace_id)
+            if live.revision == head.revision and live.spans and not is_deleted:
                 spans = live.all_spans()
                 log_records = in_order_written(live.all_log_records())
                 blob = encode_spans(spans, sorted(live.replaced), log_records, self._filter_hash)

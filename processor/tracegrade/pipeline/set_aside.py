@@ -15,7 +15,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -239,9 +239,13 @@ class SetAside:
             with self._changing() as aside:
                 aside.records = [held for held in aside.records if not held.read_again_ns or held.end > first]
 
-    def erase(self, trace_ids: set[bytes]) -> None:
-        """Delete the kept requests that name one of these traces: as a whole, since reading them is not safe."""
-        for path in self._requests.glob("*.pb.gz"):
+    def erase(self, trace_ids: Collection[bytes], tenant: str | None = None) -> None:
+        """Delete the kept requests that name one of these traces: as a whole, since reading them is not safe.
+
+        Of one `tenant`, or of all.
+        """
+        of_others = {self._request(record) for record in self.load().records if tenant not in (None, record.tenant)}
+        for path in set(self._requests.glob("*.pb.gz")) - of_others:
             payload = gzip.decompress(path.read_bytes())
             if any(trace_id in payload for trace_id in trace_ids):
                 path.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
     try:
         if deletion.state in ("requested", "resolved"):
             deletion = _erase_received(config, folder, deletion)
-            folder.set_aside.erase(set(deletion.trace_ids))
+            folder.set_aside.erase(deletion.trace_ids, deletion.choice.tenant)
         if deletion.state in ("erased", "unstored"):
             with ExitStack() as opened:
                 results = []

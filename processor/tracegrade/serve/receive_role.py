@@ -252,7 +252,8 @@ class ReceiveRole:
 
     def _erase(self, waiting: Sequence[Deletion]) -> list[Deletion]:
         erased = self._received.erase(waiting)
-        self._folder.set_aside.erase({trace_id for deletion in erased for trace_id in deletion.trace_ids})
+        for deletion in erased:
+            self._folder.set_aside.erase(deletion.trace_ids, deletion.choice.tenant)
         return erased
 
     async def _close_clients(self) -> None:

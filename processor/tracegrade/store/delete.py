@@ -81,8 +81,10 @@ def traces_before(connection: Connection, before_ns: int) -> set[bytes]:
     return found
 
 
-def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive = lambda: None) -> DeletedRows:
-    """Delete the traces of these ids, in every tenant and run, with their results and the results of their sessions.
+def delete_everywhere(
+    engine: Engine, trace_ids: Collection[bytes], alive: Alive = lambda: None, *, tenant: str | None = None
+) -> DeletedRows:
+    """Delete the traces of these ids, in every run, with their results and the results of their sessions.
 
     Their counts are subtracted. A transaction deletes a few hundred, so that another writer waits only milliseconds.
 
@@ -90,6 +92,7 @@ def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive
         engine: opened for writing.
         trace_ids: as bytes, as on the wire.
         alive: called between two transactions.
+        tenant: only of this one; None: of all.
 
     Raises:
         SQLAlchemyError: the database refused; some traces may already be deleted.
@@ -100,27 +103,29 @@ def delete_everywhere(engine: Engine, trace_ids: Collection[bytes], alive: Alive
     while some := list(islice(rest, _TOGETHER)):
         with engine.begin() as connection:
             one_at_a_time(connection)
-            rows = _delete(connection, some)
+            rows = _delete(connection, some, tenant)
         deleted = DeletedRows(*map(sum, zip(deleted, rows, strict=True)))
         alive()
     with engine.begin() as connection:
         one_at_a_time(connection)
-        named = _forget_in_alerts(connection, lambda _: hex_ids)
+        of_tenant = () if tenant is None else (alerts.c.tenant == tenant,)
+        named = _forget_in_alerts(connection, lambda _: hex_ids, *of_tenant)
     return deleted._replace(alerts=named)
 
 
-def _delete(connection: Connection, trace_ids: list[bytes]) -> DeletedRows:
+def _delete(connection: Connection, trace_ids: list[bytes], tenant: str | None) -> DeletedRows:
     numbers: list[int] = []
     sessions: set[bytes] = set()
     evaluations = 0
     place = (traces.c.number, traces.c.tenant, traces.c.judged, traces.c.evaluations)
-    for number, tenant, judged, rows in connection.execute(
-        select(*place).where(of_ids(connection, trace_ids), traces.c.members.is_(None))
-    ):
+    meant = [of_ids(connection, trace_ids), traces.c.members.is_(None)]
+    if tenant is not None:
+        meant.append(traces.c.tenant == tenant)
+    for number, owner, judged, rows in connection.execute(select(*place).where(*meant)):
         numbers.append(number)
         evaluations += len(orjson.loads(rows))
         names = unpack_summary(judged).sessions
-        sessions.update(session_trace_id(tenant, name) for name in names)
+        sessions.update(session_trace_id(owner, name) for name in names)
     of_sessions: list[int] = []
     for number, rows in connection.execute(
         select(traces.c.number, traces.c.evaluations).where(of_ids(connection, sessions), traces.c.members.is_not(None))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tracegrade.deliver.parquet.columns import TABLES
+from tracegrade.deliver.parquet.names import tenant_folder
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.journal.lock import FolderLock
@@ -64,7 +65,12 @@ def encoded(table: Any) -> Any:
 
 
 def erase(
-    settings: ParquetSettings, folder: Path, deleted: Container[bytes], alive: Callable[[], None] = lambda: None
+    settings: ParquetSettings,
+    folder: Path,
+    deleted: Container[bytes],
+    alive: Callable[[], None] = lambda: None,
+    *,
+    tenant: str | None = None,
 ) -> Counter[str]:
     """Remove the rows of `deleted` traces from all files. Doing it again removes what is left.
 
@@ -73,6 +79,7 @@ def erase(
         folder: the sink's own: its lock keeps it from writing meanwhile.
         deleted: trace ids.
         alive: called for each file.
+        tenant: whose files; None: those of all.
 
     Returns:
         The number of rows removed, by trace id in hex.
@@ -84,7 +91,8 @@ def erase(
     storage = Storage(settings)
     lock = writing_lock(folder)
     try:
-        paths = [path for table in TABLES for path in storage.files(table)]
+        own = "" if tenant is None else f"/{tenant_folder(tenant)}"
+        paths = [path for table in TABLES for path in storage.files(f"{table}{own}")]
         removed: Counter[str] = Counter()
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tracegrade-parquet") as threads:
             for gone in threads.map(lambda path: _erase_from(storage, path, deleted), paths):

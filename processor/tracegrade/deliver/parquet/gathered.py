@@ -5,14 +5,14 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
-from urllib.parse import quote
 
 from tracegrade.codec.json_text import storable
 from tracegrade.deliver.parquet.columns import COLUMNS, TABLES, TRACE, Table
 from tracegrade.deliver.parquet.erase import without
+from tracegrade.deliver.parquet.names import tenant_folder
 from tracegrade.deliver.parquet.rows import Row, call_rows, result_rows
+from tracegrade.model.tenant_mark import MarkedOf
 from tracegrade.model.trace_result import TraceResult
 
 _DAY_NS = 86_400_000_000_000
@@ -20,7 +20,6 @@ _JUDGED_ID = [column.name for column in TRACE].index("judged_id")
 _LONGEST = slice(-3, None)  # the columns that may hold long values are the last ones of each table
 _CHUNK_ROWS = 5000  # as Arrow's arrays, a row takes half of the memory that it does as Python's objects
 _UNFIT = (TypeError, ValueError, OverflowError)  # what pyarrow raises for a value of another type is one of them
-_LONGEST_NAME = 200  # bytes in the name of a folder; file systems take 255
 
 
 class Gathered:
@@ -31,6 +30,7 @@ class Gathered:
         self._include_values = include_values
         self._rows: dict[tuple[Table, str], list[Row]] = {}
         self._chunks: dict[tuple[Table, str], list[Any]] = {}
+        self._tenants: dict[str, str] = {}  # of each folder
         self.rows = 0
         self.bytes = 0
         """Of the rows that are held as arrays, which is most of them, and of the values of the others."""
@@ -46,6 +46,7 @@ class Gathered:
             ("results", result_rows(judged, self._include_values)),
             ("tool_calls", call_rows(judged, self._include_values)),
         )
+        self._tenants[folder] = trace.tenant
         for table, rows in found:
             if rows:
                 waiting = self._rows.setdefault((table, folder), [])
@@ -59,13 +60,17 @@ class Gathered:
                     self._pack(table, folder)
 
     def tables(self, deleted: Container[bytes]) -> Iterator[tuple[str, Any]]:
-        """Each folder, as ``results/tenant=T/date=D``, and its rows as a table of pyarrow; without `deleted` traces."""
+        """Each folder, as ``results/tenant=T/date=D``, and its rows as a table of pyarrow; without `deleted` traces.
+
+        These are ids, or `tenant_mark`s.
+        """
         import pyarrow
 
         for table, folder in list(self._rows):
             self._pack(table, folder)
         for (table, folder), chunks in sorted(self._chunks.items()):
-            yield f"{table}/{folder}", without(pyarrow.Table.from_batches(chunks), deleted)[0]
+            own = MarkedOf(deleted, self._tenants[folder])
+            yield f"{table}/{folder}", without(pyarrow.Table.from_batches(chunks), own)[0]
 
     def clear(self) -> None:
         """Forget all rows."""
@@ -73,6 +78,7 @@ class Gathered:
         self._chunks.clear()
         self.unfit.clear()
         self._values.clear()
+        self._tenants.clear()
         self.rows = self.bytes = 0
 
     def _pack(self, table: Table, folder: str) -> None:
@@ -124,16 +130,4 @@ def schema(table: Table) -> Any:
 @lru_cache(maxsize=4096)
 def _folder(tenant: str, day: int) -> str:
     date = datetime.fromtimestamp(day * 86_400, UTC).date()
-    return f"tenant={path_name(tenant)}/date={date.isoformat()}"
-
-
-def path_name(name: str) -> str:
-    """`name` as part of a path: what is no letter, digit, ``-``, ``_``, ``.`` or ``~`` as ``%XX``, as Hive writes it.
-
-    Readers of hive folders turn it back. One that is too long for a file system is cut, and ends in a hash.
-    """
-    safe = quote(name, safe="", errors="surrogatepass")
-    if len(safe) <= _LONGEST_NAME:
-        return safe
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{safe[: _LONGEST_NAME - 17].rpartition('%')[0] or safe[: _LONGEST_NAME - 17]}~{digest}"
+    return f"{tenant_folder(tenant)}/date={date.isoformat()}"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tracegrade.deliver.cut import Cut, LastCut
 from tracegrade.deliver.parquet.erase import CUT_SUFFIX, encoded, writing_lock
-from tracegrade.deliver.parquet.gathered import Gathered, path_name
+from tracegrade.deliver.parquet.gathered import Gathered
+from tracegrade.deliver.parquet.names import path_name
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.parquet.storage import SUFFIX, Storage
 from tracegrade.deliver.sink import DONE, Delivery, SinkContext

@@ -1,11 +1,12 @@
 """Requests for deletion: receive and the judge carry them out, within seconds."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from tracegrade.deletion.request import Choice, Deleted, Deletions
+from tracegrade.deletion.request import Choice, Deleted, Deletion, Deletions
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiSources, NoParameters, Parameters, PathName, Time, TraceId, needs
@@ -41,7 +42,8 @@ class DeletionList(Document):
 
 
 def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> ExactJson:
-    folder = sources.config.data_path
+    """Ask for a deletion of what the caller may see."""
+    folder, choice = sources.config.data_path, replace(choice, tenant=sources.tenant)
     if not (folder / "journal").is_dir():
         raise Refusal(
             409,
@@ -62,7 +64,7 @@ def _asked(sources: Sources, choice: Choice, *trace_ids: str) -> ExactJson:
     dependencies=[needs("admin")],
 )
 def delete_trace(sources: ApiSources, trace_id: TraceId, query: NoParameters) -> ExactJson:
-    """Requests the deletion of one trace, in every tenant."""
+    """Requests the deletion of one trace: in the tenant of the token, or in every tenant."""
     return _asked(sources, Choice(), trace_id)
 
 
@@ -109,7 +111,11 @@ def delete_user(sources: ApiSources, user_id: PathName, query: NoParameters) -> 
 def list_deletions(sources: ApiSources, query: NoParameters) -> ExactJson:
     """Deletions that are not done yet, and those done within a day."""
     found = Deletions(sources.config.data_path).waiting("requested", "resolved", "erased", "done")
-    return ExactJson({"items": [deletion.to_json() for deletion in found]})
+    return ExactJson({"items": [deletion.to_json() for deletion in found if _is_shown(sources, deletion)]})
+
+
+def _is_shown(sources: Sources, deletion: Deletion) -> bool:
+    return sources.tenant is None or sources.tenant == deletion.choice.tenant
 
 
 @router.get(
@@ -121,6 +127,6 @@ def list_deletions(sources: ApiSources, query: NoParameters) -> ExactJson:
 def show_deletion(sources: ApiSources, deletion_id: PathName, query: NoParameters) -> ExactJson:
     """One deletion, and its state."""
     found = Deletions(sources.config.data_path).find(deletion_id)
-    if found is None:
+    if found is None or not _is_shown(sources, found):
         raise not_found(f"deletion {deletion_id[:200]!r}")
     return ExactJson(found.to_json())
