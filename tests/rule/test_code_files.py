@@ -13,6 +13,7 @@ from tracegrade.document.problem import FileError
 from tracegrade.document.validate import validate
 from tracegrade.judge import judge
 from tracegrade.rule import code_files, evaluator_file
+from tracegrade.rule.explained import explained
 from tracegrade.rule.load import load_rules, rules_stamp
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -257,6 +258,26 @@ def test_two_files_of_one_name_have_nothing_in_common(tmp_path: Path) -> None:
         {"least", "most"},
     ]
     assert second.judgement["evaluate"][0]["least"] == 5
+
+
+def test_what_either_of_two_files_of_one_name_reads_is_read(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_rule(
+            tmp_path / name, changed("score=score)", f"score=score, attributes=frozenset({{'own.{name}'}}))"), id=name
+        )
+    assert load(tmp_path).attributes_read >= {"own.a", "own.b"}
+
+
+def test_what_it_says_of_the_criteria_is_asked_once(tmp_path: Path) -> None:
+    """When the rule is read: a page that shows the rule runs nothing of the file."""
+    says = "score=score, sentences=lambda criteria, settings: (ASKED.append(1), [f'At most {criteria.most}.'])[1])"
+    write_rule(tmp_path, "ASKED = []\n" + changed("score=score)", says))
+    (rule,) = load(tmp_path).rules
+    (spec,) = rule.evaluate
+    for _ in range(2):
+        assert "    - At most 1." in explained(rule, "rule.yaml")
+    asked = sys.modules[type(spec.criteria).__module__].ASKED
+    assert asked == [1]
 
 
 def test_what_was_read_before_a_change_judges_as_before(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """One item of a rule's ``evaluate``: which evaluator, what score passes, and the evaluator's own fields, flat."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -116,30 +116,54 @@ def _read_with_file(named: str, value: dict[str, Any], find_file: FindFile | Non
         raise refuse([mistake(str(error), "evaluator")]) from None
     try:
         with ending(file.place):
-            spec = replace(_read_with(file.evaluator, value), file=file)
-            wrong = _mistake_in_what_it_says(spec)
+            read = _read_with(file.evaluator, value)
+            said_of_it = _SaidOfCriteria.of(read)
+            wrong = said_of_it.mistake
     except ValidationError:
         raise
     except (Exception, SystemExit, StillRunning) as bug:  # in its models, or in what says something of them
         raise refuse([mistake(f"{file.where(bug)}: {said(bug)}", "evaluator")]) from None
     if wrong is not None:
         raise refuse([mistake(f"{file.written}: {wrong}", "evaluator")])
-    return spec
+    return replace(read, evaluator=said_of_it.kept_in(file.evaluator), file=file)
 
 
-def _mistake_in_what_it_says(spec: EvaluationSpec) -> str | None:
-    """Why what an evaluator says of these criteria cannot be used: asked when a rule is read, it cannot fail later."""
-    evaluator = spec.evaluator
-    attributes = evaluator.attributes_of(spec.criteria)
-    if not isinstance(attributes, frozenset) or not all(isinstance(key, str) and key for key in attributes):
-        return f"attributes_of: expected a frozenset of non-empty texts, found {attributes!r}"
-    sentences = evaluator.sentences(spec.criteria, spec.settings)
-    if not isinstance(sentences, list | tuple) or not all(isinstance(sentence, str) for sentence in sentences):
-        return f"sentences: expected a list of texts, found {sentences!r}"
-    expected = evaluator.expected_calls(spec.criteria, spec.settings)
-    if expected is not None and not isinstance(expected, ExpectedCalls):
-        return f"expected_calls: expected {ExpectedCalls.__module__}.ExpectedCalls or None, found {expected!r}"
-    return None
+class _SaidOfCriteria(NamedTuple):
+    """What an evaluator says of the criteria of one item: asked when the rule is read, and not when it is shown."""
+
+    attributes: frozenset[str]
+    sentences: Sequence[str]
+    expected_calls: ExpectedCalls | None
+
+    @classmethod
+    def of(cls, spec: EvaluationSpec) -> "_SaidOfCriteria":
+        evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
+        return cls(
+            evaluator.attributes_of(criteria),
+            evaluator.sentences(criteria, settings),
+            evaluator.expected_calls(criteria, settings),
+        )
+
+    @property
+    def mistake(self) -> str | None:
+        """Why it cannot be used."""
+        attributes, sentences, expected = self
+        if not isinstance(attributes, frozenset) or not all(isinstance(key, str) and key for key in attributes):
+            return f"attributes_of: expected a frozenset of non-empty texts, found {attributes!r}"
+        if not isinstance(sentences, list | tuple) or not all(isinstance(sentence, str) for sentence in sentences):
+            return f"sentences: expected a list of texts, found {sentences!r}"
+        if expected is not None and not isinstance(expected, ExpectedCalls):
+            return f"expected_calls: expected {ExpectedCalls.__module__}.ExpectedCalls or None, found {expected!r}"
+        return None
+
+    def kept_in(self, evaluator: Evaluator[Any, Any]) -> Evaluator[Any, Any]:
+        """The evaluator, saying so of these criteria without being asked again."""
+        return replace(
+            evaluator,
+            attributes_of=lambda criteria: self.attributes,
+            sentences=lambda criteria, settings: self.sentences,
+            expected_calls=lambda criteria, settings: self.expected_calls,
+        )
 
 
 def _no_evaluator(name: object) -> str:

@@ -32,7 +32,8 @@ class RuleSet:
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
         specs = [spec for rule in self.rules for _, spec in rule.named_specs()]
-        evaluators = {spec.evaluator.name: spec.evaluator for spec in specs}
+        # Many cases have one evaluator; those of two files may have one name.
+        evaluators = {id(spec.evaluator): spec.evaluator for spec in specs}
         self.attributes_read = RESOURCE_ATTRIBUTES.union(
             TOKEN_USAGE,  # which every agent run says, whatever the rules
             *(part.attributes_read for part in clauses),
