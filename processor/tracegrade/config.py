@@ -248,6 +248,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         *_store_of_one(document, config),
         *_parquet_in_data(document, config),
         *_values_kept_longer(document, config),
+        *_users_without_auth(document, config),
     ]:
         raise FileError(problems)
     return config
@@ -366,6 +367,14 @@ def _values_kept_longer(document: Document, config: Config) -> list[Problem]:
         )
         problems.append(document.problem(("store", "values_retention"), message))
     return problems
+
+
+def _users_without_auth(document: Document, config: Config) -> list[Problem]:
+    """Who does not come through the proxy that signs users in has to be asked for a token."""
+    if config.access.user_header is None or config.web is None or config.web.auth is not None:
+        return []
+    message = "access.user_header needs web.auth, so that who comes past the proxy is asked for a token; write auth: {}"
+    return [document.problem(("web",), message)]
 
 
 def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from tracegrade.access.rights import Role
 from tracegrade.access.tokens import Tenant
 from tracegrade.document.file_model import Duration, FileModel
 
@@ -62,6 +63,18 @@ class AccessSettings(FileModel):
         None,
         description="The header by which a trusted proxy names a sender's tenant; from anybody else it is refused",
     )
+    user_header: Annotated[str, AfterValidator(_checked_header)] | None = Field(
+        None,
+        description="The header by which a trusted proxy names the user whom it signed in to the page and the API; "
+        "from anybody else it is refused",
+    )
+    groups_header: Annotated[str, AfterValidator(_checked_header)] | None = Field(
+        None, description="The header by which it names the user's groups, with commas between them"
+    )
+    roles_by_group: dict[str, list[Role]] = Field(
+        default_factory=dict, description="The roles of users by their groups, as `sre: [admin]`"
+    )
+    user_roles: list[Role] = Field(default_factory=list, description="The roles of every user whom a proxy signed in")
     tenants_by_subject: dict[str, Tenant] = Field(
         default_factory=dict,
         description="The tenant of a sender by its client certificate: the common name, or the whole subject as "
@@ -75,4 +88,22 @@ class AccessSettings(FileModel):
                 f"tenant_header {self.tenant_header!r} is believed from trusted_proxies alone, and there are none; "
                 "set access.trusted_proxies to the addresses of your proxies"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _users_need_proxies_and_roles(self) -> "AccessSettings":
+        if self.user_header is None:
+            named = [name for name in ("groups_header", "roles_by_group", "user_roles") if getattr(self, name)]
+            if named:
+                raise ValueError(f"{named[0]} is about users whom a proxy signed in; set access.user_header, too")
+            return self
+        if not self.trusted_proxies:
+            raise ValueError(
+                f"user_header {self.user_header!r} is believed from trusted_proxies alone, and there are none; set "
+                "access.trusted_proxies to the addresses of your proxies"
+            )
+        if not (self.user_roles or self.roles_by_group):
+            raise ValueError("users whom a proxy signed in may do nothing; set access.user_roles or roles_by_group")
+        if self.roles_by_group and self.groups_header is None:
+            raise ValueError("roles_by_group needs access.groups_header, which says what a user's groups are")
         return self

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
 from urllib.parse import unquote
 
 from tracegrade.access.caller import Caller
-from tracegrade.access.settings import AccessSettings, network_of
+from tracegrade.access.proxies import TrustedProxies
+from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import checked_tenant
 from tracegrade.receive.ingest import DEFAULT_TENANT, Refused
 
@@ -31,7 +31,7 @@ class SenderTenants:
     def __init__(self, settings: AccessSettings | None = None) -> None:
         settings = settings or AccessSettings()
         self.header = settings.tenant_header
-        self._proxies = [network_of(text) for text in settings.trusted_proxies]
+        self._proxies = TrustedProxies(settings.trusted_proxies)
         self._by_subject = settings.tenants_by_subject
 
     @property
@@ -46,7 +46,7 @@ class SenderTenants:
             own = next((self._by_subject[name] for name in sender.subjects if name in self._by_subject), None)
         if sender.claimed is None:
             return own or DEFAULT_TENANT
-        if not self._is_trusted(sender.address):
+        if not self._proxies.hold(sender.address):
             return _refused(
                 f"the header {self.header!r} is taken from access.trusted_proxies alone, and "
                 f"{sender.address or 'this address'} is none of them; send without it, or through the proxy"
@@ -61,14 +61,6 @@ class SenderTenants:
                 "it, or with a token of that tenant"
             )
         return claimed
-
-    def _is_trusted(self, address: str) -> bool:
-        try:
-            peer = ip_address(address.partition("%")[0])
-        except ValueError:
-            return False
-        peer = getattr(peer, "ipv4_mapped", None) or peer
-        return any(peer in network for network in self._proxies)
 
 
 def grpc_address(peer: str) -> str:

@@ -27,6 +27,7 @@ from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.settings import is_loopback, split_endpoint
 from tracegrade.web.forms import posted
 from tracegrade.web.problem import problem
+from tracegrade.web.proxied import NotBelieved, ProxiedUsers
 from tracegrade.web.render import page
 from tracegrade.web.rights import caller_without_token, note_token
 
@@ -56,9 +57,17 @@ class Access:
         app: ASGIApp,
         settings: WebSettings | None,
         made: MadeTokens | None = None,
+        proxied: ProxiedUsers | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; without settings, only this machine has access.
+
+        Args:
+            app: answers those who are let in.
+            settings: of the page.
+            made: the tokens that ``tracegrade tokens`` made.
+            proxied: knows users whom a proxy signed in.
+            now_s: for tests.
 
         Raises:
             ReceiverStartError: the file of tokens cannot be read, or holds none.
@@ -66,6 +75,7 @@ class Access:
         settings = settings or WebSettings()
         self._app = app
         self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth, made)
+        self._proxied = proxied
         self._without_token = caller_without_token(settings)
         self._only_here = self._tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
         self._secure = settings.tls is not None
@@ -99,6 +109,8 @@ class Access:
             return _refused(request, _NUL)
         if self._tokens is None or path.startswith(_OPEN):
             return None
+        if (refusal := self._not_believed(request)) is not None:
+            return _refused(request, refusal)
         if path == "/login":
             return await self._log_in(request, self._tokens)
         if path == "/logout" and request.method == "POST":
@@ -127,12 +139,21 @@ class Access:
         elif _is_from_another_site(connection) or _has_other_origin(connection):
             refusal = _OTHER_SITE
         else:
-            refusal = self._refusal(connection)
+            refusal = self._not_believed(connection) or self._refusal(connection)
         return None if refusal is None else _problem(refusal)
 
     def _is_wrong_host(self, connection: HTTPConnection) -> bool:
         # Starlette's TrustedHostMiddleware takes names, but not all addresses of this machine in any spelling.
         return self._only_here and not names_this_machine(connection.headers.get("host", ""))
+
+    def _not_believed(self, connection: HTTPConnection) -> _Refusal | None:
+        """Why a header about the caller is refused; None when it is not, or there is none."""
+        try:
+            if self._proxied is not None:
+                self._proxied.caller(connection)
+        except NotBelieved as error:
+            return _Refusal(403, "untrusted-header", "Not a trusted proxy", str(error), {})
+        return None
 
     def _refusal(self, connection: HTTPConnection) -> _Refusal | None:
         """Why a caller is not let in by session or token; None when it is."""
@@ -157,10 +178,18 @@ class Access:
         """Who calls, by the token that was shown now, or at the beginning of the session; None for a stranger."""
         if (tokens := self._tokens) is None:
             return self._without_token
+        if (user := self._user(connection)) is not None:
+            return user
         if (caller := tokens.caller(self._token_of_session(connection))) is not None:
             return caller
         scheme, _, token = connection.headers.get("authorization", "").strip().partition(" ")
         return tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
+
+    def _user(self, connection: HTTPConnection) -> Caller | None:
+        try:
+            return None if self._proxied is None else self._proxied.caller(connection)
+        except NotBelieved:
+            return None  # it was refused before
 
     async def _log_in(self, request: Request, tokens: BearerTokens) -> Response:
         if request.method == "GET":

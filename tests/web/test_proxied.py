@@ -1,0 +1,117 @@
+"""Users whom a proxy signed in: believed from trusted proxies alone, with the roles of their groups."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tracegrade.access.settings import AccessSettings
+from tracegrade.config import WebSettings, load_config
+from tracegrade.document.problem import FileError
+from tracegrade.web.access import Access
+from tracegrade.web.problem import PREFIX
+from tracegrade.web.proxied import ProxiedUsers
+from tracegrade.web.rights import caller_in
+from web.calls import call
+
+TOKEN = "secret-of-the-page"
+SETTINGS: dict[str, Any] = {
+    "trusted_proxies": ["10.0.0.0/24"],
+    "user_header": "x-forwarded-email",
+    "groups_header": "x-forwarded-groups",
+    "roles_by_group": {"sre": ["admin"], "dev": ["run"]},
+    "user_roles": ["read"],
+    "tenant_header": "x-tenant",
+}
+API = "/api/v1/rules"
+
+
+async def who(scope: Scope, receive: Receive, send: Send) -> None:
+    caller = caller_in(scope)
+    found = caller and {"name": caller.name, "rights": sorted(caller.rights), "tenant": caller.tenant}
+    await JSONResponse(found)(scope, receive, send)
+
+
+@pytest.fixture
+def app() -> ASGIApp:
+    proxied = ProxiedUsers(AccessSettings.model_validate(SETTINGS))
+    return Access(who, WebSettings.model_validate({"auth": {"tokens": [TOKEN]}}), proxied=proxied)
+
+
+@pytest.mark.parametrize(
+    ("groups", "rights"),
+    [
+        ("", ["read"]),
+        ("others", ["read"]),
+        ("others,dev", ["read", "run"]),
+        ("dev, sre", ["admin", "read", "read-values", "run"]),
+    ],
+)
+def test_a_user_has_the_roles_of_all_users_and_of_its_groups(app: ASGIApp, groups: str, rights: list[str]) -> None:
+    said = {"x_forwarded_email": "ann@shop.example", "x_forwarded_groups": groups}
+    found = call(app, "GET", API, client="10.0.0.7", **said).json
+    assert found == {"name": "user: ann@shop.example", "rights": rights, "tenant": None}
+
+
+def test_the_proxy_may_name_the_tenant_too(app: ASGIApp) -> None:
+    found = call(app, "GET", API, client="10.0.0.7", x_forwarded_email="ann@shop.example", x_tenant="shop").json
+    assert found["tenant"] == "shop"
+
+
+def test_a_browser_behind_the_proxy_is_not_asked_to_sign_in(app: ASGIApp) -> None:
+    assert call(app, "GET", "/traces", client="10.0.0.7", x_forwarded_email="ann@shop.example").status == 200
+
+
+@pytest.mark.parametrize("header", ["x_forwarded_email", "x_forwarded_groups"])
+@pytest.mark.parametrize("authorization", ["", f"Bearer {TOKEN}"])
+def test_from_elsewhere_the_header_is_refused_and_not_ignored(app: ASGIApp, header: str, authorization: str) -> None:
+    for address in (API, "/traces"):
+        answer = call(app, "GET", address, client="10.0.1.7", authorization=authorization, **{header: "sre"})
+        assert answer.status == 403
+        assert b"is believed from access.trusted_proxies alone, and 10.0.1.7 is none of them" in answer.body.replace(
+            b"&#39;", b"'"
+        )
+    assert call(app, "GET", API, client="10.0.1.7", **{header: "sre"}).json["type"] == PREFIX + "untrusted-header"
+
+
+def test_without_the_header_a_token_is_needed_also_from_the_proxy(app: ASGIApp) -> None:
+    assert call(app, "GET", API, client="10.0.0.7").status == 401
+    assert (
+        call(app, "GET", API, client="10.0.0.7", authorization=f"Bearer {TOKEN}").json["name"] == "web.auth.tokens[0]"
+    )
+
+
+@pytest.mark.parametrize("user", ["a" * 101, "caf\xe9\x85"])
+def test_a_name_that_cannot_be_shown_is_refused(app: ASGIApp, user: str) -> None:
+    answer = call(app, "GET", API, client="10.0.0.7", x_forwarded_email=user)
+    assert answer.status == 403
+    assert b"expected a name of 1 to 100 printable characters" in answer.body
+
+
+@pytest.mark.parametrize(
+    ("access", "why"),
+    [
+        ("{user_header: x-user, user_roles: [read]}", "is believed from trusted_proxies alone, and there are none"),
+        ("{user_header: x-user, trusted_proxies: [10.0.0.1]}", "may do nothing; set access.user_roles or roles_by"),
+        (
+            "{user_header: x-user, trusted_proxies: [10.0.0.1], roles_by_group: {sre: [admin]}}",
+            "roles_by_group needs access.groups_header",
+        ),
+        ("{user_roles: [read]}", "user_roles is about users whom a proxy signed in; set access.user_header"),
+        (
+            "{user_header: x-user, trusted_proxies: [10.0.0.1], user_roles: [read]}",
+            "access.user_header needs web.auth, so that who comes past the proxy is asked for a token",
+        ),
+        (
+            "{user_header: authorization, trusted_proxies: [10.0.0.1], user_roles: [read]}",
+            "expected the name of a header",
+        ),
+    ],
+)
+def test_settings_that_let_in_nobody_or_everybody_are_refused(tmp_path: Path, access: str, why: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"access: {access}\n")
+    with pytest.raises(FileError, match=why):
+        load_config(path)
