@@ -27,6 +27,7 @@ CRITERIA: dict[str, Any] = {
     "tool-permission": {},
     "args-schema": {"schemas": {"a": {"required": ["x"]}}},
     "budget": {"max_calls": 1},
+    "data-flow": {"returned_by": "a", "given_to": "b"},
     "handoffs": {"max_handoffs": 1},
     "constraints": {"constraints": [{"before": "a", "comes": "b"}]},
     "condition": {"expression": "size(calls) > 0"},

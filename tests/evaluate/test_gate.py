@@ -16,7 +16,7 @@ _READ_ARGUMENTS = sorted(
     for name, evaluator in EVALUATORS.items()
     # The first compares from the second call of a name on; the second takes what it cannot read both ways; the third
     # says itself what it could not read.
-    if "arguments" in evaluator.reads and name not in ("loop-repetition", "constraints", "condition")
+    if "arguments" in evaluator.reads and name not in ("loop-repetition", "constraints", "condition", "data-flow")
 )
 
 
