@@ -47,6 +47,41 @@ BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
             [(0, "none of a, b, c can be the first to be called: each has to come after another")],
         ),
         ([{"before": "a", "comes": ["b", "c"]}, {"before": "b", "comes": "a"}], []),
+        (
+            [{"before": "a", "comes": "a"}],
+            [(0, "no a can be the first to be called: each has to come after another one")],
+        ),
+        (
+            [{"after": "a", "comes": "b"}, {"right_after": "b", "comes": "a"}],
+            [(0, "none of a, b can be the last to be called: each has to come before another")],
+        ),
+        ([{"after": "a", "comes": "b"}, {"before": "b", "comes": "a"}], []),
+        (
+            [{"first": "a"}, {"first": ["b", "c"]}],
+            [
+                (0, "it contradicts 'the first call is b or c', unless"),
+                (1, "it contradicts 'the first call is a', unless"),
+            ],
+        ),
+        ([{"first": "a"}, {"first": ["a", "c"]}], []),
+        ([{"first": "a"}, {"first": "*"}], []),
+        ([{"first": "a"}, {"last": "b"}], []),
+        (
+            [{"right_after": "a", "comes": "b"}, {"right_after": ["a"], "comes": "c"}],
+            [(0, "it contradicts 'right after every a comes c'"), (1, "it contradicts 'right after every a comes b'")],
+        ),
+        ([{"after": "a", "comes": "b"}, {"after": "a", "comes": "c"}], []),
+        (
+            [{"not_both": ["a", "b"]}, {"before": "a", "comes": "b"}],
+            [(1, "it contradicts 'a and b are not both called'")],
+        ),
+        (
+            [{"not_both": ["a", "b"]}, {"at_least": 1, "of": "a"}, {"last": "b"}],
+            [(0, "it contradicts that a and b have to be called")],
+        ),
+        ([{"not_both": ["a", "b"]}, {"at_least": 1, "of": "a"}], []),
+        ([{"first": "a"}, {"at_most": 0, "of": "a"}], [(0, "it contradicts that a is never called")]),
+        ([{"at_most": 1, "of": "a"}, {"at_least": 2, "of": ["a"]}], [(1, "it contradicts 'a is called at most 1")]),
     ],
 )
 def test_what_cannot_be_meant_is_named_with_its_place(constraints: list[Any], found: list[tuple[int, str]]) -> None:
@@ -62,6 +97,16 @@ def test_what_nothing_that_is_judged_can_keep_is_named(form: Any, scope: str) ->
     assert says.startswith("nothing that is judged can keep it: match.tools asks for a call of p")
     assert warned([form], scope=scope) == []
     assert warned([form], scope=scope, match={"tools": ["pay", "look"]}) == []
+
+
+def test_what_always_holds_and_what_is_never_triggered_is_named() -> None:
+    ((_, says),) = warned([{"at_least": 1, "of": "p*"}], match={"tools": ["pay"]})
+    assert says == "it always holds: match.tools asks for a call of p*"
+    assert warned([{"at_least": 2, "of": "pay"}], match={"tools": ["pay"]}) == []
+    ((_, says),) = warned([PAY], unless={"tools": ["pay", "x"]})
+    assert says == "it is never triggered: unless.tools leaves out who calls pay"
+    assert warned([PAY], unless={"tools": ["pay"], "service": "test-*"}) == []
+    assert warned([PAY], unless={"tools": ["look"]}) == []
 
 
 def test_conditions_leave_something_to_judge() -> None:

@@ -27,8 +27,9 @@ from tracegrade.evaluate.constraints.forms import (
     RightBefore,
 )
 from tracegrade.evaluate.constraints.sides import Side, words_of
-from tracegrade.evaluate.criteria.tool_names import NameTable
+from tracegrade.evaluate.criteria.tool_names import NameTable, listed_names
 from tracegrade.evaluate.evaluators import constraints
+from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
 
 # What a constraint with the same sides, and no wider conditions, says as well.
@@ -64,7 +65,9 @@ def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
             for other in placed:
                 if other is not one:
                     yield from _contradicted(one, other.form)
-        yield from _circle(placed)
+            yield from _both_needed(one, placed)
+        yield from _circle(placed, (Before, RightBefore, BetweenTwo), "first", "come after")
+        yield from _circle(placed, (After, RightAfter), "last", "come before")
 
 
 def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
@@ -74,12 +77,27 @@ def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
     if isinstance(form, NotBoth) and form.sides[0] == form.sides[1]:
         yield one.where, f"both sides are {words_of(form.sides[0])}; name two that differ, or write never or at_most"
     never, tools = _forbidden(form), rule.match.tools
-    if never is not None and tools is not None and _covers(never, [*map(str, tools.exact), *tools.globs]):
+    if never is not None and tools is not None and _covers(never, _tools_of(tools)):
         yield one.where, f"nothing that is judged can keep it: match.tools asks for a call of {words_of(never)}"
+    if isinstance(form, AtLeast) and form.at_least == 1 and tools is not None and _covers(form.of, _tools_of(tools)):
+        yield one.where, f"it always holds: match.tools asks for a call of {words_of(form.of)}"
+    if isinstance(form, Paired) and (unless := _left_out(rule)) is not None and _covers(unless, form.sides[0]):
+        yield one.where, f"it is never triggered: unless.tools leaves out who calls {words_of(form.sides[0])}"
     if isinstance(form, Paired) and rule.scope == "tool-call" and tools is not None:
         names = _names(form.sides[0])
         if names is not None and not any(tools.match(name) for name in names):
             yield one.where, f"it is never triggered: match.tools leaves out {words_of(form.sides[0])}"
+
+
+def _tools_of(patterns: Patterns) -> Side:
+    return [*map(str, patterns.exact), *patterns.globs]
+
+
+def _left_out(rule: Rule) -> Side | None:
+    """The tools of which no subject calls any; None where ``unless`` asks for more than tools, or there is none."""
+    if rule.unless is None or rule.unless.tools is None or rule.unless.cel is not None or len(rule.unless_clauses) > 1:
+        return None
+    return _tools_of(rule.unless.tools)
 
 
 def _forbidden(form: Form) -> Side | None:
@@ -106,7 +124,7 @@ def _follows(form: Form, other: Form) -> bool:
         return is_weaker and form.same in (None, other.same) and form.within in (None, other.within)
     if isinstance(form, Counted) and isinstance(other, Counted | Never):
         of_other = other.of if isinstance(other, Counted) else other.never
-        if form.of != of_other or getattr(other, "same", None) is not None:
+        if not _alike(form.of, of_other) or getattr(other, "same", None) is not None:
             return False
         least, most = form.bounds
         other_least, other_most = other.bounds if isinstance(other, Counted) else (0, 0)
@@ -116,16 +134,42 @@ def _follows(form: Form, other: Form) -> bool:
 
 def _contradicted(one: _Placed, other: Form) -> Iterator[tuple[Location, str]]:
     form = one.form
-    if isinstance(other, Never):
-        yield from _never_called(one, other.never)
-    if isinstance(form, AtLeast | Exactly) and isinstance(other, AtMost | Exactly) and form.of == other.of:
+    never = _forbidden(other)
+    if never is not None and (isinstance(other, Never) or not isinstance(form, Counted)):
+        yield from _never_called(one, never)
+    if isinstance(form, AtLeast | Exactly) and isinstance(other, AtMost | Exactly) and _alike(form.of, other.of):
         least, (_, most) = form.bounds[0], other.bounds
         if most is not None and least > most and getattr(other, "same", None) is None:
             yield one.where, f"it contradicts '{other.sentence}'"
-    if isinstance(form, If) and isinstance(other, NotBoth) and other.same is None:
+    if isinstance(form, Paired) and isinstance(other, NotBoth) and other.same is None:
         sides = list(other.sides)
         if list(form.sides) in (sides, sides[::-1]):
             yield one.where, f"it contradicts '{other.sentence}'"
+
+    if type(form) is type(other) and _ask_for_others(form, other):
+        yield one.where, f"it contradicts '{other.sentence}', unless calls of both are made together"
+
+
+def _ask_for_others(form: Form, other: Form) -> bool:
+    """Whether two constraints of one word ask for other calls at the same place."""
+    if isinstance(form, First | Last):
+        return _are_apart(form.sides[0], other.sides[0])
+    if not isinstance(form, RightAfter | RightBefore) or not _alike(form.sides[0], other.sides[0]):
+        return False
+    return _are_apart(form.sides[1], other.sides[1])
+
+
+def _both_needed(one: _Placed, placed: Sequence[_Placed]) -> Iterator[tuple[Location, str]]:
+    """Of two that must not both be called, that other constraints ask for both."""
+    if not isinstance(one.form, NotBoth) or one.form.same is not None:
+        return
+    needed = [
+        each.form.sides[0]
+        for each in placed
+        if isinstance(each.form, First | Last) or (isinstance(each.form, AtLeast | Exactly) and each.form.bounds[0] > 0)
+    ]
+    if all(any(_covers(side, each) for each in needed) for side in one.form.sides):
+        yield one.where, f"it contradicts that {' and '.join(map(words_of, one.form.sides))} have to be called"
 
 
 def _never_called(one: _Placed, never: Side) -> Iterator[tuple[Location, str]]:
@@ -143,11 +187,13 @@ def _never_called(one: _Placed, never: Side) -> Iterator[tuple[Location, str]]:
         yield one.where, f"it contradicts that {words_of(form.of)} is never called"
 
 
-def _circle(placed: Sequence[_Placed]) -> Iterator[tuple[Location, str]]:
-    """Tools each of which has to come after another of them: none can be called first."""
+def _circle(
+    placed: Sequence[_Placed], forms: tuple[type[Form], ...], end: str, has_to: str
+) -> Iterator[tuple[Location, str]]:
+    """Tools each of which has to come after (or before) another of them: none can be called first (or last)."""
     after: dict[str, tuple[str, Location]] = {}
     for one in placed:
-        if isinstance(one.form, Before | RightBefore | BetweenTwo):
+        if isinstance(one.form, forms):
             needing, others = map(_names, one.form.sides)
             if needing is not None and others is not None and len(others) == 1:
                 after.update(dict.fromkeys(needing, (others[0], one.where)))
@@ -156,7 +202,27 @@ def _circle(placed: Sequence[_Placed]) -> Iterator[tuple[Location, str]]:
         while at in after and (at := after[at][0]) not in way:
             way.append(at)
         if at == start and min(way) == start:
-            yield where, f"none of {', '.join(way)} can be the first to be called: each has to come after another"
+            if len(way) == 1:
+                yield where, f"no {start} can be the {end} to be called: each has to {has_to} another one"
+            else:
+                yield where, f"none of {', '.join(way)} can be the {end} to be called: each has to {has_to} another"
+
+
+def _alike(side: Side, other: Side) -> bool:
+    """Whether two sides mean the same calls: a list of one tool is that tool."""
+    names, others = _names(side), _names(other)
+    return side == other if names is None or others is None else set(names) == set(others)
+
+
+def _are_apart(side: Side, other: Side) -> bool:
+    """Whether no call can be of both: they name other tools, and no globs."""
+    names, others = _tools_named(side), _tools_named(other)
+    return not any(sign in name for name in (*names, *others) for sign in "*?[") and names.isdisjoint(others)
+
+
+def _tools_named(side: Side) -> set[str]:
+    items = side if isinstance(side, list) else [side]
+    return {name for item in items for name in listed_names(item if isinstance(item, str) else item.tool)}
 
 
 def _covers(side: Side, other: Side) -> bool:
