@@ -17,12 +17,12 @@ Replace: TypeAlias = Callable[[str, Leaf, Path], str]
 """Called with a text, a key or a number as it is written, and its path; gives what is to stand there."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
-_BEGINS = ("{", "[", '"')
+BEGINS = ("{", "[", '"')
 
 
 def is_json(text: str) -> bool:
     """Whether `text` is a JSON object, list or text."""
-    if not text.lstrip().startswith(_BEGINS):
+    if not text.lstrip().startswith(BEGINS):
         return False
     try:
         json.loads(text)

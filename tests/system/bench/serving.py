@@ -80,6 +80,7 @@ def serving(
     port: int = 0,
     service: str = SERVICE,
     sample: float = 1.0,
+    python: str = sys.executable,
 ) -> Iterator[Served]:
     """Run `serve`, both roles, until the end of the block.
 
@@ -92,6 +93,7 @@ def serving(
         port: of gRPC; 0: a free one. With a folder that was used before, it goes on where it was.
         service: the service that those five ask for.
         sample: the share of traces that they judge.
+        python: of the environment whose `serve` is run.
     """
     if not (folder / "rules").exists():
         write_rules(folder / "rules", rules, service, sample)
@@ -104,7 +106,7 @@ def serving(
         f"rules: {{paths: ['{folder / 'rules'}']}}\n"
         f"journal: {{max_size_mib: {journal_mib}}}\n" + settings
     )
-    command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(config), *flags]
+    command = [python, "-m", "tracegrade", "serve", "-c", str(config), *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         endpoint = _endpoint_of(process)

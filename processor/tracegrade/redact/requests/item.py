@@ -1,14 +1,15 @@
 """One span, log record, metric, scope or resource, redacted in place."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
 from tracegrade.redact.requests.by_place import ByPlace, Dropped
+from tracegrade.redact.requests.collected import Collected, Found, Scanner
 from tracegrade.redact.requests.kinds import MESSAGES, STRUCTURE_MEMBERS, is_structure, kinds_of_key
 from tracegrade.redact.requests.values import json_of, set_json
 from tracegrade.redact.requests.walk import DROPPED, Place, Walk, Where
@@ -20,38 +21,7 @@ BY_PLACE = "place"
 UNKNOWN_FIELDS = "unknown_fields"
 """The same of bytes that no field of this version of OTLP is for: nobody can say what they hold."""
 
-_NUMBER_DIGITS = 9  # shorter numbers are nobody's
 _BODY = "body"
-
-
-class Found(Protocol):
-    """A part of a text that is to be replaced."""
-
-    @property
-    def text(self) -> int:
-        """The number of the text."""
-
-    @property
-    def start(self) -> int:
-        """Where the part begins."""
-
-    @property
-    def end(self) -> int:
-        """Where it ends."""
-
-    @property
-    def detector(self) -> str:
-        """The name of what found it."""
-
-
-class Scanner(Protocol):
-    """What finds personal data and secrets; see `redact.scan`."""
-
-    def may_hold(self, wire: bytes) -> bool:
-        """Whether anything may be found in a request."""
-
-    def find(self, texts: Sequence[str], keys: Sequence[str]) -> Sequence[Found]:
-        """What is found in neighbouring texts, which stand under `keys`."""
 
 
 class Redaction(NamedTuple):
@@ -99,10 +69,12 @@ class Item:
         """Redact `message`, which `walk` goes through. Returns whether anything was changed."""
         if not self._means.places.is_empty:
             walk(_PlacesWalk(self), message)
-        collected = _Collected(self)
-        walk(Walk(collected.visit), message)
+        collected = Collected(self.keeps if self._kept else None)
+        walk(collected, message)
         if found := collected.find(self._means.scanner):
-            walk(Walk(_Replacing(self, found).visit), message)
+            replacing = _Replacing(self, collected, found)
+            walk(Walk(replacing.visit), message)
+            replacing.check()
         return bool(self.counts)
 
     def keeps(self, place: Place) -> bool:
@@ -189,40 +161,12 @@ class _PlacesWalk(Walk):
         return False
 
 
-class _Collected:
-    """The texts of an item in the order they stand, its keys and its numbers."""
-
-    def __init__(self, item: Item) -> None:
-        self._item = item
-        self._texts: dict[Leaf, list[str]] = {"text": [], "key": [], "number": []}
-        self._names: dict[Leaf, list[str]] = {"text": [], "key": [], "number": []}
-
-    def visit(self, text: str, name: str, leaf: Leaf, place: Place) -> str:
-        """A `Visit` that changes nothing."""
-        if not self._item.keeps(place):
-            # Keeps its number, so that the second walk finds it.
-            looked_at = text if leaf != "number" or (text.isdigit() and len(text) >= _NUMBER_DIGITS) else ""
-            self._texts[leaf].append(looked_at)
-            self._names[leaf].append(name)
-        return text
-
-    def find(self, scanner: Scanner) -> "dict[tuple[Leaf, int], list[Found]]":
-        """What is found, by kind of text and number in it."""
-        found: dict[tuple[Leaf, int], list[Found]] = defaultdict(list)
-        for leaf in ("text", "key"):
-            for part in scanner.find(self._texts[leaf], self._names[leaf]):
-                found[leaf, part.text].append(part)
-        for number, written in enumerate(self._texts["number"]):
-            if written:
-                found["number", number].extend(scanner.find([written], [self._names["number"][number]]))
-        return {at: parts for at, parts in found.items() if parts}
-
-
 class _Replacing:
     """Gives what is to stand in place of what was found, in a second walk of the same order."""
 
-    def __init__(self, item: Item, found: "dict[tuple[Leaf, int], list[Found]]") -> None:
+    def __init__(self, item: Item, collected: Collected, found: dict[tuple[Leaf, int], list[Found]]) -> None:
         self._item = item
+        self._collected = collected
         self._found = found
         self._numbers: Counter[Leaf] = Counter()
 
@@ -232,5 +176,18 @@ class _Replacing:
             return text
         number = self._numbers[leaf]
         self._numbers[leaf] += 1
-        parts = self._found.get((leaf, number))
-        return self._item.replaced(text, parts, name, leaf, place) if parts else text
+        parts = self._found.pop((leaf, number), None)
+        if parts is None:
+            return text
+        if self._collected.expects(leaf, number) != text:
+            raise RuntimeError("the two walks met different texts")
+        return self._item.replaced(text, parts, name, leaf, place)
+
+    def check(self) -> None:
+        """Make sure that everything found was replaced.
+
+        Raises:
+            RuntimeError: something was not met again, so that it would stay.
+        """
+        if self._found:
+            raise RuntimeError("the second walk did not meet all texts of the first")

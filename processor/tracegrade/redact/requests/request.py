@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from tracegrade.model.signal import Signal
 from tracegrade.redact.policy import Policy
-from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Means, Redaction, Scanner
+from tracegrade.redact.requests.collected import Scanner
+from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Means, Redaction
 from tracegrade.redact.requests.walk import Walk
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.redact.stand_in import Keys

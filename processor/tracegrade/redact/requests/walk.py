@@ -20,7 +20,7 @@ Place: TypeAlias = tuple[Where, str, Path]
 DROPPED = "[redacted]"
 """Given by a `Visit` in place of a whole value, this very object: an attribute of it alone is deleted."""
 
-_MAX_ENCODINGS = 8
+MAX_ENCODINGS = 8
 
 
 class Walk:
@@ -124,7 +124,7 @@ class Walk:
 
     def text(self, text: str, name: str, place: Place, encodings: int = 0) -> str:
         """A text; one that is JSON by what is in it."""
-        if encodings < _MAX_ENCODINGS and is_json(text):
+        if encodings < MAX_ENCODINGS and is_json(text):
             where, key, path = place
             # The name of a member is not told with a leaf, but its path ends with it.
 
