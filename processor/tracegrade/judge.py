@@ -10,7 +10,7 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
-from tracegrade.evaluate.gate import doubt, gate
+from tracegrade.evaluate.gate import doubt, gate, hashed
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
@@ -348,7 +348,10 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
         if gated and evaluator.reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, criteria, settings)
-        if gated and evaluator.reads and (why := doubt(evaluator, criteria, settings, evidence)) is not None:
+        why = doubt(evaluator, criteria, settings, evidence) if gated and evaluator.reads else None
+        if why is None and gated and evaluator.reads and score.outcome(spec.threshold) == "fail":
+            why = hashed(evaluator, criteria, settings, evidence)
+        if why is not None:
             other = evaluator.evaluate(evidence.given_doubt(), criteria, settings)
             if score.outcome(spec.threshold) != other.outcome(spec.threshold):
                 return pair.unscored(spec, "not_evaluable", why)

@@ -135,7 +135,7 @@ def test_the_gate_is_off_unless_asked_for() -> None:
     off, on = _batch(_MASKED, {**_MASKED, "gate": True})
     assert (off["outcome"], off["score"]) == ("fail", 0.0)
     assert (on["outcome"], on["score"]) == ("not_evaluable", None)
-    assert "masked by the sender (pay" in on["explanation"]
+    assert "redacted (pay" in on["explanation"]
     assert _batch(_MASKED, options=("--gate",)) == [on]
 
 

@@ -35,7 +35,7 @@ def _gate(name: str, *calls: ToolCall) -> str | None:
         ("absent", "the arguments of a call were not recorded (a, span 00000000000000aa)"),
         ("text", "the arguments of a call are not an object (a, span 00000000000000aa)"),
         ("truncated", "the arguments of a call were cut off by the sender (a, span 00000000000000aa)"),
-        ("redacted", "the arguments of a call were masked by the sender (a, span 00000000000000aa)"),
+        ("redacted", "the arguments of a call were redacted (a, span 00000000000000aa)"),
     ],
 )
 def test_arguments_must_be_readable(call: Any, name: str, status: str, why: str | None) -> None:
@@ -50,7 +50,7 @@ def test_arguments_must_be_readable(call: Any, name: str, status: str, why: str 
         ("python_repr", None),
         ("absent", "the output of a call was not recorded (a, span 00000000000000aa)"),
         ("truncated", "the output of a call was cut off by the sender (a, span 00000000000000aa)"),
-        ("redacted", "the output of a call was masked by the sender (a, span 00000000000000aa)"),
+        ("redacted", "the output of a call was redacted (a, span 00000000000000aa)"),
     ],
 )
 def test_outputs_must_be_readable(call: Any, status: str, why: str | None) -> None:

@@ -18,17 +18,18 @@ from typing import Any
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.work import holds_hash, is_hashed
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
     "text": "are not an object",
     "truncated": "were cut off by the sender",
-    "redacted": "were masked by the sender",
+    "redacted": "were redacted",
 }
 _LACKING_OUTPUT = {
     "absent": "was not recorded",
     "truncated": "was cut off by the sender",
-    "redacted": "was masked by the sender",
+    "redacted": "was redacted",
 }
 
 
@@ -86,6 +87,44 @@ def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence
             positions.update(dict.fromkeys(evaluator.compared(evidence, in_force, settings, part)))
     found = (flow.doubt(evidence, position) for flow in in_force.flows for position in positions)
     return next((why for why in found if why is not None), None)
+
+
+def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
+    """Why a value may be what was expected though it is not: it was hashed. None where none was that is compared.
+
+    Returns:
+        One sentence that names the first call with such a value; no values.
+
+    Raises:
+        EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
+    """
+    found = evidence.once(_hashed)
+    if not found and not is_hashed(evidence.final_answer):  # nearly always
+        return None
+    in_force = evaluator.criteria_in_force(criteria, settings)
+    for part in evaluator.reads:
+        if part == "final_answer":
+            if is_hashed(evidence.final_answer):
+                return "the final answer was hashed, and can be compared with other hashes alone"
+            continue
+        compared = set(evaluator.compared(evidence, in_force, settings, part))
+        for position in (place for place, of in found if of == part and place in compared):
+            call = evidence.calls[position]
+            what = "an argument" if part == "arguments" else "the output"
+            said = f"{what} of a call was hashed, and can be compared with other hashes alone"
+            return f"{said} ({listed([call.name])}, span {call.span_id})"
+    return None
+
+
+def _hashed(evidence: Evidence) -> list[tuple[int, CallPart]]:
+    """The calls with hashes in their arguments or output."""
+    found: list[tuple[int, CallPart]] = []
+    for position, call in enumerate(evidence.calls):
+        if holds_hash(call.arguments):
+            found.append((position, "arguments"))
+        if holds_hash(call.output):
+            found.append((position, "output"))
+    return found
 
 
 def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:

@@ -7,7 +7,7 @@ from tracegrade.model.json_value import JsonValue
 
 # How a value was read. ok: strict JSON or a structured attribute; repaired: decoded after a repair (double encoding,
 # NaN, duplicate keys); python_repr: a Python literal; text: not decodable, kept as text; truncated: cut off by the
-# sender; redacted: masked by the sender; absent: not recorded.
+# sender; redacted: masked, by the sender or here, at least in part; absent: not recorded.
 ValueStatus: TypeAlias = Literal["ok", "repaired", "python_repr", "text", "truncated", "redacted", "absent"]
 ReadFrom: TypeAlias = Literal["span", "message", "event"]
 

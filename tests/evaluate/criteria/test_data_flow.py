@@ -185,7 +185,7 @@ class TestDoubt:
         for status, why in (
             ("absent", "was not recorded"),
             ("truncated", "was cut off by the sender"),
-            ("redacted", "was masked by the sender"),
+            ("redacted", "was redacted"),
             ("text", "is a text, into which no path leads"),
         ):
             check = call("check", {}, output="5 or so", output_status=status, span_id="01")

@@ -340,11 +340,11 @@ _UNREADABLE = frozenset({"absent", "truncated", "redacted"})
 _WHY: dict[tuple[Part, ValueStatus], str] = {
     ("output", "absent"): "was not recorded",
     ("output", "truncated"): "was cut off by the sender",
-    ("output", "redacted"): "was masked by the sender",
+    ("output", "redacted"): "was redacted",
     ("output", "text"): "is a text, into which no path leads",
     ("arguments", "absent"): "were not recorded",
     ("arguments", "truncated"): "were cut off by the sender",
-    ("arguments", "redacted"): "were masked by the sender",
+    ("arguments", "redacted"): "were redacted",
     ("arguments", "text"): "are a text, into which no path leads",
 }
 

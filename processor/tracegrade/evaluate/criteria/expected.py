@@ -103,9 +103,13 @@ class LiteralValue(Expected):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is equal as a JSON value."""
         if (plain := self.plain) is None:
-            return json_equal(self.source, actual, work)
+            return json_equal(self.source, actual, work) or (work.doubts and self._may_equal(actual, work))
         work.spend(plain.steps)
-        return plain.equals(actual)
+        return plain.equals(actual) or (work.doubts and self._may_equal(actual, work))
+
+    def _may_equal(self, actual: JsonValue, work: Work) -> bool:
+        opened = self.opened()
+        return work.cannot_tell(actual) or (opened is not self and opened.matches(actual, work))
 
     def opened(self) -> Expected:
         """An object or list of literals; a scalar stays what it is."""
@@ -148,7 +152,9 @@ class ExpectedObject(Expected):
         if not self._others:  # so none is optional
             if len(actual) == len(self._plain):
                 work.spend(self._plain_steps)
-                return self._plain == actual and (not self._confusable or self._has_kinds_of(actual))
+                if self._plain == actual and (not self._confusable or self._has_kinds_of(actual)):
+                    return True
+                return work.doubts and self._may_match(actual, work)
         elif len(actual) == len(self.members) if not self._optional else actual.keys() <= self.members.keys():
             return self.matches_within(actual, work)
         work.spend()
@@ -158,7 +164,7 @@ class ExpectedObject(Expected):
         """Whether `actual` has the expected members, whatever else it has; nested values are compared whole."""
         work.spend(self._plain_steps)
         if not self._plain.items() <= actual.items():  # the machine compares as `==` does
-            return False
+            return work.doubts and self._may_match(actual, work)
         if self._confusable and not self._has_kinds_of(actual):
             return False
         for key, member in self._others.items():
@@ -166,8 +172,14 @@ class ExpectedObject(Expected):
                 return False
         return True
 
+    def _may_match(self, actual: dict[str, JsonValue], work: Work) -> bool:
+        return self.matched_members(actual, work) == len(self.members)
+
     def matched_members(self, actual: dict[str, JsonValue], work: Work) -> int:
         """How many of the expected members `actual` has."""
+        if work.doubts:
+            members = self.members.items()
+            return sum(one.matches(actual[key], work) if key in actual else one.optional for key, one in members)
         work.spend(self._plain_steps)
         plain = self._plain
         matched = len(plain)

