@@ -130,3 +130,17 @@ def test_log_records_without_spans_are_no_trace(tmp_path: Path) -> None:
     (tmp_path / "logs.binpb").write_bytes(log_payload(log_records_of(logged_trace(1))))
     result = _run("--format", "json", str(tmp_path))
     assert (result.exit_code, result.stdout) == (0, "")
+
+
+def test_what_is_left_of_redacted_values_is_shown_as_such(tmp_path: Path) -> None:
+    call = _attributes(
+        gen_ai__operation__name="execute_tool",
+        gen_ai__tool__name="mail",
+        gen_ai__tool__call__arguments='{"to": "[redacted:email]"}',
+        gen_ai__tool__call__result="[redacted]",
+        tracegrade__redacted="{}",
+    )
+    (tmp_path / "a.jsonl").write_text(_request(1, 1, None, call) + "\n")
+    shown = _run(str(tmp_path)).stdout
+    assert '(redacted) {"to":"[redacted:email]"}' in shown.replace(": ", ":")
+    assert shown.count("(redacted)") == 2

@@ -129,9 +129,10 @@ def _table_rows(extractions: Iterable[Extraction]) -> Iterator[tuple[object, ...
 
 
 def _value(value: object, status: str) -> str:
-    if status in ("absent", "redacted"):
+    if value is None and status in ("absent", "redacted"):
         return f"({status})"
-    return _short(value if isinstance(value, str) else json_text(value))
+    shown = _short(value if isinstance(value, str) else json_text(value))
+    return f"(redacted) {shown}" if status == "redacted" else shown
 
 
 def _short(text: str) -> str:

@@ -38,7 +38,8 @@ _GEN_AI_SWITCH = (
 
 _FIXED_BY = {
     "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT at the sender",
-    "redacted": "find out what masks them: the instrumentation (such as OPENINFERENCE_HIDE_INPUTS) or a collector",
+    "redacted": "find out what masks them: the instrumentation (such as OPENINFERENCE_HIDE_INPUTS), a collector, or "
+    "'redaction' in the settings of serve",
 }
 
 Place = tuple[str, str]  # service, scope

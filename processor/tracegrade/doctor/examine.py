@@ -9,6 +9,7 @@ from tracegrade.doctor.arrivals import Arrivals, lateness
 from tracegrade.doctor.content import Content, incomplete
 from tracegrade.doctor.finding import Finding
 from tracegrade.doctor.kafka import kafka
+from tracegrade.doctor.redacted import redacted
 from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.journal.errors import JournalNotFound, SegmentDeleted
 from tracegrade.journal.reader import JournalReader
@@ -129,6 +130,7 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
     if extractions:
         examined.findings += incomplete(extractions)
         examined.findings += content.findings()
+        examined.findings += redacted(extractions)
     elif examined.journal_spans:
         text = f"holds no traces, and the journal {examined.journal_spans} spans"
         advice = "check that the judge runs ('serve --role receive' has none); a trace is stored after it closed"
