@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.output import Styled, format_option, print_json, print_table, reports_errors, styled
+from tracegrade.cli.reading import tenant_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.document.duration import duration_text
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 @click.command("slo")
 @click.argument("rules", nargs=-1, metavar="[RULES...]")
+@tenant_option
 @settings_options
 @format_option
 @reports_errors
-def slo(config: "Config", output_format: str, rules: tuple[str, ...]) -> None:
+def slo(config: "Config", output_format: str, rules: tuple[str, ...], tenant: str | None) -> None:
     """Show the error budgets of rules with an 'slo' alert, those of which least is left first.
 
     RULES are rule files or folders of them; without them, the rules of the settings. Only results of the rule as it
@@ -37,7 +39,7 @@ def slo(config: "Config", output_format: str, rules: tuple[str, ...]) -> None:
     from tracegrade.store.open import reading_store
 
     rule_set = config.rules.reading.load(list(rules or config.rules.paths))
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         found = stored_slos(connection, with_objectives(rule_set), time.time_ns())
         firing = firing_places(open_alerts(connection))
     if output_format == "json":

@@ -17,7 +17,7 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.reading import ReadSettings, reading_options, tenant_reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.times import TIME
 from tracegrade.display import time_text
@@ -50,7 +50,7 @@ def command() -> None:
 @click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
 )
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, limit: int) -> None:
@@ -61,11 +61,10 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
     from tracegrade.alert.notify.silences import silence_of, with_silence
     from tracegrade.store.alerts import stored_silences
     from tracegrade.store.incidents import recent_incidents
-    from tracegrade.store.open import reading_store
     from tracegrade.store.waiting import stored_waiting
 
     now_ns = time.time_ns()
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         found = recent_incidents(connection, since, limit + 1, firing=firing)
         silences = stored_silences(connection, now_ns)
         waiting = stored_waiting(connection)
@@ -101,7 +100,7 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
 
 @command.command("show")
 @click.argument("incident", metavar="ID")
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def show(settings: ReadSettings, output_format: str, incident: str) -> None:
@@ -109,10 +108,9 @@ def show(settings: ReadSettings, output_format: str, incident: str) -> None:
     from tracegrade.alert.notify.message import text
     from tracegrade.alert.notify.silences import with_silence
     from tracegrade.store.alerts import stored_silences
-    from tracegrade.store.open import reading_store
 
     now_ns = time.time_ns()
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         found = _incident(connection, incident)
         silences = stored_silences(connection, now_ns)
     if output_format == "json":
@@ -124,7 +122,7 @@ def show(settings: ReadSettings, output_format: str, incident: str) -> None:
 
 @command.command("accept")
 @click.argument("incident", metavar="ID")
-@reading_options
+@tenant_reading_options
 @reports_errors
 def accept(settings: ReadSettings, incident: str) -> None:
     """Take the level of an incident as the new normal: its alerts end, and fire again when it falls below that.
@@ -134,9 +132,8 @@ def accept(settings: ReadSettings, incident: str) -> None:
     """
     from tracegrade.alert.accepting import NotAcceptable
     from tracegrade.alert.accepting import accept as accept_level
-    from tracegrade.store.open import reading_store
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         found = _incident(connection, incident)
     make_files_private()
     try:
@@ -176,14 +173,14 @@ def silence(
     from secrets import token_hex
 
     from tracegrade.store.alerts import Silence, save_silence, stored_silences
-    from tracegrade.store.open import open_store, reading_store
+    from tracegrade.store.open import open_store
 
     now_ns = time.time_ns()
     if sum((bool(labels), ended is not None, listed)) != 1:
         raise click.UsageError("expected labels, or --end ID, or --list")
     changed = None
     if ended is not None:
-        with reading_store(settings.store_url) as connection:
+        with settings.store() as connection:
             known = {silence.id: silence for silence in stored_silences(connection, now_ns)}
         if ended not in known:
             raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
@@ -197,7 +194,7 @@ def silence(
         with engine.begin() as connection:
             save_silence(connection, changed)
         engine.dispose()
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         found = stored_silences(connection, now_ns)
     if output_format == "json":
         print_json(asdict(silence) for silence in found)

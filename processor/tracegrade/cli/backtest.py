@@ -108,7 +108,7 @@ def backtest(
             **filters,
         )
         try:
-            with reading_store(config.store_url) as connection:
+            with reading_store(config.store_url, asked.tenant) as connection:
                 found = judge(connection, asked, progress, said.add if store else None)
         except (NothingStored, WorkerEnded) as error:
             print_lines(f"Error: {error}", err=True)

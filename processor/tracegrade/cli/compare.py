@@ -103,7 +103,7 @@ def command(
     by = _rejudging(settings, rule_paths) if rejudge else None
     with (
         _without_garbage_collection(),
-        reading_store(settings.store_url) as connection,
+        reading_store(settings.store_url, filters["tenant"]) as connection,
     ):
         if by is None:
             found = compare(connection, side_a, side_b, wanted, progress)

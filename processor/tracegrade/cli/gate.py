@@ -80,7 +80,7 @@ def command(
     _check_asks(bounds, rule_set)
     chosen = named_side(side, time_of, ResultFilter(since_ns=since, until_ns=until, **filters))
     baseline_of = Baselines(config.store_url, rule_set, time_of, progress=progress).of_gate(bounds)
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, chosen.result_filter.tenant) as connection:
         results = results_of(connection, chosen, rule_set, progress)
     counted = list(_counted(rule_set, results))
     verdict = judged_by(bounds, counted, against(bounds, counted, results, baseline_of))

@@ -171,7 +171,7 @@ def _promote(
 
     check_place(path, named)
     files = RuleTestFiles.beside(path)
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, search.tenant) as connection:
         check_run(connection, run)
         promoter = Promoter(connection, run, rule, config.traces, how, search.tenant)
         items = promoter.add(files, search.of(connection, run, rule), lenient=not search.trace_ids)
@@ -199,7 +199,7 @@ def _promote_to_suite(
         raise click.UsageError("give TRACE_IDs, or --failing ID to take the newest traces on which that rule failed")
     path = Path(name) if name.endswith(".json") else Path("suites", f"{name}.json")
     file = SuiteFile.at(path)
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, search.tenant) as connection:
         check_run(connection, run)
         made = [
             suite_case(recorded(connection, trace_id, run, None, search.tenant), rule, config.traces, not no_redact)

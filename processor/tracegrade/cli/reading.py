@@ -1,9 +1,13 @@
 """The settings of commands that show what is stored."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.settings_option import options_read_by
@@ -11,6 +15,8 @@ from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.store.place import DATA_DIR, sqlite_url
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from tracegrade.config import Config
     from tracegrade.rule.prices import Price
 
@@ -21,7 +27,8 @@ R = TypeVar("R")
 class ReadSettings:
     """What of the settings is needed to show what is stored: ``prices`` of models, ``rules``, how these are read.
 
-    ``config_path`` and ``data_dir`` are where they are from, as they were given.
+    ``tenant`` is whose data is shown; None: every tenant's. ``config_path`` and ``data_dir`` are where they are from,
+    as they were given.
     """
 
     store_url: str
@@ -30,6 +37,13 @@ class ReadSettings:
     rules: RuleReading = FILES_ALONE
     config_path: Path | None = field(default=None, compare=False)
     data_dir: str | None = field(default=None, compare=False)
+    tenant: str | None = None
+
+    def store(self) -> "AbstractContextManager[Connection]":
+        """The store, or the tenant's part of it, to be read. Raises as `open_store`."""
+        from tracegrade.store.open import reading_store
+
+        return reading_store(self.store_url, self.tenant)
 
     def whole(self) -> "Config":
         """All settings; reading them takes as long as showing what is stored."""
@@ -46,6 +60,21 @@ class ReadSettings:
 def reading_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-c/--config`` and ``--data-dir``; the command is called with ``settings``, the `ReadSettings`."""
     return options_read_by(read_settings, "settings")(function)
+
+
+tenant_option = click.option("--tenant", help="Only of this tenant; without it, of all.")
+
+
+def tenant_reading_options(function: Callable[..., R]) -> Callable[..., R]:
+    """As `reading_options`, with ``--tenant``."""
+
+    @tenant_option
+    @reading_options
+    @wraps(function)
+    def wrapper(settings: ReadSettings, tenant: str | None, **arguments: Any) -> R:
+        return function(settings=replace(settings, tenant=tenant), **arguments)
+
+    return wrapper
 
 
 def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSettings:

@@ -18,7 +18,7 @@ from tracegrade.cli.output import (
     reports_errors,
     styled,
 )
-from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.run_option import BACKFILL, LIVE, check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
@@ -72,7 +72,7 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
 )
 @click.option("--by", type=click.Choice(_BY), help="Group by rule, agent, service or release.")
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def list_(
@@ -88,11 +88,10 @@ def list_(
 
     JSON: one evaluation per line, with every field and value.
     """
-    from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import full_evaluations, results
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, filters["run"])
         chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
         found = results(connection, chosen, limit + 1)
@@ -149,7 +148,7 @@ def _group(result: "Result", by: str) -> str:
     help="One JSON object per line, or a table with one column per field.",
 )
 @output_option
-@reading_options
+@tenant_reading_options
 @reports_errors
 def export(
     settings: ReadSettings, output_format: str, since: int | None, until: int | None, output: IO[str], **filters: Any
@@ -161,10 +160,9 @@ def export(
     """
     import csv
 
-    from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, filters["run"])
         rows = _all_results(connection, ResultFilter(since_ns=since, until_ns=until, **filters))
         if output_format == "jsonl":
@@ -213,7 +211,7 @@ def _no_formula(text: str) -> str:
 @click.argument("trace_id", type=TRACE_ID)
 @click.option("--rule", metavar="ID", help="Only of this rule.")
 @run_option
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str | None, run: str) -> None:
@@ -221,10 +219,9 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str 
 
     Exit code 1: the store has none.
     """
-    from tracegrade.store.open import reading_store
     from tracegrade.store.read import sessions_of, stored_traces
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, run)
         stored = stored_traces(connection, trace_id, run=run)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
@@ -286,7 +283,7 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 @click.option("--until", type=TIME, help="Only of traces received before this time, to the minute.")
 @click.option("--by", type=click.Choice(_BY), help="One line for each rule, agent, service or release.")
 @run_option
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def stats(
@@ -304,7 +301,6 @@ def stats(
     """
     from dataclasses import asdict
 
-    from tracegrade.store.open import reading_store
     from tracegrade.store.rates import rates
     from tracegrade.store.result_filter import ResultFilter
 
@@ -314,7 +310,7 @@ def stats(
     if by is not None:
         _show_by(settings, chosen, by, output_format)
         return
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, chosen.run)
         found = rates(connection, chosen, evaluation=None)
     if output_format == "json":
@@ -353,10 +349,9 @@ def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_for
     """Outcomes of whole rules, one line for each rule, agent, service or release."""
     from dataclasses import asdict
 
-    from tracegrade.store.open import reading_store
     from tracegrade.store.trends import DIMENSIONS, trends
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, chosen.run)
         found = trends(connection, chosen, [DIMENSIONS[by]])
     rows = [(name, steps[0]) for (name,), steps in sorted(found.items())]

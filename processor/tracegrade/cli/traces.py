@@ -21,7 +21,7 @@ from tracegrade.cli.output import (
     styled,
     tool_text,
 )
-from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.times import TIME
@@ -74,7 +74,7 @@ def _filters(function: Callable[..., None]) -> Callable[..., None]:
 @click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
 )
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def list_(
@@ -84,10 +84,9 @@ def list_(
     from dataclasses import asdict
 
     from tracegrade.store.heads import trace_heads
-    from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, filters["run"])
         chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
         found = trace_heads(connection, chosen, limit + 1)
@@ -134,7 +133,7 @@ def _outcome_counts(head: "TraceHead") -> Styled:
 @command.command()
 @click.argument("trace_id", type=TRACE_ID)
 @run_option
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) -> None:
@@ -144,10 +143,9 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) 
     1: the store does not have it.
     """
     from tracegrade.history.stored_json import stored_json
-    from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, run)
         found = stored_traces(connection, trace_id, run=run)
     if not found:
@@ -169,7 +167,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) 
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
 )
 @output_option
-@reading_options
+@tenant_reading_options
 @reports_errors
 def export(
     settings: ReadSettings,
@@ -188,14 +186,13 @@ def export(
     """
     from tracegrade.otlp.json import to_json
     from tracegrade.store.heads import trace_heads
-    from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
     from tracegrade.store.result_filter import ResultFilter
 
     unknown, more, gone = [], False, 0
     # By id, of which tenants; None for all that have it.
     chosen: dict[bytes, set[str] | None] = dict.fromkeys(trace_ids)
-    with reading_store(settings.store_url) as connection:
+    with settings.store() as connection:
         check_run(connection, filters["run"])
         if not trace_ids:
             heads = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)

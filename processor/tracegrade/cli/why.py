@@ -17,6 +17,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
+from tracegrade.cli.reading import tenant_option
 from tracegrade.cli.run_option import LIVE, check_run, run_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.trace_id_argument import TRACE_ID
@@ -46,10 +47,18 @@ _UNKNOWN = """Trace {} is not in the store. It may
     "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
 )
 @run_option
+@tenant_option
 @settings_options
 @format_option
 @reports_errors
-def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: tuple[str, ...], run: str) -> None:
+def command(
+    config: "Config",
+    output_format: str,
+    trace_id: bytes,
+    rule_paths: tuple[str, ...],
+    run: str,
+    tenant: str | None,
+) -> None:
     """Explain why a trace, and the sessions it is part of, were judged as they were, or not at all.
 
     To explain a session alone, give the session's own trace id, which its results show.
@@ -62,16 +71,18 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
 
     Exit code 1: the store does not have the trace.
     """
+    from tracegrade.cli.replay_run import TENANT
     from tracegrade.deletion.request import Deletions
     from tracegrade.history.late_arrivals import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
+    from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
     from tracegrade.store.rule_texts import judges_alike
 
     rule_set = config.rules.reading.load(rule_paths or config.rules.paths)
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         check_run(connection, run)
         stored_ones = stored_traces(connection, trace_id, run=run)
         found = [read_judgement(connection, stored, config.traces) for stored in stored_ones]
@@ -83,7 +94,9 @@ def command(config: "Config", output_format: str, trace_id: bytes, rule_paths: t
         )
         sys.exit(EXIT_FAILED)
     if not found:
-        deleted_ns = Deletions(config.data_path).tombstones().deleted_ns(trace_id)
+        tombstones = Deletions(config.data_path).tombstones()
+        of_tenant = tenant_mark(tenant or TENANT, trace_id)
+        deleted_ns = tombstones.deleted_ns(trace_id) or tombstones.deleted_ns(of_tenant)
         if deleted_ns is not None:
             print_line(f"Trace {trace_id.hex()} was deleted on request, {time_text(deleted_ns)} UTC.", err=True)
         else:
