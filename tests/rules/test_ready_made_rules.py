@@ -95,3 +95,20 @@ def test_its_traces_are_what_instrumentations_sent_or_say_that_they_are_not(path
         known = {"pydantic-ai", "openinference.instrumentation.openai_agents", "written.by.hand"}
         assert scopes <= known, trace.name
         assert "stacktrace" not in text  # they name the folders of whoever ran the agent
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+def test_it_fails_and_passes_on_traces_of_two_instrumentations(path: Path) -> None:
+    """Of experimental rules, too: what one framework's spans alone show may be a matter of how that one writes."""
+    scopes: dict[bool, set[str]] = {True: set(), False: set()}
+    for test in plain(path.parent / "tests.yaml"):
+        if "known_gap" not in test:
+            traces = test["trace"] if isinstance(test["trace"], list) else [test["trace"]]
+            fails = isinstance(test["expect"], dict) and "fail" in test["expect"].values()
+            for trace in traces:
+                sent = json.loads((path.parent / "traces" / trace).read_text(encoding="utf-8"))
+                scopes[fails] |= {
+                    part["scope"]["name"] for group in sent["resourceSpans"] for part in group["scopeSpans"]
+                }
+    for found in scopes.values():
+        assert len(found - {"written.by.hand"}) == 2
