@@ -10,6 +10,9 @@ from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.journal.record import Record
 from tracegrade.model.signal import Signal
 
+OVER_SHARE = "over_share"
+"""Why a span is dropped whose sender sent more than others while the judge was far behind."""
+
 
 class RecordIntake:
     """Decodes records, and passes on spans and log records to be judged."""
@@ -40,6 +43,8 @@ class RecordIntake:
         self._decoder = Decoder(attribute_filter, share, demand_of)
         self._ignored_scopes = frozenset(ignored_scopes)
         self._passed_over = passed_over
+        self.left_unread: frozenset[int] = frozenset()
+        """The positions of records of who sent more than its share while the judge was behind: they are not read."""
         self._share = share
 
     @property
@@ -58,17 +63,23 @@ class RecordIntake:
 
     def passes_over(self, record: Record) -> bool:
         """Whether `record` is not read; if so, it is counted."""
-        if record.known_as not in self._passed_over:
-            return False
+        if record.known_as in self._passed_over:
+            self._drop(record, SET_ASIDE)
+            return True
+        if record.position in self.left_unread:
+            self._drop(record, OVER_SHARE)
+            return True
+        return False
+
+    def _drop(self, record: Record, reason: str) -> None:
         if record.signal == Signal.TRACES:
             items = self._own_items(record)
             self.read_spans += items
-            self._live.span_dispositions["dropped", SET_ASIDE] += items
+            self._live.span_dispositions["dropped", reason] += items
         elif record.signal == Signal.LOGS:
             items = self._own_items(record)
             self.read_log_records += items
-            self._live.log_record_dispositions["dropped", SET_ASIDE] += items
-        return True
+            self._live.log_record_dispositions["dropped", reason] += items
 
     def _own_items(self, record: Record) -> int:
         """How many items of our share `record` has, by a look at nothing but ids."""

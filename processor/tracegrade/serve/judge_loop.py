@@ -18,6 +18,7 @@ from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.set_aside import SetAside
+from tracegrade.serve.fair_shares import FairShares
 from tracegrade.serve.hand_over import HandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
@@ -51,11 +52,13 @@ class JudgeLoop:
         set_aside: SetAside,
         suspects: list[int],
         turns: SessionTurns | None = None,
+        shares: FairShares | None = None,
     ) -> None:
         """Prepare.
 
         `suspects` are the positions of records at which earlier judges ended. `turns` are those of sessions whose
-        traces were, or are, closed by several judges.
+        traces were, or are, closed by several judges. `shares` says whose records are left unread when we are behind;
+        without, nobody's.
         """
         self._reader = reader
         self._position = position
@@ -68,6 +71,7 @@ class JudgeLoop:
         self._set_aside = set_aside
         self._suspects = suspects
         self._turns = turns
+        self._shares = shares
         self._turns_due_s = 0.0
         self._gathered: list[Judged] = []  # not yet appended
         self._append_due_s = 0.0
@@ -89,6 +93,11 @@ class JudgeLoop:
                 position = judge.read_position = error.first
                 self._metrics.publish(judge)
                 continue
+            if self._shares is not None:
+                lag_bytes = durable.end - position
+                self._shares.look(lag_bytes)
+                self._metrics.telemetry.conditions.say("judge_leaves_out", self._shares.condition())
+                judge.intake.left_unread = self._shares.left_unread(records, lag_bytes)
             caught_up = not records or records[-1].end >= durable.end
             judged = _judged(judge, records, max(durable.clock_ns, judge.clock_ns) if caught_up else None)
             if not self._gather(judged, judge) or not self._take_turns(judge):

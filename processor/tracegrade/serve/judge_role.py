@@ -26,6 +26,7 @@ from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.delivery import Delivery
+from tracegrade.serve.fair_shares import FairShares
 from tracegrade.serve.hand_over import HandOver, MemoryHandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_input import JudgeInput, LocalInput
@@ -145,6 +146,7 @@ class JudgeRole:
             self._folder.set_aside,
             self._aside.suspects(self._own.name),
             self._turns,
+            FairShares(self._config.journal.max_bytes) if self._config.judge.when_full == "drop_oldest" else None,
         )
         return LocalInput(loop, position, self._metrics, self._stored, self._new_judge)
 

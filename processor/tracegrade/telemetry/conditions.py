@@ -71,6 +71,10 @@ KINDS: dict[str, Kind] = {
     "judge_behind": Kind(
         "the judge stays more than 16 MiB behind the journal", "use fewer rules, or find the slow one"
     ),
+    "judge_leaves_out": Kind(
+        "the judge is so far behind that it leaves out spans of those who send most, so that small senders lose none",
+        "send less from the services that the message names, sample them, or use fewer rules",
+    ),
     "record_set_aside": Kind(
         "a request, or a trace, ended the judge twice and is not judged",
         "'tracegrade set-aside list' shows it, 'tracegrade set-aside retry' has it judged again",
