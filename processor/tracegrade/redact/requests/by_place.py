@@ -2,12 +2,23 @@
 
 import ast
 import json
+import re
 import warnings
 from collections.abc import Sequence
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.policy import Names, Rule
-from tracegrade.redact.requests.kinds import STRUCTURE_MEMBERS, Kinds, is_tool_result, kinds_of_word
+from tracegrade.redact.requests.kinds import (
+    MESSAGES,
+    NO_KINDS,
+    OUTPUTS,
+    STRUCTURE_MEMBERS,
+    Kinds,
+    holds_messages,
+    is_ambiguous,
+    is_tool_result,
+    kinds_of_word,
+)
 from tracegrade.redact.settings import Action
 from tracegrade.redact.stand_in import MASK, TenantKey, mask
 
@@ -16,6 +27,12 @@ _MAX_ENCODINGS = 8  # JSON in JSON in JSON ...
 _MAX_LITERAL_CHARS = 100_000
 _JSON_STARTS = ("{", "[", '"')
 _LITERAL_STARTS = ("{", "[", "(", "'", '"')
+
+
+_REPR = re.compile(r"[A-Za-z_][\w.]*\(\w+=")  # ChatMessage(role=...
+# Kinds of which there may be some in any text, and the words beside outputs.
+_BY_WORDS = frozenset({"arguments", "outputs"})
+_BESIDE_OUTPUTS = frozenset({"tool", "TOOL", "tool_call_id", "ToolCallResult"})
 
 
 class Dropped:
@@ -60,12 +77,14 @@ class ByPlace:
         return self._object(value, kinds, names, depth, encodings)
 
     def _object(self, value: dict[str, JsonValue], kinds: Kinds, names: Names, depth: int, encodings: int) -> JsonValue:
-        if is_tool_result(value):  # type: ignore[arg-type]  # dict is invariant
-            kinds |= {"outputs"}
+        given = OUTPUTS if is_tool_result(value) else NO_KINDS
         result: dict[str, JsonValue] = {}
         dropped = 0
         for key, member in value.items():
-            other = self.value(member, kinds_of_word(key, kinds), (*names, key), depth + 1, encodings)
+            inner = kinds_of_member(key, member, kinds)
+            if given and key.lower() not in STRUCTURE_MEMBERS:
+                inner |= given
+            other = self.value(member, inner, (*names, key), depth + 1, encodings)
             if isinstance(other, Dropped):
                 dropped += 1
             else:
@@ -105,12 +124,8 @@ class ByPlace:
 
     def _may_hold(self, text: str) -> bool:
         """Whether a text that looks like JSON and cannot be read has a name in it that a rule is for."""
-        return any(
-            rule.action not in ("keep", "detect")
-            and rule.path
-            and any(rule.path[-1].match(word) for word in _words(text))
-            for rule in self._rules
-        )
+        words = set(_words(text))
+        return any(_may_be_for(rule, words) for rule in self._rules if rule.action not in ("keep", "detect"))
 
     def _acted(self, action: Action, value: JsonValue, names: Names) -> "JsonValue | Dropped":
         if action == "detect":
@@ -122,6 +137,27 @@ class ByPlace:
         if action == "drop":
             return DROPPED
         return mask() if action == "mask" or self._key is None else hashed(value, self._key)
+
+
+def _may_be_for(rule: Rule, words: set[str]) -> bool:
+    """Whether one of these words says that a rule may be for what is in a text."""
+    if rule.path:
+        return any(map(rule.path[-1].match, words))
+    if rule.kind == "outputs" and words & _BESIDE_OUTPUTS:
+        return True
+    return rule.kind in _BY_WORDS and any(rule.kind in kinds_of_word(word, NO_KINDS) for word in words)
+
+
+def kinds_of_member(key: str, member: JsonValue, around: Kinds) -> Kinds:
+    """What a member, or an attribute, holds: by its name, unless that may mean messages, and it is messages."""
+    kinds = kinds_of_word(key, around)
+    return kinds_of_value(member, kinds, around) if kinds != around and is_ambiguous(key) else kinds
+
+
+def kinds_of_value(value: JsonValue, kinds: Kinds, around: Kinds) -> Kinds:
+    """`kinds`, or those of messages in what holds `around` where `value` is messages."""
+    found = _decoded(value) if isinstance(value, str) else value
+    return around | MESSAGES if holds_messages(found) else kinds
 
 
 def hashed(value: JsonValue, key: TenantKey) -> JsonValue:
@@ -153,7 +189,7 @@ def _decoded(text: str) -> JsonValue:
         else:
             return _decoded(found) if isinstance(found, str) else found
     if not stripped.startswith(_LITERAL_STARTS):
-        return text
+        return None if _REPR.match(stripped) else text
     if len(stripped) <= _MAX_LITERAL_CHARS:
         try:
             with warnings.catch_warnings():

@@ -8,9 +8,17 @@ from typing import Any, NamedTuple
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
-from tracegrade.redact.requests.by_place import ByPlace, Dropped
+from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value
 from tracegrade.redact.requests.collected import Collected, Found, Scanner
-from tracegrade.redact.requests.kinds import MESSAGES, STRUCTURE_MEMBERS, is_structure, kinds_of_key
+from tracegrade.redact.requests.kinds import (
+    MESSAGES,
+    NO_KINDS,
+    STRUCTURE_MEMBERS,
+    is_structure,
+    kinds_in_tool,
+    kinds_of_key,
+    says_tool,
+)
 from tracegrade.redact.requests.values import json_of, set_json
 from tracegrade.redact.requests.walk import DROPPED, Place, Walk, Where
 from tracegrade.redact.settings import FoundAction
@@ -63,11 +71,14 @@ class Item:
     def __init__(self, means: Means) -> None:
         self.counts: Counter[Redaction] = Counter()
         self._means = means
+        self._of_tool = False
         self._kept: dict[tuple[Where, str], set[Names]] = {}
 
     def redact(self, message: Any, walk: Callable[[Walk, Any], None]) -> bool:
         """Redact `message`, which `walk` goes through. Returns whether anything was changed."""
         if not self._means.places.is_empty:
+            attributes = getattr(message, "attributes", ())
+            self._of_tool = any(says_tool(one.key, one.value.string_value) for one in attributes)
             walk(_PlacesWalk(self), message)
         collected = Collected(self.keeps if self._kept else None)
         walk(collected, message)
@@ -84,6 +95,11 @@ class Item:
         names = tuple(part for part in place[2] if isinstance(part, str))
         return any(names[: len(way)] == way for way in ways)
 
+    @property
+    def names_body(self) -> bool:
+        """Whether a rule is for bodies as a whole."""
+        return any(rule.kind == "events" for rule in self._means.places.of_attribute(_BODY, True))
+
     def by_place(self, value: JsonValue, where: Where, key: str) -> "JsonValue | Dropped":
         """The value of an attribute, or a body, as the list of places leaves it."""
         means = self._means
@@ -91,7 +107,9 @@ class Item:
         is_listed = means.places.is_allow_list and not is_structure(key)
         if not rules and not is_listed:
             return value
-        kinds = MESSAGES if where == "body" else kinds_of_key(key)
+        kinds = MESSAGES if key == _BODY and where == "body" else kinds_of_key(key)
+        if "messages" in kinds:
+            kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
         one = ByPlace(rules, means.key, is_allow_list=is_listed)
         other = one.value(value, kinds)
         for action in one.done:
@@ -147,7 +165,11 @@ class _PlacesWalk(Walk):
             del attributes[number]
 
     def any_value(self, value: Any, place: Place, name: str, depth: int = 0) -> bool:
-        if value.WhichOneof("value") is not None and self._is_gone(value, "body", _BODY):
+        if value.WhichOneof("value") is None:
+            return False
+        if value.HasField("kvlist_value") and not self._item.names_body:
+            self.attributes(value.kvlist_value.values, "body")  # what others write as attributes of the event
+        elif self._is_gone(value, "body", _BODY):
             value.Clear()
         return False
 

@@ -2,15 +2,17 @@
 
 import re
 from functools import lru_cache
+from typing import Any
 
 from tracegrade import semconv as s
+from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.settings import Kind
 
 Kinds = frozenset[Kind]
 
 NO_KINDS: Kinds = frozenset()
 _ARGUMENTS: Kinds = frozenset({"arguments"})
-_OUTPUTS: Kinds = frozenset({"outputs"})
+OUTPUTS: Kinds = frozenset({"outputs"})
 MESSAGES: Kinds = frozenset({"messages"})
 
 # By the last part of an attribute's key, or the name of a member: what instrumentations call them. Rather too many
@@ -34,6 +36,8 @@ _ARGUMENT_WORDS = frozenset(
         "input_summary",
         "input_str",
         "arguments_json",
+        "full_command",
+        "command",
     }
 )
 _OUTPUT_WORDS = frozenset(
@@ -41,6 +45,7 @@ _OUTPUT_WORDS = frozenset(
         "result",
         "results",
         "tool_result",
+        "tool_call_result",
         "tool_response",
         "tool_output",
         "tooloutput",
@@ -114,6 +119,18 @@ _MESSAGE_WORDS = frozenset(
 )
 _TOOL_RESULT_ROLES = frozenset({"tool", "function", "tool_result", "tool_call_response", "function_call_output"})
 
+_TOOL_RESULT_TYPES = frozenset({"tool_result", "tool_call_response", "function_call_output", "tool-result", "tool"})
+# Members that only messages have, and what frameworks wrap them in.
+_OF_MESSAGES = frozenset(
+    {
+        *("role", "messages", "parts", "tool_calls", "toolCalls", "choices", "functionCall", "function_call"),
+        *("functionResponse", "responseParts", "tool_call_id", "generations", "additional_kwargs", "candidates"),
+    }
+)
+_NEAR = 5  # levels, and items of a list, in which messages are looked for
+_KIND_WORDS = frozenset({"kind", "type", "name", "operation", "operationid", "subtype"})
+_WORD = re.compile(r"[^a-z0-9]+")
+
 _SEPARATOR = re.compile(r"[.:/]")
 
 # What traces are put together from, and what rules, pages and statistics name: in an allow list without being named.
@@ -142,6 +159,9 @@ STRUCTURE = frozenset(
         *(s.VOLT_MODEL, s.VOLT_CONVERSATION_ID, s.LMNR_TYPE, s.LMNR_SESSION_ID, s.LMNR_GROUP_ID, s.LMNR_PATH),
         *(s.LMNR_HANDOFF_TO, s.LANGWATCH_TYPE, s.LANGWATCH_THREAD_ID, s.AGENTOPS_KIND),
         *(s.FLUE_TOOL_NAME, s.FLUE_TOOL_CALL_ID, s.FLUE_TASK_AGENT),
+        # What tools there are, and not what was asked of them.
+        *(s.TOOL_DEFINITIONS, s.TOOL_JSON_SCHEMA, s.OI_TOOL_JSON_SCHEMA, s.PYDANTIC_REQUEST_PARAMETERS, s.MLFLOW_TOOLS),
+        *(s.SPRING_TOOL_SCHEMA, s.LK_TOOLS),
         *(s.SERVICE_NAME, s.SERVICE_VERSION, s.CASE_ID, s.SUITE_UNIT),
         *("service.namespace", "service.instance.id", "deployment.environment.name", "deployment.environment"),
         *("telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"),
@@ -158,7 +178,10 @@ STRUCTURE_MEMBERS = frozenset(
         "tool_call_id",
         "tool_use_id",
         "toolcallid",
-        "toolusid",
+        "tooluseid",
+        "callid",
+        "tool_id",
+        "ref",
         "tool_name",
         "toolname",
         "finish_reason",
@@ -185,11 +208,11 @@ def kinds_of_key(key: str) -> Kinds:
     """What an attribute with this key holds."""
     words = _SEPARATOR.split(key.lower())
     if words[-1] in ("value", "json", "data", "content") and len(words) > 1 and not _is_word(words[-2]):
-        return _OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS
+        return OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS
     word = words[-2] if words[-1] in ("value", "json", "data") and len(words) > 1 else words[-1]
     found = kinds_of_word(word, NO_KINDS)
     # What a flattened tool message says is not told from what others say: the role has a key of its own.
-    return found | _OUTPUTS if word in ("content", "text") and found else found
+    return found | OUTPUTS if word in ("content", "text") and found else found
 
 
 def _is_word(word: str) -> bool:
@@ -202,16 +225,52 @@ def kinds_of_word(word: str, around: Kinds) -> Kinds:
     if word in _ARGUMENT_WORDS:
         return around | _ARGUMENTS
     if word in _OUTPUT_WORDS:
-        return around | _OUTPUTS
+        return around | OUTPUTS
     if word in _INPUT_WORDS:
         return around | _ARGUMENTS | MESSAGES
     if word in _ANSWER_WORDS:
-        return around | _OUTPUTS | MESSAGES
+        return around | OUTPUTS | MESSAGES
     if word in _MESSAGE_WORDS:
         return around | MESSAGES
     return around
 
 
-def is_tool_result(message: dict[str, object]) -> bool:
+def is_tool_result(message: dict[str, Any]) -> bool:
     """Whether a message, or a part of one, is what a tool gave."""
-    return message.get("role") in _TOOL_RESULT_ROLES or message.get("type") in _TOOL_RESULT_ROLES
+    return message.get("role") in _TOOL_RESULT_ROLES or message.get("type") in _TOOL_RESULT_TYPES
+
+
+def is_ambiguous(word: str) -> bool:
+    """Whether what has this name may be arguments or an output, and as well messages with such in them."""
+    return bool({"messages"} & kinds_of_word(word, NO_KINDS)) and word.lower() not in ("tool_calls", "toolcalls")
+
+
+def holds_messages(value: JsonValue) -> bool:
+    """Whether a value is messages, or what is around them: then what is in them has kinds of its own."""
+    level = [value]
+    for _ in range(_NEAR):
+        below: list[JsonValue] = []
+        for item in level:
+            if isinstance(item, dict):
+                if not _OF_MESSAGES.isdisjoint(item):
+                    return True
+                below += item.values()
+            elif isinstance(item, list):
+                below += item[:_NEAR]
+        level = below
+    return False
+
+
+def kinds_in_tool(key: str) -> Kinds:
+    """What an attribute of a span of a tool holds, or of its events, where its key alone says messages."""
+    words = set(_WORD.split(key.lower()))
+    if words & {"input", "inputs", "prompt", "request", "query"}:
+        return _ARGUMENTS
+    if words & {"output", "outputs", "completion", "response", "answer"}:
+        return OUTPUTS
+    return _ARGUMENTS | OUTPUTS
+
+
+def says_tool(key: str, value: str) -> bool:
+    """Whether an attribute says that its span is of a tool."""
+    return "tool" in value.lower() and _WORD.split(key.lower())[-1] in _KIND_WORDS

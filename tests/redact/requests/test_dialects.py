@@ -1,0 +1,81 @@
+"""Places by what they hold, in the words of every dialect."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extract.spans import make_trace, read_short_form
+from redact.planted import CASES
+from redact.requests.test_request import redacted
+from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.extract.extract import extract
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.signal import Signal
+from tracegrade.model.trace import SPAN_ORDER, Trace
+from tracegrade.otlp.from_spans import requests_of
+from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.rule_set import RuleSet
+
+# The span of a tool whose content was moved to a log event: nothing in the event says that it is of a tool.
+NOT_BY_PLACE = {"gen_ai/content_moved_to_log_events", "openinference/content_moved_to_log_events"}
+# What their calls are read from is content, or a call is told from another by its content.
+NOT_LISTED = {
+    "crewai_openllmetry/messages_of_a_task",
+    "gen_ai/nested_same_tool",
+    "gen_ai/silent_call_beside_others",
+    "llama_index/messages_of_model_calls",
+    "llama_index/workflow_steps",
+    "openinference/agent_nodes_of_a_graph",
+    "openinference/tool_message_shapes",
+    "openinference_haystack/agent_run",
+    "pydantic_ai/list_of_texts",
+    "pydantic_ai/output_tool",
+}
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def read_again(trace: Trace, **settings: Any) -> Extraction:
+    """What is read of a trace that came through the door."""
+    decoder = Decoder(attribute_filter_for(RuleSet([]), TracesSettings()))
+    spans, records = [], []
+    for request in requests_of(trace):
+        is_spans = hasattr(request, "resource_spans")
+        found = redacted(request, Signal.TRACES if is_spans else Signal.LOGS, **settings).SerializeToString()
+        if is_spans:
+            spans += decoder.spans(found)
+        else:
+            records += decoder.log_records(found)
+    return extract(
+        Trace(trace.trace_id, "default", sorted(spans, key=SPAN_ORDER), "settled", [], 1, log_records=records)
+    )
+
+
+def shown(extraction: Extraction) -> list[tuple[str, Any, Any, Any]]:
+    return [(call.name, call.arguments, call.output, call.call_id) for call in extraction.calls]
+
+
+@pytest.mark.parametrize("path", [one for one in CASES if name_of(one) not in NOT_BY_PLACE], ids=name_of)
+def test_arguments_and_outputs_go_by_these_words(path: Path) -> None:
+    case = read_short_form(path.read_text(encoding="utf-8"))
+    trace = make_trace(case["spans"], log_records=case.get("log_records", ()))
+    for part in ("arguments", "outputs"):
+        field, status = ("arguments", "arguments_status") if part == "arguments" else ("output", "output_status")
+        found = read_again(trace, detectors=[], places=[{part: "*", "action": "mask"}])
+        for call in found.calls:
+            found_value, found_status = getattr(call, field), getattr(call, status)
+            assert found_value in (None, {}, [], "") or found_status in ("redacted", "truncated"), (part, call)
+
+
+@pytest.mark.parametrize("path", CASES, ids=name_of)
+def test_with_an_allow_list_the_same_calls_are_read(path: Path) -> None:
+    case = read_short_form(path.read_text(encoding="utf-8"))
+    trace = make_trace(case["spans"], log_records=case.get("log_records", ()))
+    usual = read_again(trace, detectors=[])
+    found = read_again(trace, detectors=[], default="allow_listed")
+    read = [[(call.name, call.call_id) for call in one.calls] for one in (found, usual)]
+    assert (read[0] == read[1]) is (name_of(path) not in NOT_LISTED)
