@@ -11,8 +11,10 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyVa
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from tracegrade.assemble.decode import Decoder
+from tracegrade.codec.raw_spans import RawReader, RawSpan
 from tracegrade.codec.span_reader import AttributeFilter, json_value
-from tracegrade.model.span import SpanEvent
+from tracegrade.match.demand import NOTHING, Demand
+from tracegrade.model.span import Span, SpanEvent
 
 
 def attribute(key: str, **value: object) -> KeyValue:
@@ -278,3 +280,17 @@ def test_values_nested_as_deep_as_protobuf_takes_them_become_json() -> None:
         value = AnyValue(array_value=ArrayValue(values=[value]))
     (span,) = Decoder(FILTER).spans(request_with(KeyValue(key="flag", value=value)).SerializeToString())
     assert repr(span.attributes["flag"]) == "[" * 40 + "7" + "]" * 40
+
+
+def test_a_request_that_rules_ask_for_whole_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = request_with(attribute("flag", bool_value=True)), request_with(scope="other")
+    both = one.SerializeToString() + two.SerializeToString()
+    asked = {"lib": Demand(1.0), "other": Demand(1.0)}
+    decoder = Decoder(FILTER, demand_of=lambda origin: asked[origin.scope])
+    with monkeypatch.context() as patched:
+        patched.setattr(RawReader, "groups", None)  # a second look at every span
+        decoded = decoder.spans(both)
+    assert decoded == Decoder(FILTER).spans(both)
+    asked["other"] = NOTHING
+    assert [type(span) for span in decoder.spans(both)] == [Span, RawSpan]
+    assert decoder.spans(both) == decoded

@@ -1,11 +1,11 @@
 """Bytes to spans and log records, keeping only the attributes that something reads."""
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
-from tracegrade.codec.raw_spans import Origin, RawReader, keyed_span
+from tracegrade.codec.raw_spans import OpenedRequest, Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
@@ -51,7 +51,10 @@ class Decoder:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
         if self._demand_of is not None and trace_ids is None:
-            return self._asked_for(payload, self._demand_of)
+            opened = self._raw_reader.open(payload)
+            asked = [EVERYTHING if origin is None else self._demand_of(origin) for origin in opened.origins]
+            if not all(demand.is_everything for demand in asked):
+                return self._asked_for(opened, asked)
         request = KeyedRequest.FromString(payload)
         read = self._reader.read
         decoded: list[Span] = []
@@ -76,14 +79,14 @@ class Decoder:
                     decoded.append(read(span, scope, resource))
         return decoded
 
-    def _asked_for(self, payload: bytes, demand_of: DemandOf) -> list[Span]:
-        """As `spans`; those that no rule asks for as they came."""
+    def _asked_for(self, opened: OpenedRequest, demands: Sequence[Demand]) -> list[Span]:
+        """As `spans`, where rules have these `demands` of its scopes; those that no rule asks for as they came."""
         decoded: list[Span] = []
         left_out: dict[Demand, dict[bytes, bool]] = {}
         request: Any = None
         read, read_raw = self._reader.read, self._raw_reader.span
-        may_call = bytes_may_call(payload)
-        for group in self._raw_reader.groups(payload):
+        may_call = bytes_may_call(opened.payload)
+        for group, asked in zip(self._raw_reader.groups(opened), demands, strict=True):
             found = list(zip(group.heads, group.spans, range(len(group.spans)), strict=True))
             if self._share is not None:
                 found = [item for item in found if self._share.takes(item[0].trace_id)]
@@ -92,11 +95,10 @@ class Decoder:
             if origin is not None and origin.scope == OWN_SCOPE:
                 self.own_spans += len(found)
                 continue
-            asked = demand_of(origin) if origin is not None else EVERYTHING
             if origin is None or asked.is_everything:
                 if found:
                     if request is None:
-                        request = KeyedRequest.FromString(payload)
+                        request = KeyedRequest.FromString(opened.payload)
                     resource_spans = request.resource_spans[group.resource_number]
                     decoded += self._chosen(resource_spans, group.scope_number, [place for _, _, place in found])
             elif asked == NOTHING:
