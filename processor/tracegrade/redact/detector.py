@@ -23,7 +23,8 @@ class Detector:
     searched for all detectors at once: whatever ``find`` gives holds one of them; () when that is not known. What
     ``may_be`` gives False for, of what a sign found, is nothing. ``is_named`` says whether a name makes ``find`` look
     at values of any form; ``key_signs`` are the signs of such names in a request, and ``joins`` whether the value is
-    also looked for split over several texts.
+    also looked for split over several texts; ``begins`` says how it begins, where that is known, and
+    ``across`` are further signs of it, with ``~`` where a text may end and the next begin; nine digits are one always.
     """
 
     name: str
@@ -36,3 +37,5 @@ class Detector:
     may_be: Callable[[str], bool] | None = None
     is_named: Callable[[str], bool] | None = None
     joins: bool = True
+    begins: tuple[str, ...] = ()
+    across: tuple[str, ...] = ()

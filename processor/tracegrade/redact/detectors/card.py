@@ -4,12 +4,14 @@ Source: ISO/IEC 7812-1; the issuers' ranges of first digits.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tracegrade.redact.check_digits import digits_of, luhn_sum
 from tracegrade.redact.detector import Detector, Part
 
-_DIGITS = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,18}+(?![\w\-])(?!\.\d)", re.ASCII)
+_RUN = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,}+(?![\w\-])(?!\.\d)", re.ASCII)
+_GROUP = re.compile(r"\d+", re.ASCII)
+_SHORTEST, _LONGEST = 13, 19
 _ISSUED = re.compile(
     r"4\d{12}(?:\d{3}){0,2}"  # Visa
     r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
@@ -24,11 +26,29 @@ _OF_STAND_IN = slice(2, 7)  # zeros there: one card in a hundred thousand
 
 
 def _find(text: str, key: str) -> Iterator[Part]:
-    for match in _DIGITS.finditer(text):
-        digits = digits_of(match.group())
-        is_card = _ISSUED.fullmatch(digits) is not None and luhn_sum(digits) % 10 == 0
-        if is_card and digits[_OF_STAND_IN].strip("0"):
-            yield match.span()
+    for run in _RUN.finditer(text):
+        end = 0
+        groups = [group.span() for group in _GROUP.finditer(text, *run.span())]
+        for number, (start, _) in enumerate(groups):
+            if start >= end and (found := _end(text, start, groups[number : number + _LONGEST])):
+                end = found
+                yield start, end
+
+
+def _end(text: str, start: int, groups: Sequence[Part]) -> int:
+    """Where the card's number ends that begins with the first of `groups` of digits; 0 when none does."""
+    digits, found = "", 0
+    for group_start, end in groups:
+        digits += text[group_start:end]
+        if len(digits) > _LONGEST:
+            break
+        if len(digits) >= _SHORTEST and _is_card(digits) and digits[_OF_STAND_IN].strip("0"):
+            found = end
+    return found
+
+
+def _is_card(digits: str) -> bool:
+    return _ISSUED.fullmatch(digits) is not None and luhn_sum(digits) % 10 == 0
 
 
 def _stand_in(value: str, number: int) -> str:
@@ -43,9 +63,9 @@ def _may_be(text: str) -> bool:
     """Whether a card's number is anywhere in `text`, whatever stands around it."""
     digits = digits_of(text)
     return any(
-        _ISSUED.fullmatch(part) is not None and luhn_sum(part) % 10 == 0
-        for start in range(len(digits) - 12)
-        for part in (digits[start : start + length] for length in range(13, min(20, len(digits) - start + 1)))
+        _is_card(digits[start : start + length])
+        for start in range(len(digits) - _SHORTEST + 1)
+        for length in range(_SHORTEST, min(_LONGEST, len(digits) - start) + 1)
     )
 
 
@@ -55,6 +75,6 @@ DETECTOR = Detector(
     _stand_in,
     identity=digits_of,
     in_numbers=True,
-    signs=(r"\d(?:[ \-]?\d){12,24}",),
+    signs=(r"\d(?:[ \-]?\d){12,}",),
     may_be=_may_be,
 )

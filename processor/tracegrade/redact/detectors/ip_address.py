@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from tracegrade.redact.detector import Detector, Part
 
 _NUMBER = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_V4 = re.compile(rf"(?<![\w.+\-=^~]){_NUMBER}(?:\.{_NUMBER}){{3}}(?![\w\-])(?!\.\d)", re.ASCII)
+_V4 = re.compile(rf"(?<![\w.+\-^~]){_NUMBER}(?:\.{_NUMBER}){{3}}(?![\w\-])(?!\.\d)", re.ASCII)
 _V6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|:){2,8}[0-9A-Fa-f]{0,4}(?![\w:.])", re.ASCII)
 _VERSION = re.compile(r"(?:version|release|\bv|ver\.?|rev|build|chrome|safari|edge?|electron)\W{0,3}$", re.IGNORECASE)
 _VERSION_KEY = re.compile(r"version|release|build|user.?agent", re.IGNORECASE)
@@ -39,6 +39,8 @@ def _find(text: str, key: str) -> Iterator[Part]:
 
 def _is_version(text: str, start: int) -> bool:
     before = text[max(0, start - _BEFORE) : start]
+    if before.endswith(("==", "~=", ">=", "<=", "!=")):
+        return True
     if before.endswith("/"):
         return _SCHEME.search(before) is None
     return _VERSION.search(before) is not None
@@ -71,11 +73,19 @@ def _stand_in(value: str, number: int) -> str:
     return ("192.0.2.", "198.51.100.", "203.0.113.")[network] + str(host + 1)
 
 
+def _may_be(text: str) -> bool:
+    """Whether an address of somebody is in `text`, whatever stands around it."""
+    if ":" in text:
+        return True
+    return any(_is_somebody(match[1]) for match in re.finditer(rf"(?=({_NUMBER}(?:\.{_NUMBER}){{3}}))", text))
+
+
 DETECTOR = Detector(
     "ip_address",
     _find,
     _stand_in,
     identity=str.lower,
     signs=(r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}", r"[0-9A-Fa-f]{0,4}::[0-9A-Fa-f]{1,4}:", r"(?:[0-9A-Fa-f]{1,4}:){3}"),
+    may_be=_may_be,
     joins=False,
 )

@@ -33,6 +33,7 @@ class _Form:
     plain: str | None
     names: str
     is_right: Callable[[str], bool]
+    across: tuple[str, ...] = ()
 
 
 def _ssn(number: str) -> bool:
@@ -171,8 +172,15 @@ def _ch_ahv(number: str) -> bool:
 _FORMS = (
     _Form("us_ssn", r"\d{3}-\d{2}-\d{4}", r"\d{9}", r"ssn|social[_\- ]?security", _ssn),
     _Form("uk_nhs_number", None, r"\d{3}[ \-]?\d{3}[ \-]?\d{4}", r"nhs", _nhs),
-    _Form("uk_nino", r"(?i:[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D])", None, r"(?!)", _nino),
-    _Form("de_tax_id", r"\d{2} \d{3} \d{3} \d{3}", r"\d{11}", r"tax[_\- ]?id|steuer|idnr|\btin\b", _de_tax),
+    _Form(
+        "uk_nino",
+        r"(?i:[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] ?\d{2} ?\d{2} ?\d{2} ?[A-D])",
+        None,
+        r"(?!)",
+        _nino,
+        (r"[A-Za-z]~[A-Za-z]~ ?(?:~\d~ ?){6}~[A-Da-d]",),
+    ),
+    _Form("de_tax_id", r"\d{2} \d{3} \d{3} \d{3}", r"\d{11}", r"tax[_\- ]?id|steuer|idnr", _de_tax),
     _Form(
         "fr_nir",
         r"[1-478] ?\d{2} ?\d{2} ?(?:\d{2}|2[AB]) ?\d{3} ?\d{3} ?\d{2}",
@@ -180,13 +188,21 @@ _FORMS = (
         r"(?!)",
         _fr_nir,
     ),
-    _Form("es_dni", r"(?i:(?:\d{8}|[XYZ]-?\d{7})-?[TRWAGMYFPDXBNJZSQVHLCKE])", None, r"(?!)", _es_dni),
+    _Form(
+        "es_dni",
+        r"(?i:(?:\d{8}|[XYZ]-?\d{7})-?[TRWAGMYFPDXBNJZSQVHLCKE])",
+        None,
+        r"(?!)",
+        _es_dni,
+        (r"[\dXYZxyz](?:~\d){7}~-?~[A-Za-z]",),
+    ),
     _Form(
         "it_codice_fiscale",
         r"(?i:[A-Z]{6}[\dL-NP-V]{2}[ABCDEHLMPRST][\dL-NP-V]{2}[A-Z][\dL-NP-V]{3}[A-Z])",
         None,
         r"(?!)",
         _it_fiscal,
+        (r"(?:[A-Za-z]~){6}(?:\d~){2}[A-EHLMPRSTa-ehlmprst]~(?:\d~){2}[A-Za-z]~(?:\d~){3}[A-Za-z]",),
     ),
     _Form("nl_bsn", None, r"\d{9}|\d{4}\.\d{2}\.\d{3}", r"bsn|burgerservice|sofi", _nl_bsn),
     _Form("pl_pesel", None, r"\d{11}", r"pesel", _pl_pesel),
@@ -196,13 +212,20 @@ _FORMS = (
     _Form("in_aadhaar", r"[2-9]\d{3} \d{4} \d{4}", r"[2-9]\d{3}[ \-]?\d{4}[ \-]?\d{4}", r"aadha?ar|uidai", verhoeff),
     _Form("cn_resident_id", r"[1-8]\d{16}[\dXx]", None, r"(?!)", _cn_id),
     _Form("se_personnummer", r"(?:19|20)?\d{6}[\-+]\d{4}", r"(?:19|20)?\d{10}", r"personn(?:umme)?r", _se_number),
-    _Form("fi_henkilotunnus", r"\d{6}[\-+A-FU-Y]\d{3}[\dA-FHJ-NPR-Y]", None, r"(?!)", _fi_hetu),
+    _Form(
+        "fi_henkilotunnus",
+        r"\d{6}[\-+A-FU-Y]\d{3}[\dA-FHJ-NPR-Y]",
+        None,
+        r"(?!)",
+        _fi_hetu,
+        (r"\d(?:~\d){5}~[\-+A-FU-Y](?:~\d){3}~\w",),
+    ),
     _Form("no_fodselsnummer", r"\d{6} ?\d{5}", None, r"(?!)", _no_number),
     _Form("dk_cpr", None, r"\d{6}-?\d{4}", r"cpr", _dk_cpr),
     _Form(
         "be_rijksregisternummer", r"\d{2}\.\d{2}\.\d{2}-\d{3}\.\d{2}", r"\d{11}", r"rijksregister|niss|insz", _be_number
     ),
-    _Form("ca_sin", None, r"\d{3}[ \-]?\d{3}[ \-]?\d{3}", r"\bsin\b|social[_\- ]?insurance", _ca_sin),
+    _Form("ca_sin", None, r"\d{3}[ \-]?\d{3}[ \-]?\d{3}", r"sin[_\- ]?(?:no|number)|social[_\- ]?insurance", _ca_sin),
     _Form("au_tfn", None, r"\d{3} ?\d{3} ?\d{3}", r"tfn|tax[_\- ]?file", _au_tfn),
     _Form("ch_ahv", r"756\.\d{4}\.\d{4}\.\d{2}", r"756\d{10}", r"ahv|avs|oasi", _ch_ahv),
 )
@@ -217,12 +240,10 @@ def _detector(form: _Form) -> Detector:
     def is_named(key: str) -> bool:
         return len(key) <= 128 and names.search(_CAMEL_CASE.sub("_", key)) is not None
 
-    signs: tuple[str, ...] = (form.laid_out,) if form.laid_out else ()
-    key_signs: tuple[str, ...] = ()
+    signs: tuple[str, ...] = (rf"(?:{form.laid_out})\d{{0,8}}",) if form.laid_out else ()
     if form.plain:
-        known = form.names.replace(r"\b", "")
-        signs += (rf"(?i:{known})[^\d]{{0,{_BEFORE}}}(?:{form.plain})",)
-        key_signs = (rf"(?i:{known})",)
+        signs += (rf"(?i:{form.names})[^\d]{{0,{_BEFORE}}}(?:{form.plain})\d{{0,8}}",)
+    known = re.compile("|".join(f"(?=({one}))" for one in (form.laid_out, form.plain) if one), re.ASCII)
     find = partial(_find, form, anywhere, named, names, is_named)
     return Detector(
         form.name,
@@ -230,8 +251,9 @@ def _detector(form: _Form) -> Detector:
         likeness,
         identity=_identity,
         in_numbers=True,
+        across=form.across,
         signs=signs,
-        key_signs=key_signs,
+        may_be=lambda text: any(_is_one(form, match[match.lastindex or 0]) for match in known.finditer(text)),
         is_named=is_named if form.plain else None,
     )
 

@@ -60,6 +60,6 @@ DETECTOR = Detector(
         r"\+[1-9](?:[ .\-/()]{0,2}\d){7}",
         r"[2-9]\d{2}(?:\) ?|[ .\-])[2-9]\d{2}[ .\-]\d{4}",
     ),
-    key_signs=(r"(?i:phone|mobile|whatsapp|msisdn)", r"(?i:[_.\- \"'\x00-\x1f](?:tel|fax|cell)[_.\- \"'\\\x12])"),
+    key_signs=(r"(?i:phone|mobile|whatsapp|msisdn|tel|fax|cell)[^\d]{0,40}\d(?:[ .\-/()]{0,2}\d){6}",),
     is_named=lambda key: _NAMED.search(key) is not None,
 )

@@ -9,9 +9,9 @@ from tracegrade.redact.likeness import is_likeness, likeness
 # Line ends may be escaped, as in text that is not quite JSON.
 _KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"((?:(?!-----)(?:\\[nr]|[A-Za-z0-9+/=\s:,\-]))*+)"
+    r"((?:(?!-----)(?:\\+[nr]|[A-Za-z0-9+/=\s:,\-]))*+)"
 )
-_ESCAPED = re.compile(r"(\\[nr])")
+_ESCAPED = re.compile(r"(\\+[nr])")
 _SHORTEST = 16
 
 
@@ -30,4 +30,10 @@ def _stand_in(value: str, number: int) -> str:
     return "".join(piece if place % 2 else "".join(next(alike) for _ in piece) for place, piece in enumerate(pieces))
 
 
-DETECTOR = Detector("private_key", _find, _stand_in, signs=("PRIVATE KEY",))
+DETECTOR = Detector(
+    "private_key",
+    _find,
+    _stand_in,
+    signs=(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s:,\-\\])*",),
+    begins=("PRIVATE KEY",),
+)

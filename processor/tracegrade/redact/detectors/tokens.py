@@ -32,6 +32,7 @@ class _Form:
     begins: tuple[str, ...]
     rest: str
     is_whole: Callable[[str], bool] | None = None
+    across: tuple[str, ...] = ()
 
 
 def _has_crc32(token: str) -> bool:
@@ -67,7 +68,11 @@ _FORMS = (
     _Form("anthropic_key", ("sk-ant-",), r"[\w\-]{20,}"),
     _Form("langfuse_key", ("sk-lf-",), r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     _Form("openrouter_key", ("sk-or-v1-",), r"[0-9a-f]{64}"),
-    _Form("openai_key", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-"), r"(?!ant-|proj-|svcacct-|admin-)[\w\-]{20,}"),
+    _Form(
+        "openai_key",
+        ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-"),
+        r"(?!ant-|proj-|svcacct-|admin-)(?=[\w\-]{0,80}\d)[\w\-]{20,}",
+    ),
     _Form("hugging_face_token", ("hf_",), r"[A-Za-z0-9]{34,}"),
     _Form("groq_key", ("gsk_",), r"[A-Za-z0-9]{52}"),
     _Form("xai_key", ("xai-",), r"[A-Za-z0-9]{70,}"),
@@ -79,9 +84,14 @@ _FORMS = (
     _Form("stripe_key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"), r"[A-Za-z0-9]{16,}"),
     _Form("sendgrid_key", ("SG.",), r"[\w\-]{22}\.[\w\-]{43}"),
     _Form("twilio_key", ("SK",), _HEX32),
-    _Form("telegram_token", ("",), r"\d{8,10}:AA[\w\-]{33}"),
+    _Form("telegram_token", ("",), r"\d{8,10}:AA[\w\-]{33}", across=(r":~A~A(?:~[\w\-]){6}",)),
     # discord.com/developers: the number of the bot in base64, a time, a signature
-    _Form("discord_token", ("",), r"[MNO][A-Za-z0-9]{22,27}\.[\w\-]{6}\.[\w\-]{27,40}"),
+    _Form(
+        "discord_token",
+        ("",),
+        r"[MNO][A-Za-z0-9]{22,27}\.[\w\-]{6}\.[\w\-]{27,40}",
+        across=(r"[MNO](?:~[A-Za-z0-9]){22,27}~\.(?:~[\w\-]){6}~\.(?:~[\w\-]){27}",),
+    ),
     _Form("square_token", ("sq0atp-", "sq0csp-"), r"[\w\-]{22,43}"),
     _Form("shopify_token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[0-9a-fA-F]{32}"),
     # Clouds and tools
@@ -89,7 +99,7 @@ _FORMS = (
     _Form("google_oauth", ("ya29.", "GOCSPX-"), r"[\w\-]{20,}"),
     _Form("azure_key", ("AccountKey=", "SharedAccessKey="), r"[A-Za-z0-9+/]{43,88}={0,2}"),
     # Microsoft Entra: the secret of an application
-    _Form("azure_secret", ("",), r"[\w.~\-]{3}[78]Q~[\w.~\-]{31,34}"),
+    _Form("azure_secret", ("",), r"[\w.~\-]{3}[78]Q~[\w.~\-]{31,34}", across=(r"[78]~Q~\x7e",)),
     _Form("azure_signature", ("sig=",), r"[A-Za-z0-9%+/]{43,60}(?:%3D|=)"),
     _Form("digitalocean_token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[0-9a-f]{64}"),
     _Form("databricks_token", ("dapi",), _HEX32),
@@ -105,7 +115,8 @@ _FORMS = (
 )
 
 
-_AHEAD = re.compile(r"\(\?![^)]*\)")
+_DIGIT = re.compile(r"\d")
+_AHEAD = re.compile(r"\(\?[!=][^)]*\)")
 
 
 def _detector(form: _Form) -> Detector:
@@ -114,7 +125,13 @@ def _detector(form: _Form) -> Detector:
     by_itself = re.compile(rf"(?<![A-Za-z0-9]){token}(?![A-Za-z0-9])", re.ASCII)
     within = re.compile(token, re.ASCII) if form.is_whole is not None else None
     sign = f"(?:{begins}){_AHEAD.sub('', form.rest)}"
-    return Detector(form.name, partial(_find, form, by_itself, within), likeness, signs=(sign,))
+    return Detector(
+        form.name,
+        partial(_find, form, by_itself, within),
+        likeness,
+        signs=(sign,),
+        begins=tuple(filter(None, form.begins)),
+    )
 
 
 def _find(

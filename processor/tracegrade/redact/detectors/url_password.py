@@ -23,5 +23,5 @@ DETECTOR = Detector(
     "url_password",
     _find,
     lambda value, number: f"redacted-{number}",
-    signs=(r"://[^\s/?#:@\"']{0,128}:[^\s/?#@\"']+@",),
+    signs=(r"[A-Za-z][A-Za-z0-9+.\-]{1,30}://[^\s/?#:@\"']{0,128}:[^\s/?#@\"']+@",),
 )

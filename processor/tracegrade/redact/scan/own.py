@@ -1,6 +1,7 @@
 """Detectors of what a user looks for: words of a dictionary, and own patterns."""
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tracegrade.evaluate.criteria.regular_expressions import regex_expression
@@ -11,7 +12,9 @@ NAME = "name"
 
 _SHORTEST_NAME = 2
 _MAX_DICTIONARY_BYTES = 1 << 28
-# Words that no two kinds of values share: what finds something in all of them finds it in everything.
+_OF_PATTERN = re.compile(r"\\Q.*?(?:\\E|$)|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\\.|\^|\$", re.DOTALL)
+_EDGES = frozenset({"^", "$", r"\b", r"\B", r"\A", r"\z"})
+# What finds something in all of these finds it in everything.
 _ORDINARY = ("user", "the order", "OK", "status: done", "x-y")
 
 
@@ -26,7 +29,23 @@ def pattern_detector(name: str, pattern: str) -> Detector:
         raise ValueError(f"pattern {name!r}: {pattern!r} finds the empty text; write one that needs a character")
     if all(expression.search(word.encode()) for word in _ORDINARY):
         raise ValueError(f"pattern {name!r}: {pattern!r} finds something in every text; write a narrower one")
-    return Detector(name, lambda text, key: _found(expression, text, 0), _stand_in)
+    return Detector(name, lambda text, key: _found(expression, text, 0), _stand_in, joins=False)
+
+
+def own_signs(names: Collection[str], patterns: Mapping[str, str]) -> str:
+    """One expression of which something is in all bytes that hold a name, or what a pattern finds; "" for none.
+
+    On the wire, the length of a text stands before it and may look like a letter: so it asks for no edges.
+    """
+    signs = [f"(?:{_without_edges(pattern)})" for pattern in patterns.values()]
+    if names:
+        signs.append(f"(?i:{'|'.join(re.escape(name.strip()) for name in sorted(names))})")
+    return "|".join(signs)
+
+
+def _without_edges(pattern: str) -> str:
+    """`pattern` without its assertions, so that it finds all that it found, and more."""
+    return _OF_PATTERN.sub(lambda match: "" if match.group() in _EDGES else match.group(), pattern)
 
 
 def names_detector(names: Collection[str]) -> Detector:
@@ -44,7 +63,7 @@ def names_detector(names: Collection[str]) -> Detector:
             if not text[start - 1 : start].isalnum():
                 yield start, end
 
-    return Detector(NAME, find, _stand_in)
+    return Detector(NAME, find, _stand_in, joins=False)
 
 
 def _of_words(names: Collection[str]) -> Any:

@@ -1,10 +1,17 @@
 """What finds detectors' values in texts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from tracegrade.redact.detector import Detector
+from tracegrade.redact.scan import encoded, spelling
+from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
 from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
+from tracegrade.redact.scan.signs import DISGUISED, signs_of
+from tracegrade.redact.scan.split import split_values
+
+_KNOWN_KEYS = 10_000
 
 
 class Found(NamedTuple):
@@ -14,6 +21,14 @@ class Found(NamedTuple):
     start: int
     end: int
     detector: str
+
+
+class _Part(NamedTuple):
+    """The same of a text that is known; ``rank``: the first detector decides what it is."""
+
+    start: int
+    end: int
+    rank: int
 
 
 class Scanner:
@@ -37,10 +52,18 @@ class Scanner:
         own = [names_detector(names)] if names else []
         own += [pattern_detector(name, pattern) for name, pattern in patterns.items()]
         self._detectors = (*detectors, *own)
+        self._always = frozenset(number for number, detector in enumerate(self._detectors) if not detector.signs)
+        self._signs = signs_of(self._detectors, (*spelling.SIGNS, *encoded.SIGNS))
+        self._joined_signs = signs_of([one for one in self._detectors if one.joins])
+        self._named_by = lru_cache(maxsize=_KNOWN_KEYS)(self._named_by_key)
+        self._gate = Gate(detectors, names, patterns)
 
     def may_hold(self, wire: bytes) -> bool:
-        """Whether anything may be found in a request, in protobuf or JSON: False only where `find` finds nothing."""
-        return bool(wire and self._detectors)
+        """Whether anything may be found in a request, in protobuf or JSON: False only where `find` finds nothing.
+
+        A span of it, or any other message, can be asked of alone. Some microseconds a KB, without parsing.
+        """
+        return self._gate.may_hold(wire)
 
     def find(self, texts: Sequence[str], keys: Sequence[str]) -> list[Found]:
         """What is found in neighbouring texts, in the order they stand.
@@ -53,14 +76,79 @@ class Scanner:
             The parts to replace, by text and start; none within another. Of what was written in another form, the whole
             piece: all of a base64 text that holds an address.
         """
-        found = []
-        for number, (text, key) in enumerate(zip(texts, keys, strict=True)):
-            parts = [
-                (start, end, detector.name) for detector in self._detectors for start, end in detector.find(text, key)
-            ]
-            last = 0
-            for start, end, name in sorted(parts, key=lambda part: part[:2]):
-                if start >= last:
-                    found.append(Found(number, start, end, name))
-                    last = end
-        return found
+        if not self._detectors:
+            return []
+        parts: dict[int, list[_Part]] = {}
+        for number in self._to_look_at(texts, keys):
+            if found := self._parts(texts[number], keys[number], 0):
+                parts[number] = found
+        rest = [_without(text, parts.get(number, ())) for number, text in enumerate(texts)]
+        for number, (start, end), rank in split_values(rest, self._detectors, self._joined_signs):
+            parts.setdefault(number, []).append(_Part(start, end, rank))
+        return [
+            Found(number, part.start, part.end, self._detectors[part.rank].name)
+            for number in sorted(parts)
+            for part in _merged(parts[number])
+        ]
+
+    def _to_look_at(self, texts: Sequence[str], keys: Sequence[str]) -> Iterator[int]:
+        """The texts that hold a sign, or whose name asks for a look."""
+        if self._always:
+            yield from range(len(texts))
+            return
+        written = [text.encode("utf-8", "replace") for text in texts]
+        signs_there = self._signs.any_in(b"\n".join(written))
+        for number, (data, key) in enumerate(zip(written, keys, strict=True)):
+            if (signs_there and self._signs.any_in(data)) or (key and data and self._named_by(key)):
+                yield number
+
+    def _named_by_key(self, key: str) -> frozenset[int]:
+        """The detectors that look at any value under this name."""
+        return frozenset(
+            number
+            for number, detector in enumerate(self._detectors)
+            if detector.is_named is not None and detector.is_named(key)
+        )
+
+    def _parts(self, text: str, key: str, depth: int) -> list[_Part]:
+        numbers = self._signs.numbers_in(text.encode("utf-8", "replace")).union(self._always)
+        is_disguised = DISGUISED in numbers
+        if key:
+            numbers |= self._named_by(key)
+        numbers.discard(DISGUISED)
+        found = [
+            _Part(start, end, number)
+            for number in sorted(numbers)
+            for start, end in self._detectors[number].find(text, key)
+            if start < end
+        ]
+        if is_disguised and depth < MOST_DISGUISES:
+            found += self._disguised(text, key, depth + 1)
+        return _merged(found)
+
+    def _disguised(self, text: str, key: str, depth: int) -> Iterator[_Part]:
+        for plain in spelling.respelled(text):
+            for part in self._parts(plain.text, key, depth):
+                yield _Part(*plain.part(part.start, part.end), part.rank)
+        for piece in encoded.pieces(text):
+            if inner := self._parts(piece.text, "", depth):
+                yield _Part(piece.start, piece.end, min(part.rank for part in inner))
+
+
+def _merged(parts: Sequence[_Part]) -> list[_Part]:
+    """The same with those that overlap made one, so that nothing of any is left."""
+    merged: list[_Part] = []
+    for part in sorted(parts):
+        if merged and part.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = _Part(last.start, max(last.end, part.end), min(last.rank, part.rank))
+        else:
+            merged.append(part)
+    return merged
+
+
+def _without(text: str, parts: Sequence[_Part]) -> str:
+    """`text` with spaces where something was found."""
+    for start, end, _ in parts:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text

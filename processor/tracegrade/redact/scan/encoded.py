@@ -1,0 +1,91 @@
+"""Pieces of texts that hold another: base64 (also for URLs, in lines, packed by gzip or in UTF-16) and hexadecimal.
+
+A text in base64 is known by what ASCII leaves out: of four signs in a row the first three can each have half of the 64
+values, so that other words with 12 such signs are rare. In hexadecimal, every other digit is 2 to 7.
+"""
+
+import re
+import zlib
+from base64 import b64decode
+from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase, digits
+from typing import NamedTuple
+
+_ALPHABET = ascii_uppercase + ascii_lowercase + digits
+_SIGN = r"[A-Za-z0-9+/_\-]"
+_FEWEST_QUADS = 3  # nine characters: the shortest id of a person
+_FEWEST_PAIRS = 9
+_MOST_BYTES = 1 << 18  # that a packed piece is unpacked to
+_GZIP = "H4sI"  # how what gzip packed begins, in base64
+
+
+def _half(bit: int, set_to: int) -> str:
+    """The signs whose number has a bit as given."""
+    found = [sign for number, sign in enumerate(_ALPHABET + "+/") if bool(number & bit) == bool(set_to)]
+    found += [{"+": r"\-", "/": "_"}[sign] for sign in found if sign in "+/"]
+    return f"[{''.join(found)}]"
+
+
+_QUAD = f"(?:{_half(32, 0)}{_half(8, 0)}{_half(2, 0)}{_SIGN})"
+_PAIR = "(?:[2-7][0-9a-fA-F]|0[9aAdD])"
+_QUADS = re.compile(f"{_QUAD}{{{_FEWEST_QUADS}}}")
+_PAIRS = re.compile(f"{_PAIR}{{{_FEWEST_PAIRS}}}")
+_LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
+_BASE64 = re.compile(rf"(?:{_SIGN}{{60,100}}{_LINE_END})++{_SIGN}*+={{0,2}}|{_SIGN}{{12,}}+={{0,2}}")
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]{18,}+")
+_NO_SIGNS = re.compile(r"\\+[rn]|[^A-Za-z0-9+/_\-]")
+_FOR_URLS = str.maketrans("-_", "+/")
+
+SIGNS = (f"{_QUAD}{{{_FEWEST_QUADS}}}", f"{_PAIR}{{{_FEWEST_PAIRS}}}", _GZIP)
+
+
+class Piece(NamedTuple):
+    """Where a piece stands, and the text in it."""
+
+    start: int
+    end: int
+    text: str
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """The pieces of `text` that hold another text; one may come more than once, read in different ways."""
+    for match in _BASE64.finditer(text):
+        for raw in _from_base64(match.group()):
+            yield Piece(*match.span(), _text_of(raw))
+    for match in _HEXADECIMAL.finditer(text):
+        run = match.group()
+        for first in sorted({found.start() % 2 for found in _PAIRS.finditer(run)}):
+            raw = bytes.fromhex(run[first : len(run) - (len(run) - first) % 2])
+            yield Piece(*match.span(), _text_of(raw))
+
+
+def _from_base64(run: str) -> Iterator[bytes]:
+    """What `run` may be; a word may stand before it, so that it begins one, two or three signs later."""
+    signs = _NO_SIGNS.sub("", run)
+    begins = {found.start() % 4 for found in _QUADS.finditer(signs)}
+    if (packed := signs.find(_GZIP)) >= 0:
+        yield _decoded(signs[packed:])
+    for begin in sorted(begins):
+        yield _decoded(signs[begin:])
+
+
+def _decoded(signs: str) -> bytes:
+    signs = signs[: len(signs) - (len(signs) % 4 == 1)].translate(_FOR_URLS)
+    return b64decode(signs + "=" * (-len(signs) % 4))
+
+
+def _text_of(raw: bytes) -> str:
+    if raw.startswith(b"\x1f\x8b"):
+        raw = _unpacked(raw)
+    even, odd = raw[::2].count(0), raw[1::2].count(0)
+    if 3 * (even + odd) >= len(raw):
+        return raw.decode("utf-16-le" if odd > even else "utf-16-be", "replace")
+    return raw.decode("utf-8", "replace")
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """As much as there is, and as may be."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(raw, _MOST_BYTES)
+    except zlib.error:
+        return b""

@@ -1,0 +1,69 @@
+"""All signs of several detectors, looked for in one pass over bytes."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import re2
+
+from tracegrade.redact.detector import Detector
+
+_MAX_BYTES = 1 << 27  # of a compiled expression and what it learns of texts
+
+
+def expression(written: str, *, is_utf_8: bool = False) -> Any:
+    """`written` for RE2, over bytes."""
+    return re2.compile(written.encode("utf-8" if is_utf_8 else "ascii"), options(is_utf_8=is_utf_8))
+
+
+def options(*, is_utf_8: bool = False) -> Any:
+    """How expressions are compiled: each byte is a character, but where texts of UTF-8 are sought."""
+    found = re2.Options()
+    found.log_errors = False
+    found.max_mem = _MAX_BYTES
+    if not is_utf_8:
+        found.encoding = re2.Options.Encoding.LATIN1
+    return found
+
+
+class Signs:
+    """Which of many signs are in some bytes; each sign stands for a number."""
+
+    def __init__(self, signs: Sequence[tuple[str, int]]) -> None:
+        """`signs` are expressions, each with the number of what it is a sign of."""
+        self._any = expression("|".join(f"(?:{sign})" for sign, _ in signs) or "[^\\x00-\\xff]")
+        self._numbers = [number for _, number in signs]
+        self._each = re2.Set.SearchSet(options())
+        for sign, _ in signs:
+            self._each.Add(sign.encode("ascii"))
+        if signs:
+            self._each.Compile()
+
+    def any_in(self, data: bytes) -> bool:
+        """Whether one of them is there."""
+        return self._any.search(data) is not None
+
+    def places(self, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where signs are, from left to right; of those that overlap, the first."""
+        return (match.span() for match in self._any.finditer(data))
+
+    def numbers_in(self, data: bytes) -> set[int]:
+        """Of what there are signs."""
+        return {self._numbers[found] for found in self._each.Match(data)} if self.any_in(data) else set()
+
+
+DISGUISED = -1
+"""The number of signs of what is written in another form."""
+
+
+def signs_of(detectors: Sequence[Detector], disguises: Sequence[str] = (), *, with_keys: bool = False) -> Signs:
+    """The signs of detectors, by the number of the detector, and of disguises."""
+    return Signs(
+        [
+            *(
+                (sign, number)
+                for number, detector in enumerate(detectors)
+                for sign in (*detector.signs, *(detector.key_signs if with_keys else ()))
+            ),
+            *((sign, DISGUISED) for sign in disguises),
+        ]
+    )

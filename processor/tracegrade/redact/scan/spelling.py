@@ -1,0 +1,123 @@
+r"""Texts in which characters are written in another way: ``\u0040``, ``%40``, ``&#64;``, ``=40``, full width, or with
+characters between them that nobody sees.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from html.entities import html5
+from typing import NamedTuple
+from unicodedata import normalize
+
+from tracegrade.redact.detector import Part
+
+# What nobody sees: soft hyphens, joiners, marks of direction, selectors of variants.
+_UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+_SPACES = "\u00a0\u2000-\u200a\u202f\u205f\u3000"
+_DASHES = "\u2010-\u2012\u2212\ufe63"
+# Full width, those of mathematics, and digits of other scripts.
+_OTHER_FORMS = "\uff01-\uff5e\U0001d400-\U0001d7ff\u0660-\u0669\u06f0-\u06f9\u0966-\u096f"
+# A run of backslashes is one escape, however deep it is in JSON; it is looked at from its first one alone.
+_SPELLED = re.compile(
+    r"(?<!\\)\\++(?:u(?P<u>[0-9a-fA-F]{4})|x(?P<x>[0-9a-fA-F]{2})|(?P<short>[\"'/nrt]))"
+    r"|%(?P<percent>[0-9a-fA-F]{2})"
+    r"|&(?:\#[xX](?P<hex>[0-9a-fA-F]{1,6})|\#(?P<decimal>[0-9]{1,7})|(?P<name>[A-Za-z]{2,8}));"
+    rf"|[{_UNSEEN}]+|[{_SPACES}{_DASHES}{_OTHER_FORMS}]"
+)
+# Apart, as what is in a query looks like it: ``?q=40``.
+_QUOTED_PRINTABLE = re.compile(r"=(?:(?P<quoted>[0-9A-F]{2})|\r?\n)")
+_SHORT = {"n": "\n", "r": "\r", "t": "\t"}
+_LARGEST = 0x10FFFF
+
+# Of UTF-8. Not those that stand in every text: escaped quotes and line ends, the names of & and <.
+SIGNS = (
+    r"\\(?:u00[2-7]|x[2-7])[0-9a-fA-F]|\\/",
+    r"%[2-7][0-9a-fA-F]",
+    r"&(?:#|commat;|period;|lowbar;|hyphen;|dash;|colon;|sol;|plus;|equals;)",
+    r"=(?:[2-7][0-9A-F]|\r?\n)",
+    r"\xc2[\xa0\xad]|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x80-\x92\xaa-\xaf]|\x81[\x9f-\xaf]|\x88\x92)"
+    r"|\xe3\x80\x80|\xef(?:\xb8[\x80-\x8f]|\xb9\xa3|\xbb\xbf)",
+    r"\xef(?:\xbc[\x8b\x8d-\x9a\xa0-\xbf]|\xbd[\x81-\x9a])|\xf0\x9d[\x90-\x9f]|\xd9[\xa0-\xa9]|\xdb[\xb0-\xb9]"
+    r"|\xe0\xa5[\xa6-\xaf]",
+)
+
+
+class Respelled(NamedTuple):
+    """A text with plain characters, and where each piece of it stood."""
+
+    text: str
+    starts: list[int]
+    pieces: list[tuple[int, int, bool]]
+    """Where a piece stood, and whether it is as it was."""
+
+    def part(self, start: int, end: int) -> Part:
+        """What stood where ``text[start:end]`` is."""
+        return self._at(start)[0], self._at(end - 1)[1]
+
+    def _at(self, place: int) -> Part:
+        number = bisect_right(self.starts, place) - 1
+        start, end, is_same = self.pieces[number]
+        if is_same:
+            start += place - self.starts[number]
+            return start, start + 1
+        return start, end
+
+
+def respelled(text: str) -> Iterator[Respelled]:
+    """`text` in plain characters, in each way that changes it. O(length)."""
+    for spelling in (_SPELLED, _QUOTED_PRINTABLE):
+        if (found := _respelled(text, spelling)) is not None:
+            yield found
+
+
+def _respelled(text: str, spelling: re.Pattern[str]) -> Respelled | None:
+    written: list[str] = []
+    starts: list[int] = []
+    pieces: list[tuple[int, int, bool]] = []
+    length = end = 0
+
+    def add(piece: str, start: int, to: int, *, is_same: bool) -> None:
+        nonlocal length
+        if piece:
+            written.append(piece)
+            starts.append(length)
+            pieces.append((start, to, is_same))
+            length += len(piece)
+
+    for match in spelling.finditer(text):
+        plain = _plain(match)
+        if plain is None:
+            continue
+        add(text[end : match.start()], end, match.start(), is_same=True)
+        add(plain, match.start(), match.end(), is_same=False)
+        end = match.end()
+    if not end:
+        return None
+    add(text[end:], end, len(text), is_same=True)
+    return Respelled("".join(written), starts, pieces)
+
+
+def _plain(match: re.Match[str]) -> str | None:
+    """What is meant; None when it is what it says."""
+    kind = match.lastgroup
+    if kind is None:
+        return normalize("NFKC", match.group()) if match.group()[0] in _FORMS else ""
+    found = match[kind]
+    if kind == "short":
+        return _SHORT.get(found, found)
+    if kind == "name":
+        return html5.get(found + ";")
+    number = int(found, 10 if kind == "decimal" else 16)
+    return chr(number) if number <= _LARGEST else None
+
+
+class _Forms:
+    """The characters that have a plain one."""
+
+    _expression = re.compile(f"[{_SPACES}{_DASHES}{_OTHER_FORMS}]")
+
+    def __contains__(self, character: str) -> bool:
+        return self._expression.match(character) is not None
+
+
+_FORMS = _Forms()

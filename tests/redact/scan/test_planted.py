@@ -1,0 +1,129 @@
+"""Planted secrets are found in every disguise, by the search and by the one look at the request before it."""
+
+import json
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tracegrade.redact.registry import DETECTORS, all_detectors
+from tracegrade.redact.scan import Scanner
+
+sys.path.append(str(Path(__file__).parent))
+import planted  # beside this file; the line above makes it importable
+
+SCANNER = Scanner(all_detectors(), (), {})
+SPLIT = sorted(name for name in planted.SECRETS if all(one.joins for one in DETECTORS[name]))
+
+
+def _wire(*texts: str) -> bytes:
+    """A span with each text in an attribute, some numbers between them."""
+    span = Span()
+    for number, text in enumerate(texts):
+        attribute = span.attributes.add()
+        attribute.key = f"some.key{'x' * (number * 7 % 40)}"
+        attribute.value.string_value = text
+        between = span.attributes.add()
+        between.key = "n"
+        between.value.int_value = number
+    return span.SerializeToString()
+
+
+def _left(texts: Sequence[str]) -> list[str]:
+    left = list(texts)
+    for found in reversed(SCANNER.find(texts, [""] * len(texts))):
+        left[found.text] = left[found.text][: found.start] + "#" + left[found.text][found.end :]
+    return left
+
+
+@pytest.mark.parametrize("disguise", planted.DISGUISES | planted.FOR_NUMBERS)
+def test_a_secret_is_found_in_a_disguise(disguise: str) -> None:
+    disguised = (planted.DISGUISES | planted.FOR_NUMBERS)[disguise]
+    for name, make in planted.SECRETS.items():
+        if disguise in planted.FOR_NUMBERS and name not in planted.NUMBERS:
+            continue
+        value = make(random.Random(f"{disguise} {name}"))
+        texts = ["before", disguised(value), "after"]
+        found = SCANNER.find(texts, [""] * 3)
+        assert found, (name, texts)
+        assert {one.text for one in found} == {1}, (name, texts)
+        assert value not in _left(texts)[1], name
+        assert SCANNER.may_hold(_wire(*texts)), (name, texts)
+
+
+@pytest.mark.parametrize("name", SPLIT)
+def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str) -> None:
+    chance = random.Random(name)
+    for number in (2, 2, 2, 2, 3, 5):
+        value = planted.SECRETS[name](chance)
+        pieces = planted.pieces_of(value, chance, number)
+        texts = ["user", *pieces, "and so on"]
+        left = _left(texts)
+        assert value not in "".join(left), texts
+        assert (left[0], left[-1]) == ("user", "and so on"), texts
+        assert SCANNER.may_hold(_wire(*texts)), texts
+        assert SCANNER.may_hold(_wire("a", json.dumps({"m": {"l": pieces}}), "b")), texts
+        assert SCANNER.may_hold(_wire(json.dumps({f"k{place}": piece for place, piece in enumerate(pieces)}))), texts
+
+
+def test_nothing_is_found_in_what_holds_nothing() -> None:
+    texts = [
+        "Order ORD-1001 was created on 2026-11-23T09:00:00Z: 2 x A-1, total 99.99 EUR",
+        json.dumps({"id": "5b8e9d3c-17a0-4e1f-9d4e-0123456789ab", "time": 1795310022046634930, "tags": ["41", "42"]}),
+        "call_Ab3dEf7hIjKlMnOpQrStUvWx", "conversation-42", "gpt-4o-mini-2024-07-18", "openinference 0.1.45.2",
+        "sk-learn task-list-of-the-whole-department", "https://shop.example/v1/orders?limit=50&page=2#top",
+        "x" * 400, "0" * 300, "=" * 300, "%" * 300, "user@host", "a = b & c; d < e",
+    ]  # fmt: skip
+    assert SCANNER.find(texts, [""] * len(texts)) == []
+    assert not SCANNER.may_hold(_wire(*texts))
+
+
+def test_a_value_under_a_name_that_says_so_is_found() -> None:
+    for key, value, detector in (
+        ("db.password", "hunter2!", "named_secret"), ("apiKey", "a1b2c3d4", "named_secret"),
+        ("customer_phone", "0171 2345678", "phone"), ("customerSSN", "078051120", "us_ssn"),
+    ):  # fmt: skip
+        assert [one.detector for one in SCANNER.find([value], [key])] == [detector]
+        span = Span()
+        span.attributes.add(key=key).value.string_value = value
+        assert SCANNER.may_hold(span.SerializeToString()), key
+        assert SCANNER.may_hold(_wire(json.dumps({"x": {key: value}}))), key
+        assert SCANNER.may_hold(_wire(json.dumps({"x": json.dumps({key: value})}))), key
+
+
+def test_own_names_and_patterns_are_seen_in_a_request_whatever_edges_they_ask_for() -> None:
+    scanner = Scanner((), ["Ann Lee"], {"employee": r"^E-\d{6}\b[^$]?$"})
+    for text in ("E-123456", "ANN LEE", "&#69;-123456", "QW5uIExlZSBpcyBoZXJl"):
+        assert scanner.find([text], [""]), text
+        assert scanner.may_hold(_wire("x", text)), text
+    assert not scanner.may_hold(_wire("E-12345", "Ann Le"))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "1 ",
+        "%41",
+        "\\u0041",
+        "\\",
+        "=40",
+        "&#64;",
+        "QUJD",
+        "4a",
+        "eyJ",
+        "sk-",
+        '"1","2",',
+        "\u200b",
+        "@a.",
+        "-----BEGIN ",
+    ],
+)
+def test_work_is_bounded(piece: str) -> None:
+    """By what nests, splits or steps back: a test that hangs when some expression does."""
+    text = piece * (60_000 // len(piece))
+    SCANNER.find([text, *[piece] * 300], [""] * 301)
+    SCANNER.may_hold(_wire(text, *[piece] * 300))
