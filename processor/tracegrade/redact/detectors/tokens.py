@@ -125,13 +125,15 @@ def _detector(form: _Form) -> Detector:
     by_itself = re.compile(rf"(?<![A-Za-z0-9]){token}(?![A-Za-z0-9])", re.ASCII)
     within = re.compile(token, re.ASCII) if form.is_whole is not None else None
     sign = f"(?:{begins}){_AHEAD.sub('', form.rest)}"
-    return Detector(
-        form.name,
-        partial(_find, form, by_itself, within),
-        likeness,
-        signs=(sign,),
-        begins=tuple(filter(None, form.begins)),
-    )
+    find = partial(_find, form, by_itself, within)
+    known = tuple(filter(None, form.begins))
+    may_be = _has_digit if "(?=" in form.rest else None
+    return Detector(form.name, find, likeness, signs=(sign,), may_be=may_be, begins=known, across=form.across)
+
+
+def _has_digit(text: str) -> bool:
+    """Whether there is a digit; the last two characters may be those of what stands behind it on the wire."""
+    return _DIGIT.search(text[:-2]) is not None
 
 
 def _find(

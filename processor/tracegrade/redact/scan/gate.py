@@ -27,10 +27,6 @@ class Gate:
         self._signs = signs_of(detectors, (*spelling.SIGNS, *encoded.SIGNS), with_keys=True)
         self._spelled = Signs([(sign, DISGUISED) for sign in spelling.SIGNS])
         self._encoded = Signs([(sign, DISGUISED) for sign in encoded.SIGNS])
-        self._each = [
-            [expression(sign) for sign in detector.signs] if detector.may_be is not None else []
-            for detector in detectors
-        ]
         own = own_signs(names, patterns)
         self._own = expression(own, is_utf_8=True) if own else None
         joining = [one for one in detectors if one.joins]
@@ -58,9 +54,7 @@ class Gate:
         may_be = self._detectors[number].may_be
         if may_be is None:
             return True
-        return any(
-            may_be(match.group().decode("latin-1")) for sign in self._each[number] for match in sign.finditer(data)
-        )
+        return any(may_be(match.group().decode("latin-1")) for match in self._signs.matches(number, data))
 
     def _may_be_disguised(self, data: bytes, depth: int) -> bool:
         for window in self._windows(data):
@@ -73,7 +67,7 @@ class Gate:
     def _windows(self, data: bytes) -> Iterator[str]:
         """What stands around characters in another spelling."""
         begin = stop = 0
-        for start, end in self._spelled.places(data):
+        for start, end in (match.span() for match in self._spelled.matches(DISGUISED, data)):
             if start - _AROUND > stop:
                 if stop:
                     yield data[begin:stop].decode("utf-8", "replace")

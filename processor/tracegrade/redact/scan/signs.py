@@ -32,6 +32,10 @@ class Signs:
         """`signs` are expressions, each with the number of what it is a sign of."""
         self._any = expression("|".join(f"(?:{sign})" for sign, _ in signs) or "[^\\x00-\\xff]")
         self._numbers = [number for _, number in signs]
+        self._of_number = {
+            number: expression("|".join(f"(?:{sign})" for sign, other in signs if other == number))
+            for number in set(self._numbers)
+        }
         self._each = re2.Set.SearchSet(options())
         for sign, _ in signs:
             self._each.Add(sign.encode("ascii"))
@@ -42,9 +46,9 @@ class Signs:
         """Whether one of them is there."""
         return self._any.search(data) is not None
 
-    def places(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where signs are, from left to right; of those that overlap, the first."""
-        return (match.span() for match in self._any.finditer(data))
+    def matches(self, number: int, data: bytes) -> Iterator[Any]:
+        """Where the signs of one are, from left to right; of those that overlap, the first."""
+        return iter(self._of_number[number].finditer(data))
 
     def numbers_in(self, data: bytes) -> set[int]:
         """Of what there are signs."""

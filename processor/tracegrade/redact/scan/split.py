@@ -29,7 +29,8 @@ def split_values(texts: Sequence[str], detectors: Sequence[Detector], signs: Sig
     is_ascii = len(data) == len(whole)
     joining = [(number, one) for number, one in enumerate(detectors) if one.joins]
     tries = done = 0
-    for start, end in signs.places(data):
+    places = {match.span() for number in signs.numbers_in(data) for match in signs.matches(number, data)}
+    for start, end in sorted(places):
         if not is_ascii:
             start, end = len(data[:start].decode()), len(data[:end].decode())
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
@@ -58,9 +59,9 @@ def _from_first_to_last(
     whole = texts[0][before:] + "".join(texts[1:-1]) + texts[-1][:_LONGEST]
     first, last = len(texts[0]) - before, len(whole) - len(texts[-1][:_LONGEST])
     data = whole.encode("utf-8", "replace")
-    places = list(signs.places(data))
     for place in sorted(signs.numbers_in(data)):
         number, detector = detectors[place]
+        places = [match.span() for match in signs.matches(place, data)]
         for start, end in detector.find(whole, ""):
             known_by = [one for one in places if one[0] < end and one[1] >= start - _BEHIND_SIGN]
             if min([start, *(one[0] for one in known_by)]) < first and max([end, *(one[1] for one in known_by)]) > last:
