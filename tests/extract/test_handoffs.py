@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -98,6 +99,44 @@ def test_a_call_and_a_span_are_one_handoff() -> None:
     span = {"id": 3, "parent": 1, "at": [55, 56], **_SPANS["opentelemetry"]}
     handoffs = found(agent(1, "triage", [0, 100]), tool(2, "transfer_to_billing", [50, 51], 1), span)
     assert short(handoffs) == [("triage", "billing", "calls")]
+
+
+def test_a_call_that_only_a_message_shows_and_a_span_are_one_handoff() -> None:
+    """As OpenLLMetry writes it: the span is begun before it is known to whom, and the call is in the model's answer."""
+    asked = json.dumps(
+        [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "transfer_to_billing"}]}]
+    )
+    back = asked.replace("c1", "c2").replace("billing", "triage")
+    chats = [
+        {
+            "id": 2,
+            "parent": 1,
+            "at": [10, 20],
+            "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": asked},
+        },
+        {
+            "id": 5,
+            "parent": 4,
+            "at": [120, 130],
+            "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": back},
+        },
+    ]
+    nameless = {"gen_ai.operation.name": "handoff", "traceloop.span.kind": "handoff"}
+    spans = [
+        {"id": 3, "parent": 1, "at": [30, 31], "attributes": nameless | {"gen_ai.handoff.from_agent": "triage"}},
+        {"id": 6, "parent": 4, "at": [140, 141], "attributes": nameless | {"gen_ai.handoff.from_agent": "billing"}},
+    ]
+    runs = [agent(1, "triage", [0, 100]), agent(4, "billing", [110, 200]), agent(7, "triage", [210, 220])]
+    handoffs = found(*runs, *chats, *spans)
+    assert short(handoffs) == [("triage", "billing", "calls"), ("billing", "triage", "calls")]
+
+
+def test_a_span_that_does_not_say_to_whom_is_to_the_agent_that_runs_next() -> None:
+    nameless = {"traceloop.span.kind": "handoff", "gen_ai.handoff.from_agent": "triage"}
+    span = {"id": 2, "parent": 1, "at": [50, 51], "attributes": nameless}
+    handoffs = found(agent(1, "triage", [0, 100]), span, agent(3, "billing", [110, 200]))
+    assert short(handoffs) == [("triage", "billing", "spans")]
+    assert short(found(agent(1, "triage", [0, 100]), span)) == [("triage", "", "spans")]
 
 
 def test_runs_that_alternate_are_handoffs_back_and_forth() -> None:

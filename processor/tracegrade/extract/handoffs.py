@@ -15,7 +15,7 @@ ended before.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import accumulate
 from operator import attrgetter
@@ -34,10 +34,15 @@ _SUFFIX = "_agent"
 def handoffs_in(extraction: Extraction, readers: Collection[Callable[[Span], HandedOver | None]]) -> list[Handoff]:
     """The handoffs of a trace in order of time; `readers` read what a span says of one."""
     known = {plain_name(run.agent): run.agent for run in extraction.runs if run.agent}
-    told = [*handoffs_among(extraction.calls), *_of_spans(extraction, readers)]
+    calls, spans = (
+        [replace(each, to_agent=_known_as(each.to_agent, known)) for each in some]
+        for some in (handoffs_among(extraction.calls), _of_spans(extraction, readers))
+    )
+    told = _each_once(calls, spans)
     told.sort(key=attrgetter("start_ns"))
-    told = [replace(each, to_agent=_known_as(each.to_agent, known)) for each in _each_once(told)]
-    found = [*told, *_of_runs(extraction, told)]
+    waiting = _Waiting(told)
+    found = [*_of_runs(extraction, waiting)]
+    found += [replace(each, to_agent=waiting.taken.get(place, each.to_agent)) for place, each in enumerate(told)]
     found.sort(key=attrgetter("start_ns"))
     return _with_calls_before(found, extraction.calls)
 
@@ -63,23 +68,40 @@ def _of_spans(extraction: Extraction, readers: Collection[Callable[[Span], Hande
         yield Handoff(from_agent, told.to_agent, span.start_ns, span.span_id.hex(), "spans", run)
 
 
-def _each_once(told: Sequence[Handoff]) -> list[Handoff]:
-    """Without those that a call and a span both show: one after the other, to the same agent."""
-    kept: list[Handoff] = []
-    for each in told:
-        last = kept[-1] if kept else None
-        if last is not None and last.seen_in != each.seen_in and plain_name(last.to_agent) == plain_name(each.to_agent):
+def _each_once(calls: Sequence[Handoff], spans: Sequence[Handoff]) -> list[Handoff]:
+    """Both, where a call and a span after it show one handoff as one: the call, at the time of the span."""
+    kept = [*calls]
+    shown: set[int] = set()  # the places of calls that a span shows as well
+    every = deque(range(len(calls)))
+    to_agent: dict[str, deque[int]] = {}
+    for place, call in enumerate(calls):
+        to_agent.setdefault(plain_name(call.to_agent), deque()).append(place)
+    for span in sorted(spans, key=attrgetter("start_ns")):
+        # A span, or a call, that does not say to whom is the same as the first one that may be.
+        name = plain_name(span.to_agent)
+        may_be = [to_agent.get(name), to_agent.get("")] if name else [every]
+        firsts = [first for some in may_be if (first := _first(some, shown)) is not None]
+        if not firsts or calls[place := min(firsts)].start_ns > span.start_ns:
+            kept.append(span)
             continue
-        kept.append(each)
+        shown.add(place)
+        call = calls[place]
+        kept[place] = replace(call, to_agent=call.to_agent or span.to_agent, start_ns=span.start_ns)
     return kept
 
 
-def _of_runs(extraction: Extraction, told: Sequence[Handoff]) -> Iterator[Handoff]:
+def _first(places: deque[int] | None, without: Set[int]) -> int | None:
+    """The first of `places` that is not in `without`; those before it are dropped."""
+    while places and places[0] in without:
+        places.popleft()
+    return places[0] if places else None
+
+
+def _of_runs(extraction: Extraction, waiting: "_Waiting") -> Iterator[Handoff]:
     """Those that runs show, and that nothing else tells."""
     runs = {run.span_id: run for run in extraction.runs}
     enclosed = _Enclosing(extraction.calls)
     ended: list[AgentRun] = []  # those without an agent around them
-    waiting = _Waiting(told)
     for run in extraction.runs:
         above = runs.get(run.parent_span_id or "")
         if above is not None:
@@ -98,20 +120,27 @@ _end = attrgetter("end_ns")
 
 
 class _Waiting:
-    """Handoffs that are told of, and that no run was found to follow yet."""
+    """Handoffs that are told of, and that no run was found to follow yet.
+
+    ``taken`` has, by the place of a handoff among them, the agent whose run follows it: some do not say it themselves.
+    """
 
     def __init__(self, told: Sequence[Handoff]) -> None:
-        self._later = deque(told)
-        self._begun: dict[str, list[Handoff]] = {}
+        self.taken: dict[int, str] = {}
+        self._later = deque(enumerate(told))
+        self._begun: dict[str, list[tuple[int, Handoff]]] = {}
 
     def taken_by(self, run: AgentRun, since_ns: int) -> bool:
         """Whether `run` follows the last one to its agent, or to one that is not named; runs come in order of start."""
-        while self._later and self._later[0].start_ns <= run.start_ns:
-            handoff = self._later.popleft()
-            self._begun.setdefault(plain_name(handoff.to_agent), []).append(handoff)
+        while self._later and self._later[0][1].start_ns <= run.start_ns:
+            place, handoff = self._later.popleft()
+            self._begun.setdefault(plain_name(handoff.to_agent), []).append((place, handoff))
         for name in (plain_name(run.agent), ""):
-            if (begun := self._begun.get(name)) and begun.pop().start_ns >= since_ns:
-                return True
+            if begun := self._begun.get(name):
+                place, handoff = begun.pop()
+                if handoff.start_ns >= since_ns:
+                    self.taken[place] = run.agent
+                    return True
         return False
 
 
