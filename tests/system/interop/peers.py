@@ -198,6 +198,11 @@ def rotel(work: Path) -> Forwarder:
 # The newest release all of whose modules the module proxy had when this was written.
 COLLECTOR = "v0.149.0"
 COLLECTOR_STABLE = "v1.55.0"
+# The same with the Kafka exporter, of which the proxy had no earlier release.
+KAFKA_COLLECTOR = "v0.155.0"
+KAFKA_COLLECTOR_STABLE = "v1.61.0"
+_CORE = "go.opentelemetry.io/collector"
+_CONTRIB = "github.com/open-telemetry/opentelemetry-collector-contrib"
 
 
 def otel_collector(work: Path) -> Forwarder:
@@ -214,35 +219,55 @@ def otel_collector(work: Path) -> Forwarder:
 
 def collector_binary(work: Path) -> Path:
     """The Collector, built with its own builder: some minutes the first time."""
-    folder = work / "collector"
+    return _built(work / "collector", COLLECTOR, _builder_config())
+
+
+def kafka_collector_binary(work: Path) -> Path:
+    """A Collector with the Kafka exporter and what ``deploy/collector.kafka.example.yaml`` names beside it."""
+    return _built(work / "kafka-collector", KAFKA_COLLECTOR, _kafka_builder_config())
+
+
+def _built(folder: Path, version: str, config: str) -> Path:
     binary, builder_config = folder / "dist" / "otelcol", folder / "builder.yaml"
-    if not binary.exists() or builder_config.read_text() != _builder_config():
+    if not binary.exists() or builder_config.read_text() != config:
         folder.mkdir(parents=True, exist_ok=True)
-        builder_config.write_text(_builder_config())
-        builder = f"go.opentelemetry.io/collector/cmd/builder@{COLLECTOR}"
+        builder_config.write_text(config)
+        builder = f"{_CORE}/cmd/builder@{version}"
         install(["go", "install", builder], folder, GOBIN=str(folder), GOFLAGS="-p=2")
         install([folder / "builder", "--config", "builder.yaml"], folder, GOFLAGS="-p=2")
     return binary
 
 
 def _builder_config() -> str:
-    core = "go.opentelemetry.io/collector"
-    contrib = "github.com/open-telemetry/opentelemetry-collector-contrib"
     return f"""\
 dist: {{name: otelcol, output_path: ./dist}}
-receivers: [{{gomod: {core}/receiver/otlpreceiver {COLLECTOR}}}]
-extensions: [{{gomod: {contrib}/extension/storage/filestorage {COLLECTOR}}}]
+receivers: [{{gomod: {_CORE}/receiver/otlpreceiver {COLLECTOR}}}]
+extensions: [{{gomod: {_CONTRIB}/extension/storage/filestorage {COLLECTOR}}}]
 processors:
-  - gomod: {core}/processor/batchprocessor {COLLECTOR}
-  - gomod: {contrib}/processor/groupbytraceprocessor {COLLECTOR}
-  - gomod: {contrib}/processor/tailsamplingprocessor {COLLECTOR}
+  - gomod: {_CORE}/processor/batchprocessor {COLLECTOR}
+  - gomod: {_CONTRIB}/processor/groupbytraceprocessor {COLLECTOR}
+  - gomod: {_CONTRIB}/processor/tailsamplingprocessor {COLLECTOR}
 exporters:
-  - gomod: {core}/exporter/otlpexporter {COLLECTOR}
-  - gomod: {core}/exporter/otlphttpexporter {COLLECTOR}
+  - gomod: {_CORE}/exporter/otlpexporter {COLLECTOR}
+  - gomod: {_CORE}/exporter/otlphttpexporter {COLLECTOR}
+{_providers(COLLECTOR_STABLE)}"""
+
+
+def _kafka_builder_config() -> str:
+    return f"""\
+dist: {{name: otelcol, output_path: ./dist}}
+receivers: [{{gomod: {_CORE}/receiver/otlpreceiver {KAFKA_COLLECTOR}}}]
+extensions: [{{gomod: {_CONTRIB}/extension/storage/filestorage {KAFKA_COLLECTOR}}}]
+exporters: [{{gomod: {_CONTRIB}/exporter/kafkaexporter {KAFKA_COLLECTOR}}}]
+{_providers(KAFKA_COLLECTOR_STABLE)}"""
+
+
+def _providers(version: str) -> str:
+    return f"""\
 providers:
-  - gomod: {core}/confmap/provider/envprovider {COLLECTOR_STABLE}
-  - gomod: {core}/confmap/provider/fileprovider {COLLECTOR_STABLE}
-  - gomod: {core}/confmap/provider/yamlprovider {COLLECTOR_STABLE}
+  - gomod: {_CORE}/confmap/provider/envprovider {version}
+  - gomod: {_CORE}/confmap/provider/fileprovider {version}
+  - gomod: {_CORE}/confmap/provider/yamlprovider {version}
 """
 
 

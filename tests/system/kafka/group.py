@@ -9,11 +9,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import grpc
-from end_to_end.server import TRACES, Server
+from end_to_end.server import TRACES
 from kafka.broker import Broker
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -26,15 +28,21 @@ from waiting import eventually
 SPANS, LOGS = "otlp_spans", "otlp_logs"
 TRACES_AT_ONCE = 5  # in a request; they are the turns of one session
 SESSION_QUIET_S = 3.0
+_TRIED_FOR_S = 10.0
+_BEHIND_S = 2.0
 SETTLE_S = 1.0
 
 
-def settings(broker: Broker, store: str, **kafka: Any) -> dict[str, Any]:
-    """What the receive role and judges have in common."""
+def settings(broker: Broker, store: str, lasts_s: float = 0.6, **kafka: Any) -> dict[str, Any]:
+    """What the receive role and judges have in common, for traces that last so long."""
     return {
         "journal": {"kafka": {"brokers": [broker.address], **kafka}},
         "store": {"url": store},
-        "traces": {"settle": f"{SETTLE_S:g}s", "idle_timeout": "4s", "session_quiet": f"{SESSION_QUIET_S:g}s"},
+        "traces": {
+            "settle": f"{SETTLE_S:g}s",
+            "idle_timeout": f"{lasts_s + 3.4:g}s",
+            "session_quiet": f"{SESSION_QUIET_S:g}s",
+        },
         "rules": {"paths": ["builtin:demo"]},
     }
 
@@ -98,14 +106,19 @@ class Judge:
 
 
 class Sender(threading.Thread):
-    """Sends traces at a steady rate: each in two requests, some with a duplicate, some with a span that comes late."""
+    """Sends traces at a steady rate: each in two requests, some with a duplicate, some with a span that comes late.
 
-    def __init__(self, receiver: Server, traces_a_second: float) -> None:
+    Each request goes to any of the endpoints: so the parts of most traces come by two ways where there are two.
+    """
+
+    def __init__(self, endpoints: Sequence[str], traces_a_second: float, lasts_s: float = 0.6) -> None:
+        """`lasts_s`: the second request of a trace comes so long after the first, at most."""
         super().__init__(daemon=True)
         self.answered: dict[int, list[Any]] = {}  # trace -> its spans
         self.retries = 0
-        self._endpoint = receiver.endpoints["grpc"]
-        self._pause_s = TRACES_AT_ONCE / traces_a_second
+        self.traces_a_second = traces_a_second
+        self._endpoints = endpoints
+        self._lasts_s = lasts_s
         self._random = random.Random(20)
         self._ending = threading.Event()
         self._due: list[tuple[float, int, list[Any]]] = []
@@ -115,16 +128,17 @@ class Sender(threading.Thread):
         """Until `end` is called and all that was begun is sent."""
         following = 1
         next_s = time.monotonic()
-        with grpc.insecure_channel(self._endpoint) as channel:
-            export = channel.unary_unary(TRACES)
+        with ExitStack() as opened:
+            channels = [opened.enter_context(grpc.insecure_channel(endpoint)) for endpoint in self._endpoints]
+            exports = [channel.unary_unary(TRACES) for channel in channels]
             while self._due or not self._ending.is_set():
                 now_s = time.monotonic()
                 if now_s >= next_s and not self._ending.is_set():
                     self._begin(range(following, following + TRACES_AT_ONCE), now_s)
                     following += TRACES_AT_ONCE
-                    next_s = max(next_s + self._pause_s, now_s - 5)
+                    next_s = max(next_s + TRACES_AT_ONCE / self.traces_a_second, now_s - 5)
                 if self._due and self._due[0][0] <= now_s:
-                    self._send(export, heapq.heappop(self._due)[2])
+                    self._send(self._random.choice(exports), heapq.heappop(self._due)[2])
                 else:
                     self._ending.wait(0.005)
 
@@ -143,14 +157,14 @@ class Sender(threading.Thread):
             root.attributes.append(KeyValue(key="gen_ai.conversation.id", value=AnyValue(string_value=session)))
             kind = self._random.random()
             if kind < 0.1:  # a span comes when the trace was judged without it
-                self._later(now_s + 2 * SETTLE_S + 1, calls[-1:])
+                self._later(now_s + self._lasts_s + 2 * SETTLE_S + 1, calls[-1:])
                 calls = calls[:-1]
             elif kind < 0.2:
                 second += calls[:1]
             first += calls
             second.append(root)
         self._later(now_s, first)
-        self._later(now_s + self._random.random() * 0.6, second)
+        self._later(now_s + self._random.random() * self._lasts_s, second)
 
     def _later(self, due_s: float, spans: list[Any]) -> None:
         self._count += 1
@@ -169,6 +183,23 @@ class Sender(threading.Thread):
                 self._ending.wait(0.5)
         for span in spans:
             self.answered.setdefault(int.from_bytes(span.trace_id, "big"), []).append(span)
+
+
+def saturating_rate(sender: Sender, judges: list[Judge], partitions: int) -> float:
+    """The rate, in traces a second, at which something falls behind: doubled each time, for some seconds.
+
+    The sender sends at that rate then. What falls behind may be the sender itself, since all share one machine.
+    """
+    rate = sender.traces_a_second
+    while True:
+        sender.traces_a_second = rate
+        begun_s, before, end_s = time.monotonic(), len(sender.answered), time.monotonic() + _TRIED_FOR_S
+        eventually(lambda end_s=end_s: time.monotonic() > end_s, "some seconds", within_s=_TRIED_FOR_S + 60)
+        sent = (len(sender.answered) - before) / (time.monotonic() - begun_s)
+        lags = {number: lag for judge in judges for number, lag in judge.lags(0).items()}
+        if sent < 0.85 * rate or len(lags) < partitions or max(lags.values()) > _BEHIND_S:
+            return min(rate, sent)
+        rate *= 2
 
 
 def write_all(sender: Sender, path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from end_to_end.server import Server
 from kafka.broker import Broker
+from kafka.collector import Collector
 from kafka.group import (
     LOGS,
     SPANS,
@@ -16,6 +17,7 @@ from kafka.group import (
     Judge,
     Sender,
     new_database,
+    saturating_rate,
     settings,
     stored,
     stored_sessions,
@@ -29,7 +31,9 @@ from waiting import eventually
 POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
 PARTITIONS = 8
 TRACES_BETWEEN_KILLS = 150
-RATE = float(os.environ.get("TRACEGRADE_TEST_TRACES_A_SECOND", "40"))
+# "half": half of what saturates this machine, which is tried first.
+RATE = os.environ.get("TRACEGRADE_TEST_TRACES_A_SECOND", "40")
+LASTS_S = float(os.environ.get("TRACEGRADE_TEST_TRACES_LAST_S", "0.6"))
 
 pytestmark = pytest.mark.skipif(
     not POSTGRESQL,
@@ -39,13 +43,17 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.timeout(1800)
 def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
-    broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    broker: Broker,
+    tmp_path: Path,
+    collector: Collector | None,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     kills: int = request.config.getoption("--kills")
     store = new_database(POSTGRESQL, "kafka_kills")
     for topic in (SPANS, LOGS):
         broker.create_topic(topic, PARTITIONS)
-    common = settings(broker, store)
+    common = settings(broker, store, LASTS_S)
     common["rules"]["paths"].append(write_session_rule(tmp_path))
     (tmp_path / "receive").mkdir()
     receiver = Server(tmp_path / "receive", **common)
@@ -54,8 +62,17 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     for judge in judges:
         judge.start()
     wait_for_lag(judges, PARTITIONS, 1.0, 60)
-    sender = Sender(receiver, RATE)
+    endpoints = [receiver.endpoints["grpc"]]
+    if collector is not None:
+        endpoints.append(collector.start(tmp_path / "collector", broker))
+    sender = Sender(endpoints, 40.0 if RATE == "half" else float(RATE), LASTS_S)
     sender.start()
+    saturating = ""
+    if RATE == "half":
+        rate = saturating_rate(sender, judges, PARTITIONS)
+        sender.traces_a_second = rate / 2
+        saturating = f", half of the {rate:.0f} that saturate"
+        wait_for_lag(judges, PARTITIONS, 1.0, 120)
     chance = random.Random(7)
     for kill in range(kills):
         _wait_for_traces(sender, judges)
@@ -98,8 +115,10 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
         spans = sum(map(len, sender.answered.values()))
         with capsys.disabled():
             print(
-                f"\n{kills + 1} kills of judges, 1 of the broker, {len(wanted)} traces, {spans} spans sent at "
-                f"{RATE:g} traces a second, {sender.retries} retries: {len(missing)} missing, {len(wrong)} wrong; "
+                f"\n{kills + 1} kills of judges, 1 of the broker, {len(wanted)} traces of up to {LASTS_S:g} s, {spans} "
+                f"spans sent to {'a receiver' if collector is None else 'a receiver and a Collector'} at "
+                f"{sender.traces_a_second:g} traces a second{saturating}, {sender.retries} retries: "
+                f"{len(missing)} missing, {len(wrong)} wrong; "
                 f"of {len(sessions)} sessions {len(sessions.items() - found_sessions.items())} missing or wrong; "
                 f"lag below 1 s {lag_after_s:.1f} s after the last restart, {leaving_s:.1f} s after one left; "
                 f"all stored {time.monotonic() - ended_s:.1f} s after the last request"
