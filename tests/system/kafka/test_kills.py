@@ -88,6 +88,8 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     _wait_for_traces(sender, judges)
     leaving_s = 0.0
     if len(judges) > 3:
+        joined_ns = time.time_ns()
+        eventually(lambda: judges[3].lags(joined_ns), "the judge that joined to have partitions", within_s=60)
         assert judges.pop().stop() == 0
         leaving_s = wait_for_lag(judges, PARTITIONS, 1.0, 60)
     last = chance.choice(judges)
