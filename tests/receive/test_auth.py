@@ -277,3 +277,22 @@ def test_what_is_shown_of_all_tenants_is_not_for_a_token_of_one(
     answer = call(app, "GET", "/metrics", authorization=f"Bearer {secret}")
     assert answer.status == status
     assert ("is of one" in answer.body.decode()) == (tenant is not None)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_watch_of_health_ends_when_its_token_is_revoked(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracegrade.receive.otlp_grpc.LOOK_EVERY_S", 0.01)
+    made = MadeTokens(tmp_path / "tokens.json")
+    _, secret = new_token(made.path, "watcher", ["send"], None, None, time.time_ns())
+    served = serve(grpc={"auth": {}}, made=made)
+    with grpc.insecure_channel(served.grpc_address) as channel:
+        states = channel.unary_stream("/grpc.health.v1.Health/Watch")(
+            b"", timeout=20, metadata=[("authorization", f"Bearer {secret}")]
+        )
+        assert next(states) == b"\x08\x01"
+        revoke_token(made.path, "watcher", time.time_ns())
+        with pytest.raises(grpc.RpcError) as ended:
+            next(states)
+        assert ended.value.code() is grpc.StatusCode.UNAUTHENTICATED

@@ -1,9 +1,11 @@
+import time
 from pathlib import Path
 
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
+from tracegrade.access.tokens import MadeTokens, new_token, revoke_token, rotate_token
 from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
 from tracegrade.web.access import SESSION_S, Access
@@ -103,6 +105,24 @@ def test_a_session_ends_with_its_token(tmp_path: Path, monkeypatch: pytest.Monke
     session = cookie_of(sign_in(app, "second-of-the-page"))
     assert call(app, "GET", "/", cookie=session).body == b"let in"
     path.write_text("first-of-the-page\n")
+    assert call(app, "GET", "/", cookie=session).status == 303
+
+
+def test_a_session_ends_when_its_token_is_rotated_or_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
+    path = tmp_path / "tokens.json"
+    made = MadeTokens(path)
+    app = Access(PlainTextResponse("let in"), WebSettings.model_validate({"auth": {}}), made)
+    _, old = new_token(path, "page", ["read"], None, None, time.time_ns())
+    session = cookie_of(sign_in(app, old))
+    _, new = rotate_token(path, "page", 60.0, None, time.time_ns())
+    assert call(app, "GET", "/", cookie=session).body == b"let in"
+    assert call(app, "GET", "/", authorization=f"Bearer {new}").body == b"let in"
+    rotate_token(path, "page", 60.0, None, time.time_ns())
+    assert call(app, "GET", "/", cookie=session).status == 303
+    session = cookie_of(sign_in(app, new))
+    assert call(app, "GET", "/", cookie=session).body == b"let in"
+    revoke_token(path, "page", time.time_ns())
     assert call(app, "GET", "/", cookie=session).status == 303
 
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from tracegrade.access.rights import Role
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
 from tracegrade.model.session import session_trace_id
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.read import stored_traces
 from tracegrade.web.app import build_app
 from tracegrade.web.masked import hidden, seen_by
 from web.calls import Called, call
@@ -33,6 +35,7 @@ class Place:
     suite: str
     incident: str
     rule: str  # the text of a rule
+    folder: Path
 
     def call(self, role: Role, method: str, address: str, body: Any = None) -> Called:
         sent = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -49,7 +52,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     tokens = {role: new_token(folder / "tokens.json", role, [role], None, None, time.time_ns())[1] for role in roles}
     config = Config.model_validate({"data_dir": str(folder), "web": {"auth": {}}})
     text = (Path(__file__).with_name("rules") / "orders.rule.yaml").read_text()
-    return Place(build_app(Site(config.store_url, rules, config).sources), tokens, suite, incident, text)
+    return Place(build_app(Site(config.store_url, rules, config).sources), tokens, suite, incident, text, folder)
 
 
 def addresses(place: Place, path: str) -> list[str]:
@@ -174,6 +177,21 @@ def test_what_is_sent_is_not_shown_back(place: Place) -> None:
     assert case.status == 200, case.body
     assert PLANTED.encode() not in case.body
     assert place.call("run", "POST", f"/suites/{place.suite}/cases/second", "prompt=new").status == 403
+
+
+def test_of_what_the_evaluators_of_others_say_nothing_is_shown(place: Place) -> None:
+    found = place.call("all", "GET", f"/api/v1/traces/{trace_id(TRACE)}").json["items"][0]["evaluations"]
+    assert any(item["explanation"] for item in found)
+    config = Config(data_dir=str(place.folder))
+    with Site(config.store_url, RuleSet([]), config).store() as connection:
+        (stored,) = stored_traces(connection, bytes.fromhex(trace_id(TRACE)))
+    one = next(evaluation for evaluation in stored.evaluations if evaluation.explanation)
+    assert seen_by(READER, one).explanation == one.explanation
+    others = replace(one, evaluator="theirs", reason="planted-reason", explanation="planted-explanation")
+    shown = seen_by(READER, others)
+    assert (shown.reason, shown.explanation, shown.details) == ("[hidden]", "[hidden]", {})
+    failed = seen_by(READER, replace(others, outcome="error", reason="KeyError: 'planted'"))
+    assert (failed.reason, failed.explanation) == ("KeyError", "the evaluator failed: KeyError")
 
 
 def test_json_keeps_its_form() -> None:

@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tracegrade.access.settings import AccessSettings
 from tracegrade.config import WebSettings, load_config
 from tracegrade.document.problem import FileError
+from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.web.access import Access
 from tracegrade.web.problem import PREFIX
-from tracegrade.web.proxied import ProxiedUsers
 from tracegrade.web.rights import caller_in
 from web.calls import call
 
@@ -36,8 +36,23 @@ async def who(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.fixture
 def app() -> ASGIApp:
-    proxied = ProxiedUsers(AccessSettings.model_validate(SETTINGS))
-    return Access(who, WebSettings.model_validate({"auth": {"tokens": [TOKEN]}}), proxied=proxied)
+    access = AccessSettings.model_validate(SETTINGS)
+    return Access(who, WebSettings.model_validate({"auth": {"tokens": [TOKEN]}}), access=access)
+
+
+def test_who_shows_a_certificate_is_known_by_it_and_has_its_tenant() -> None:
+    access = AccessSettings.model_validate({"tenants_by_subject": {"agents.shop.example": "shop"}})
+    guarded = Access(who, WebSettings(), access=access)
+
+    def asked(*subjects: str) -> Any:
+        async def shown(scope: Scope, receive: Receive, send: Send) -> None:
+            await guarded({**scope, CLIENT_SUBJECTS: subjects}, receive, send)
+
+        found = call(shown, "GET", API).json
+        return found["name"], found["tenant"]
+
+    assert asked("agents.shop.example", "CN=agents.shop.example") == ("certificate: CN=agents.shop.example", "shop")
+    assert asked("other.example", "CN=other.example") == ("certificate: CN=other.example", None)
 
 
 @pytest.mark.parametrize(

@@ -67,16 +67,30 @@ def call_without_values(call: ToolCall) -> ToolCall:
 
 
 def evaluation_without_values(evaluation: Evaluation) -> Evaluation:
-    """The score, and the explanation, which names paths."""
-    reason = error_type(evaluation) if evaluation.outcome == "error" else evaluation.reason
-    return replace(evaluation, reason=reason, explanation=explanation(evaluation, False), details={})
+    """The score, and the explanation, which names paths; of an evaluator that is not ours nobody knows what it says."""
+    reason, said = evaluation.reason, explanation(evaluation, False)
+    if evaluation.outcome == "error":
+        reason = error_type(evaluation)
+    elif not _is_ours(evaluation):
+        reason, said = hidden_text(reason), hidden_text(said)
+    return replace(evaluation, reason=reason, explanation=said, details={})
 
 
 def decision_without_values(decision: Decision) -> Decision:
     """The decision with its evaluations."""
-    reason = decision.reason.partition(":")[0] if decision.kind == "error" else decision.reason
+    reason = decision.reason
+    if decision.kind == "error":
+        reason = reason.partition(":")[0]
+    elif not all(map(_is_ours, decision.evaluations)):
+        reason = hidden_text(reason)
     evaluations = [evaluation_without_values(evaluation) for evaluation in decision.evaluations]
     return replace(decision, reason=reason, evaluations=evaluations)
+
+
+def _is_ours(evaluation: Evaluation) -> bool:
+    from tracegrade.evaluate.registry import EVALUATORS  # all of them: only who hides something needs to wait for that
+
+    return evaluation.evaluator in EVALUATORS
 
 
 def summary_without_values(trace: TraceSummary) -> TraceSummary:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -14,7 +15,7 @@ from tracegrade.access.caller import Caller
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.reloading import Reloading
+from tracegrade.otlp.reloading import LOOK_EVERY_S, Reloading
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.certificate import Certificate, reloading_certificate
@@ -349,7 +350,10 @@ class _Health:
         known = _service_name(request) in _SERVICES
         if not self._ingest.is_stopping:
             yield _SERVING if known else _SERVICE_UNKNOWN
-        await self._ingest.wait_stopping()
+        while not self._ingest.is_stopping:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ingest.wait_stopping(), LOOK_EVERY_S)
+            await self._refuse_strangers(context)  # a token may have been taken back
         if known:
             yield _NOT_SERVING
 

@@ -9,7 +9,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from urllib.parse import quote, urlsplit
@@ -19,10 +19,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tracegrade.access.caller import Caller
+from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.access.wrong_tokens import WrongTokens
 from tracegrade.config import WebSettings
 from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.settings import is_loopback, split_endpoint
 from tracegrade.web.forms import posted
@@ -57,7 +59,7 @@ class Access:
         app: ASGIApp,
         settings: WebSettings | None,
         made: MadeTokens | None = None,
-        proxied: ProxiedUsers | None = None,
+        access: AccessSettings | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; without settings, only this machine has access.
@@ -66,7 +68,7 @@ class Access:
             app: answers those who are let in.
             settings: of the page.
             made: the tokens that ``tracegrade tokens`` made.
-            proxied: knows users whom a proxy signed in.
+            access: names the proxies that sign users in, and the tenants of certificates.
             now_s: for tests.
 
         Raises:
@@ -75,7 +77,9 @@ class Access:
         settings = settings or WebSettings()
         self._app = app
         self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth, made)
-        self._proxied = proxied
+        access = access or AccessSettings()
+        self._proxied = None if access.user_header is None else ProxiedUsers(access)
+        self._by_subject = access.tenants_by_subject
         self._without_token = caller_without_token(settings)
         self._only_here = self._tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
         self._secure = settings.tls is not None
@@ -175,6 +179,14 @@ class Access:
         return self._caller(connection) is not None
 
     def _caller(self, connection: HTTPConnection) -> Caller | None:
+        """Who calls: by user, session, token or certificate; None for a stranger."""
+        caller, subjects = self._by_token(connection), connection.scope.get(CLIENT_SUBJECTS, ())
+        if caller is None or not subjects:
+            return caller
+        of_subject = next((self._by_subject[name] for name in subjects if name in self._by_subject), None)
+        return replace(caller, name=caller.name or f"certificate: {subjects[-1]}", tenant=caller.tenant or of_subject)
+
+    def _by_token(self, connection: HTTPConnection) -> Caller | None:
         """Who calls, by the token that was shown now, or at the beginning of the session; None for a stranger."""
         if (tokens := self._tokens) is None:
             return self._without_token

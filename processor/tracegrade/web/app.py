@@ -31,7 +31,6 @@ from tracegrade.web.comparing import Comparing
 from tracegrade.web.job_events import JobEvents
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.problem import Refusal, no_such_address
-from tracegrade.web.proxied import ProxiedUsers
 from tracegrade.web.render import page
 from tracegrade.web.rights import Needs
 from tracegrade.web.security import SecurityHeaders
@@ -71,8 +70,7 @@ def build_app(sources: Sources) -> ASGIApp:
     app.state.newest = live.NewestOfEach()
     # Around everything: as middleware, they would not be added to the answer after a crash.
     config = sources.config
-    proxied = None if config.access.user_header is None else ProxiedUsers(config.access)
-    access = Access(app, config.web, MadeTokens(config.tokens_path), proxied)
+    access = Access(app, config.web, MadeTokens(config.tokens_path), config.access)
     return SecurityHeaders(access if sources.note is None else LogsAccess(access, sources.note))
 
 

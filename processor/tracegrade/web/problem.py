@@ -14,7 +14,7 @@ TYPES = {
     "too-many-failures": "too many wrong tokens came from this address; 'retry-after' says how long to wait",
     "other-site": "a page of another site may not change anything here",
     "read-only": "without web.auth, nothing may be changed here from other machines",
-    "no-right": "the token that was shown has not the right that this needs; detail names both",
+    "no-right": "the caller has not the right that this needs; detail names both",
     "untrusted-header": "a header about the caller came from an address that is no trusted proxy; detail names both",
     "wrong-host": "without web.auth only this machine may ask, by its own name",
     "no-store": "there are no results yet, or the store cannot be read",

@@ -87,7 +87,7 @@ def check_right(request: HTTPConnection, right: Right) -> None:
     if caller.may(right):
         return
     if caller.name:
-        detail = f"this needs the right '{right}', which the token '{caller.name}' has not"
+        detail = f"this needs the right '{right}', which '{caller.name}' has not"
         raise Refusal(403, "no-right", "Not allowed", detail)
     detail = f"this needs the right '{right}', which callers on other machines have only with web.auth"
     raise Refusal(403, "read-only", "Not from other machines", detail)

@@ -238,7 +238,7 @@ def test_users_sign_in_at_the_provider_and_have_the_roles_of_their_groups(tmp_pa
         ann = Browser(port)
         assert ann.ask("GET", "/api/v1/rules")[0] == 200
         status, told = ann.ask("DELETE", address)
-        assert (status, "which the token 'user: ann@shop.example' has not" in told) == (403, True)
+        assert (status, "which 'user: ann@shop.example' has not" in told) == (403, True)
         # What a browser says of itself is taken out by the proxy.
         forged = {"x_forwarded_email": "root@shop.example", "x_forwarded_groups": "sre"}
         assert ann.ask("DELETE", address, **forged)[0] == 403
