@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
+from tracegrade.access.quotas import QuotasSettings
 from tracegrade.access.settings import AccessSettings
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.assemble.settings import TracesSettings
@@ -168,6 +169,7 @@ class Config(FileModel):
     suites: SuitesSettings = Field(default_factory=SuitesSettings, description="Suites of cases")
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings, description="Our own metrics")
     access: AccessSettings = Field(default_factory=AccessSettings, description="Who may call")
+    quotas: QuotasSettings = Field(default_factory=QuotasSettings, description="How much each tenant may send and keep")
     web: WebSettings | None = Field(default_factory=WebSettings, description="The page and the API; null: neither")
 
     @model_validator(mode="after")

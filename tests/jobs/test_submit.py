@@ -8,6 +8,7 @@ import pytest
 
 from jobs.place import Place, Placed, right, weather
 from models.scripted import Answer
+from tracegrade.access.quotas import QuotasSettings
 from tracegrade.history.recorded_run import RunRefused
 from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume
 from tracegrade.jobs.suite_request import JobRefused, suite_request
@@ -146,3 +147,14 @@ def test_what_was_cancelled_before_it_began_can_be_queued_again(place: Placed) -
     assert resume(here.config, "default", job.id).state == "queued"
     names = [event.name for event in here.events(job.id)]
     assert names == ["job_created", "job_cancelled", "job_created"]
+
+
+def test_no_more_jobs_of_a_tenant_than_its_quota_allows(place: Placed) -> None:
+    here = place(right)
+    quotas = QuotasSettings.model_validate({"tenants": {"default": {"jobs": 2}}})
+    here.config = here.config.model_copy(update={"quotas": quotas})
+    first, _ = here.submit(owner="one"), here.submit(owner="two")
+    with pytest.raises(JobRefused, match="2 jobs of tenant 'default' wait or run, the most that its quota allows"):
+        here.submit(owner="three")
+    cancel(here.config, "default", first.id)
+    here.submit(owner="three")

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.journal.record import Encoding, Record, Signal
-from tracegrade.serve.fair_shares import ENDS_BELOW, LEVELS, FairShares, service_of
+from tracegrade.otlp.service import service_of
+from tracegrade.serve.fair_shares import ENDS_BELOW, LEVELS, FairShares
 
 BOUND = 1_000_000
 

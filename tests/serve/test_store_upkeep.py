@@ -33,7 +33,7 @@ def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(
 
     async def run() -> None:
         stop = asyncio.Event()
-        keeping = asyncio.create_task(store_upkeep.delete_old_traces(engine, 3600.0, Leader(engine), stop))
+        keeping = asyncio.create_task(store_upkeep.delete_old_traces(engine, 3600.0, {}, Leader(engine), stop))
         await eventually_in_loop(lambda: not numbers(old), "the events to be deleted")
         stop.set()
         await keeping
@@ -69,4 +69,28 @@ def test_values_of_old_traces_are_deleted_and_those_judged_late_with_the_next_wh
 
     asyncio.run(run())
     assert not gone(2)
+    engine.dispose()
+
+
+def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    hour_ago = time.time_ns() - 3600 * 10**9
+    StoreWriter(engine).write([judged(1, tenant=name, first_received_ns=hour_ago) for name in ("acme", "default")])
+
+    def owners() -> list[str]:
+        with reading(engine) as connection:
+            return [found.trace.tenant for found in stored_traces(connection, bytes.fromhex(trace_id(1)))]
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(
+            store_upkeep.delete_old_traces(engine, 86400.0, {"acme": 600.0}, Leader(engine), stop)
+        )
+        await eventually_in_loop(lambda: owners() == ["default"], "the trace of acme to go")
+        stop.set()
+        await keeping
+
+    assert owners() == ["acme", "default"]
+    asyncio.run(run())
     engine.dispose()

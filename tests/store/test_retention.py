@@ -20,7 +20,7 @@ from tracegrade.store.open import open_store, reading
 from tracegrade.store.read import closed_traces, stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
-from tracegrade.store.retention import delete_old_values, delete_older
+from tracegrade.store.retention import delete_old_values, delete_older, delete_older_of
 from tracegrade.store.write import StoreWriter
 
 
@@ -200,3 +200,18 @@ def test_what_comes_of_a_trace_whose_values_are_gone_is_too_late(engine: Engine)
     with reading(engine) as connection:
         found = closed_traces(connection, [key])[key]
     assert (found.spans, found.closed_ns, found.revision) == ([], 0, 0)
+
+
+def test_of_one_tenant_what_is_older_than_its_quota_allows_goes_and_nobody_elses(engine: Engine) -> None:
+    StoreWriter(engine).write([judged(n, tenant=tenant) for n in range(6) for tenant in ("acme", "default")])
+
+    def left(tenant: str) -> list[int]:
+        with reading(engine) as connection:
+            found = trace_heads(connection, ResultFilter(tenant=tenant), 100)
+        return [int(head.trace_id, 16) for head in found]
+
+    assert delete_older_of(engine, "acme", None, START_NS + 4 * MINUTE_NS, max_traces=3) == 3
+    assert delete_older_of(engine, "acme", None, START_NS + 4 * MINUTE_NS, max_traces=3) == 1
+    assert (left("acme"), left("default")) == ([5, 4], [5, 4, 3, 2, 1, 0])
+    assert delete_older_of(engine, "acme", START_NS + 4 * MINUTE_NS, START_NS + 5 * MINUTE_NS) == 1
+    assert left("acme") == [5]

@@ -73,6 +73,11 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         if units > MOST_UNITS:
             parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
             raise WrongRequest(f"expected at most {MOST_UNITS} runs of cases in a job, found {units}: {parts}")
+        most = config.quotas.of(tenant).jobs
+        if most is not None and len(stored_jobs(connection, tenant, UNFINISHED)) >= most:
+            raise JobRefused(
+                f"{most} jobs of tenant {tenant!r} wait or run, the most that its quota allows; cancel one, or wait"
+            )
         waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
         if waiting >= MOST_WAITING:
             raise JobRefused(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")

@@ -57,6 +57,21 @@ class _NoRoomError(Exception):
     """There is no memory now for the decoded request in addition to the others."""
 
 
+class _OverQuotaError(Exception):
+    """The sender's tenant has sent as much as it may."""
+
+    def __init__(self, refused: Refused) -> None:
+        self.refused = refused
+        super().__init__(refused.message)
+
+
+class Bounds(Protocol):
+    """What ingest needs of quotas."""
+
+    def refusal(self, entry: Entry) -> Refused | None:
+        """Why a request is not taken now; None if it is, and it counts then."""
+
+
 class JournalWriter(Protocol):
     """What ingest needs of a journal."""
 
@@ -103,6 +118,7 @@ class Ingest:
         max_in_flight_bytes: int = 512 * 1024**2,
         max_request_messages: int = 4_000_000,
         redaction: Redacts | None = None,
+        quotas: Bounds | None = None,
     ) -> None:
         self.instance_id = instance_id
         self.in_flight = InFlight(max_in_flight_bytes)
@@ -110,6 +126,7 @@ class Ingest:
         self._telemetry = telemetry
         self._max_messages = max_request_messages
         self._redaction = redaction
+        self._quotas = quotas
         self._stopping = asyncio.Event()
         # The holder checks a piece: one in each turn of the loop, the longest waiting first.
         self._turn = asyncio.Lock()
@@ -162,6 +179,8 @@ class Ingest:
             refused = Refused("too_dense", str(error))
         except RedactionFailedError as error:
             refused = Refused("redaction_failed", str(error))
+        except _OverQuotaError as error:
+            refused = error.refused
         except _NoRoomError:
             refused = self.in_flight.refusal()
         except JournalRefused as error:
@@ -212,11 +231,12 @@ class Ingest:
             self._count(signal, transport, "accepted", "empty")
             self._count_rejected(checked)
         else:
-            payload = checked.payload
+            entry = Entry(signal, encoding, tenant, checked.items, checked.payload)
+            if self._quotas is not None and (refused := self._quotas.refusal(entry)) is not None:
+                raise _OverQuotaError(refused)
             if self._redaction is not None:
-                redacted = await self._redacted(self._redaction, signal, payload, tenant)
-                payload = redacted.payload
-            durable = self._journal.append(Entry(signal, encoding, tenant, checked.items, payload))
+                entry.payload = (await self._redacted(self._redaction, signal, entry.payload, tenant)).payload
+            durable = self._journal.append(entry)
             await self._wait_durable(durable, signal, transport, checked)
         return Accepted(sum(checked.rejected.values()), checked.message)
 

@@ -22,7 +22,7 @@ from tracegrade.receive.certificate import Certificate, reloading_certificate
 from tracegrade.receive.grpc_connections import GrpcConnections
 from tracegrade.receive.ingest import InFlight, Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket, cannot_listen
-from tracegrade.receive.reply import UNAVAILABLE, export_response, retry_info_bytes, status_bytes
+from tracegrade.receive.reply import RESOURCE_EXHAUSTED, UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, split_endpoint
 from tracegrade.receive.tenants import Sender, SenderTenants, grpc_address
 from tracegrade.semconv import INSTANCE_HEADER
@@ -52,6 +52,9 @@ _FINAL_CODES = {
     "no_right": grpc.StatusCode.PERMISSION_DENIED,
     "tenant_refused": grpc.StatusCode.PERMISSION_DENIED,
 }
+
+# With a delay, clients try this again too: it is the sender who is over its bound, not we who are away.
+_RETRYABLE_CODES = {"over_quota": (grpc.StatusCode.RESOURCE_EXHAUSTED, RESOURCE_EXHAUSTED)}
 
 # HealthCheckResponse{status}: too small for a dependency that would decide which protobuf users may install.
 _SERVING = b"\x08\x01"
@@ -323,12 +326,13 @@ async def _abort(context: _Context, refused: Refused) -> NoReturn:
     """End the call with a status; with a delay, in the two places where clients look for one."""
     if refused.retry_after_s is None:
         await context.abort(_FINAL_CODES.get(refused.reason, grpc.StatusCode.INTERNAL), refused.message)
+    status, code = _RETRYABLE_CODES.get(refused.reason, (grpc.StatusCode.UNAVAILABLE, UNAVAILABLE))
     trailers = (
-        ("grpc-status-details-bin", status_bytes(UNAVAILABLE, refused.message, refused.retry_after_s)),
+        ("grpc-status-details-bin", status_bytes(code, refused.message, refused.retry_after_s)),
         # OpenTelemetry's Python exporter reads the delay from this key alone.
         ("google.rpc.retryinfo-bin", retry_info_bytes(refused.retry_after_s)),
     )
-    await context.abort(grpc.StatusCode.UNAVAILABLE, refused.message, trailing_metadata=trailers)
+    await context.abort(status, refused.message, trailing_metadata=trailers)
 
 
 class _Health:

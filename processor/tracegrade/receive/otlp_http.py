@@ -57,6 +57,7 @@ _STATUS = {
     "unsupported_encoding": (415, INVALID_ARGUMENT),
     "overloaded": (429, RESOURCE_EXHAUSTED),
     "journal_full": (429, RESOURCE_EXHAUSTED),
+    "over_quota": (429, RESOURCE_EXHAUSTED),
     "unauthenticated": (401, UNAUTHENTICATED),
     "too_many_failures": (429, RESOURCE_EXHAUSTED),
     "no_right": (403, PERMISSION_DENIED),

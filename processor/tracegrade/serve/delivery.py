@@ -149,7 +149,9 @@ class Delivery:
             every(TRIM_EVERY_S, self._trim, halt),
             self._leader.run(halt),
             self._judges.run(halt),
-            delete_old_traces(self._store, self._config.store.retention, self._leader, halt),
+            delete_old_traces(
+                self._store, self._config.store.retention, self._config.quotas.stored_for, self._leader, halt
+            ),
             keep_parquet_files(self._config.parquet, self._folder, halt),
             self._rules.run(halt),
             keep_rule_texts(self._store, self._rules, halt),

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tracegrade.journal.record import Record
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.wire import BYTES, RESOURCES, field_at, fields
+from tracegrade.otlp.service import service_of
 
 Sender: TypeAlias = tuple[str, str]
 """Tenant and service."""
@@ -97,27 +97,3 @@ def _largest(read: Counter[Sender], kept: float) -> frozenset[Sender]:
         allowed = size
     over = frozenset(sender for sender, size in read.items() if size > allowed)
     return over if len(over) < len(read) else frozenset()
-
-
-def service_of(payload: bytes) -> str:
-    """The name of the service of a request's first resource; "" when there is none.
-
-    `payload` is a request of traces or logs that was parsed before.
-    """
-    for resources in fields(payload, 0, len(payload), RESOURCES):
-        for resource in fields(payload, resources.value, resources.end, 1):
-            for attribute in fields(payload, resource.value, resource.end, 1):
-                key = value = b""
-                at = attribute.value
-                while at < attribute.end:
-                    field = field_at(payload, at)
-                    if field.number == 1:
-                        key = payload[field.value : field.end]
-                    elif field.number == 2 and field.wire_type == BYTES:
-                        texts = fields(payload, field.value, field.end, 1)
-                        value = next((payload[text.value : text.end] for text in texts), b"")
-                    at = field.end
-                if key == b"service.name":
-                    return value.decode("utf-8", "replace")
-        return ""
-    return ""

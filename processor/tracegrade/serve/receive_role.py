@@ -29,6 +29,7 @@ from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
+from tracegrade.receive.quotas import Quotas
 from tracegrade.receive.redacted import Redacts
 from tracegrade.receive.tenants import SenderTenants
 from tracegrade.serve.access_export import AccessExport
@@ -83,6 +84,7 @@ class ReceiveRole:
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
         self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
         otlp = config.receivers.otlp
+        self._quotas = Quotas(config.quotas, self._telemetry) if config.quotas.bounds_sending else None
         self._ingest = Ingest(
             self._received,
             self._telemetry,
@@ -90,6 +92,7 @@ class ReceiveRole:
             otlp.max_in_flight_bytes,
             otlp.max_request_messages,
             self._redaction(),
+            self._quotas,
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
@@ -222,6 +225,8 @@ class ReceiveRole:
     async def _publish(self) -> None:
         self._received.say_conditions(is_kept=self._with_judge)
         self._folder.set_aside.report(self._telemetry.conditions)
+        if self._quotas is not None:
+            self._quotas.end_quiet()
         self._folder.write_published(self._received.snapshots())
 
     async def _retry_set_aside(self) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
+from functools import partial
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
@@ -14,12 +16,13 @@ from tracegrade.store.delete import cut_log
 from tracegrade.store.jobs import delete_old_events
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import one_at_a_time
-from tracegrade.store.retention import delete_old_values, delete_older
+from tracegrade.store.retention import delete_old_values, delete_older, delete_older_of
 from tracegrade.store.rule_texts import save_rule_texts
 
 KEEP_RULE_TEXTS_EVERY_S = 1.0
 RETENTION_EVERY_S = 60.0
 _WHOLE_EVERY_S = 86400.0
+_OVERLAP_NS = 3600 * 10**9
 
 logger = logging.getLogger(__name__)
 
@@ -41,18 +44,31 @@ async def keep_rule_texts(store: Engine, rules: RuleReload, stop: asyncio.Event)
             logger.warning("the rules' texts are not stored, trying again: %s", error)
 
 
-async def delete_old_traces(store: Engine, retention_s: float, leader: Leader, stop: asyncio.Event) -> None:
+async def delete_old_traces(
+    store: Engine, retention_s: float, of_tenants: Mapping[str, float], leader: Leader, stop: asyncio.Event
+) -> None:
     """Until `stop` is set, delete old traces, a thousand at a time, so that the writer never waits long.
 
-    And what happened in jobs that ended long ago. Only while this process leads.
+    And what happened in jobs that ended long ago. `of_tenants` are tenants whose traces stay for less time, in s: once
+    a day all of theirs are looked at, otherwise those that became old since. Only while this process leads.
     """
     retention_ns = round(retention_s * 1e9)
+    deleted_to: dict[str, int] = {}
+    whole_due_s = 0.0
     while not await wait(stop, RETENTION_EVERY_S):
         if not leader.leads:
             continue
         before_ns = time.time_ns() - retention_ns
         while not stop.is_set() and await asyncio.to_thread(delete_older, store, before_ns) > 0:
             await asyncio.sleep(0.1)
+        if of_tenants and time.monotonic() >= whole_due_s:
+            whole_due_s, deleted_to = time.monotonic() + _WHOLE_EVERY_S, {}
+        for tenant, kept_s in of_tenants.items():
+            before_ns, since_ns = time.time_ns() - round(kept_s * 1e9), deleted_to.get(tenant)
+            deleting = partial(delete_older_of, store, tenant, since_ns, before_ns)
+            while not stop.is_set() and await asyncio.to_thread(deleting) > 0:
+                await asyncio.sleep(0.1)
+            deleted_to[tenant] = before_ns - _OVERLAP_NS
         await asyncio.to_thread(_delete_old_events, store)
 
 

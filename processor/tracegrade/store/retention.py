@@ -4,7 +4,7 @@ What was judged live is as old as the arrival of its first span. A run is as old
 traces that were recorded long before: all its traces go then, and its row and counts stay.
 """
 
-from sqlalchemy import Connection, Engine, Select, and_, delete, false, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, false, func, or_, select, tuple_, update
 
 from tracegrade.codec.results import ResultError, unpack_result
 from tracegrade.codec.without_values import result_without_values
@@ -50,6 +50,21 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             forget_examples(connection, before_ns)
     if not numbers:
         drop_expired(engine, before_ns)
+    return len(numbers)
+
+
+def delete_older_of(
+    engine: Engine, tenant: str, since_ns: int | None, before_ns: int, *, max_traces: int = 1000
+) -> int:
+    """As `delete_older`, of what was judged live of one tenant and received from `since_ns` on; None: from the first.
+
+    Counts stay, so that rates of that time still stand.
+    """
+    with engine.begin() as connection:
+        one_at_a_time(connection)
+        numbers = _oldest(connection, before_ns, max_traces, traces.c.tenant == tenant, since_ns=since_ns)
+        if numbers:
+            delete_traces(connection, numbers)
     return len(numbers)
 
 
@@ -117,12 +132,14 @@ def delete_old_runs(engine: Engine, before_ns: int, *, max_traces: int = 1000) -
     return len(numbers)
 
 
-def _oldest(connection: Connection, before_ns: int, limit: int) -> list[int]:
-    bounds = number_range(connection, None, before_ns)
+def _oldest(
+    connection: Connection, before_ns: int, limit: int, *which: ColumnElement[bool], since_ns: int | None = None
+) -> list[int]:
+    bounds = number_range(connection, since_ns, before_ns)
     if bounds is None:
         return []
     query = select(traces.c.number).where(
-        traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.run == LIVE
+        traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.run == LIVE, *which
     )
     for part in soon_dropped(connection, before_ns):
         query = query.where(~traces.c.number.between(part.first, part.end - 1))

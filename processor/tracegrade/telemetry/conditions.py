@@ -32,6 +32,10 @@ KINDS: dict[str, Kind] = {
         "find out why the consumer named is behind, or set journal.max_size_mib higher",
         refuses=True,
     ),
+    "over_quota": Kind(
+        "a tenant, or a service of it, sends more than its quota; what is beyond it is refused",
+        "it comes again later, by itself; set the quota that the message names higher, or send less",
+    ),
     "disk_failing": Kind(
         "writing to the disk fails: it is full, read-only or broken",
         "make room, or check the disk; writing is tried again every few seconds",

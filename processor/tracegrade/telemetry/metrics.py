@@ -53,6 +53,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.receiver.requests": Metric(
         "counter", "{request}", "Export calls answered", ("signal", "transport", "outcome", "reason")
     ),
+    "tracegrade.receiver.over_quota": Metric(
+        "counter",
+        "{request}",
+        "Requests refused by a quota, by its tenant (`other`: one that the settings do not name) and service",
+        ("tenant", "service", "quota"),
+    ),
     "tracegrade.receiver.accepted_items": Metric(
         "counter", "{item}", "Spans, log records and data points journalled", ("signal", "transport")
     ),
