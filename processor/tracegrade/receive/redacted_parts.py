@@ -25,7 +25,7 @@ _MESSAGES: dict[Signal, dict[Part, Any]] = {
 
 @dataclass(slots=True)
 class RedactedParts:
-    """One request on its way; ``counts`` is what was replaced so far."""
+    """One request on its way; ``counts`` is what was replaced so far, ``held`` how many parts were parsed."""
 
     redaction: RequestRedaction
     signal: Signal
@@ -33,6 +33,7 @@ class RedactedParts:
     tenant: str
     on_found: OnFound | None = None
     counts: Counter[Redaction] = field(default_factory=Counter)
+    held: int = 0
 
     def request(self) -> bytes:
         """The request as it may be kept: its very bytes when nothing in it was to be replaced."""
@@ -111,4 +112,6 @@ class RedactedParts:
         return bytes(message.SerializeToString())
 
     def _may_hold(self, wire: bytes) -> bool:
-        return bool(wire) and (self.redaction.needs_all or self.redaction.scanner.may_hold(wire))
+        may_hold = bool(wire) and (self.redaction.needs_all or self.redaction.scanner.may_hold(wire))
+        self.held += may_hold
+        return may_hold

@@ -35,6 +35,7 @@ class Door:
         except ValueError as error:
             raise RedactionSettingsError(f"redaction: {error}") from None
         self._requests = RequestRedaction(settings, scanner, _key(settings), id_key)
+        self._held = False  # whether some part of the last request was looked into
         self.changed_key: str | None = None
 
     @property
@@ -44,11 +45,14 @@ class Door:
 
     def redacted(self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None) -> Redacted:
         """As `Redacts`; `on_found` is called with each value that a detector found."""
-        if not self._requests.needs_all and not self._requests.scanner.may_hold(payload):
+        # One look at the whole is cheaper than one at each part, where nothing is found; senders repeat what they send.
+        if not (self._requests.needs_all or self._held) and not self._requests.scanner.may_hold(payload):
             return Redacted(payload)
         parts = RedactedParts(self._requests, signal, payload, tenant, on_found)
         try:
-            return Redacted(parts.request(), parts.counts)
+            redacted = Redacted(parts.request(), parts.counts)
+            self._held = parts.held > 0
+            return redacted
         except Exception as error:
             # The error itself may quote what it failed at.
             raise RedactionFailedError(

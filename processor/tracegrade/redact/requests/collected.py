@@ -3,7 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tracegrade.redact.json_text import BEGINS, Leaf
 from tracegrade.redact.requests.walk import MAX_ENCODINGS, Place, Walk
@@ -41,6 +41,10 @@ class Scanner(Protocol):
         """What is found in neighbouring texts, which stand under `keys`."""
 
 
+FindInKey: TypeAlias = Callable[[str], Sequence[Found]]
+"""What is found in a key; it may remember that, as there are few keys."""
+
+
 class Collected(Walk):
     """A walk that changes nothing; the second one, which replaces, meets the same texts in the same order."""
 
@@ -69,12 +73,13 @@ class Collected(Walk):
         self._names["text"].append(name)
         return text
 
-    def find(self, scanner: Scanner) -> dict[tuple[Leaf, int], list[Found]]:
-        """What is found, by kind of text and number in it."""
+    def find(self, scanner: Scanner, find_in_key: FindInKey) -> dict[tuple[Leaf, int], list[Found]]:
+        """What is found, by kind of text and number in it; keys are looked at one by one."""
         found: dict[tuple[Leaf, int], list[Found]] = defaultdict(list)
-        for leaf in ("text", "key"):
-            for part in scanner.find(self._texts[leaf], self._names[leaf]):
-                found[leaf, part.text].append(part)
+        for part in scanner.find(self._texts["text"], self._names["text"]):
+            found["text", part.text].append(part)
+        for number, key in enumerate(self._texts["key"]):
+            found["key", number].extend(find_in_key(key))
         for number, written in enumerate(self._texts["number"]):
             if written:
                 found["number", number].extend(scanner.find([written], [self._names["number"][number]]))

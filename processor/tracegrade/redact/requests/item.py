@@ -9,7 +9,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
 from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value
-from tracegrade.redact.requests.collected import Collected, Found, Scanner
+from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Scanner
 from tracegrade.redact.requests.kinds import (
     MESSAGES,
     NO_KINDS,
@@ -57,6 +57,7 @@ class Means:
     """
 
     scanner: Scanner
+    find_in_key: FindInKey
     places: Places
     action: FoundAction
     actions: Mapping[str, FoundAction]
@@ -82,7 +83,7 @@ class Item:
             walk(_PlacesWalk(self), message)
         collected = Collected(self.keeps if self._kept else None)
         walk(collected, message)
-        if found := collected.find(self._means.scanner):
+        if found := collected.find(self._means.scanner, self._means.find_in_key):
             replacing = _Replacing(self, collected, found)
             walk(Walk(replacing.visit), message)
             replacing.check()

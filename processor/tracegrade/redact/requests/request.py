@@ -2,17 +2,22 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from tracegrade.model.signal import Signal
 from tracegrade.redact.policy import Policy
-from tracegrade.redact.requests.collected import Scanner
+from tracegrade.redact.requests.collected import Found, Scanner
 from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Item, Means, Redaction
 from tracegrade.redact.requests.walk import Walk
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.redact.stand_in import Keys
 from tracegrade.semconv import REDACTED, SERVICE_NAME
+
+# There are few keys; a sender that invents them without end must not grow the memory for ever.
+_KNOWN_KEYS = 10_000
+_LONGEST_KNOWN_KEY = 128
 
 OnFound: TypeAlias = Callable[[Redaction, str], None]
 Part: TypeAlias = Literal["resource", "scope", "item"]
@@ -32,6 +37,7 @@ class RequestRedaction:
         self.scanner = scanner
         self._settings = settings
         self._policy = Policy(settings)
+        self._find_in_known_key = lru_cache(maxsize=_KNOWN_KEYS)(self._find_in_key)
         self._keys = None if key is None else Keys(key)
         self._id_keys = self._keys or Keys(id_key)
 
@@ -50,6 +56,7 @@ class RequestRedaction:
         settings = self._settings
         return Means(
             self.scanner,
+            self._find_in,
             self._policy.of(tenant, service),
             settings.action,
             settings.actions,
@@ -57,6 +64,12 @@ class RequestRedaction:
             self._id_keys.of(tenant),
             on_found,
         )
+
+    def _find_in(self, key: str) -> Sequence[Found]:
+        return self._find_in_known_key(key) if len(key) <= _LONGEST_KNOWN_KEY else self._find_in_key(key)
+
+    def _find_in_key(self, key: str) -> Sequence[Found]:
+        return self.scanner.find([key], [""])
 
     def redact(self, signal: Signal, part: Part, message: Any, means: Means) -> Counter[Redaction]:
         """Redact `message` in place, and mark it.
