@@ -150,6 +150,17 @@ def test_an_agent_inside_another_one_got_its_task_and_one_called_as_a_tool_did_n
     assert short(found(outer, tool(2, "ask_writer", [5, 95], 1), agent(3, "writer", [10, 90], 2))) == []
 
 
+def test_runs_that_are_called_alike_whoever_it_is_pass_nothing_on() -> None:
+    """LangGraph's supervisors, through OpenInference: only their handoff tools bear names."""
+    handoffs = found(
+        agent(1, "agent", [0, 100]),
+        tool(2, "transfer_to_billing", [50, 51], 1),
+        agent(3, "call_agent", [110, 200]),
+        agent(4, "agent", [210, 300]),
+    )
+    assert short(handoffs) == [("agent", "billing", "calls")]
+
+
 def test_runs_beside_each_other_in_time_pass_nothing_on() -> None:
     assert found(agent(1, "a", [0, 100]), agent(2, "b", [50, 150])) == []
 

@@ -29,6 +29,8 @@ from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 
 _SUFFIX = "_agent"
+# What tracers call the function of a graph that runs an agent, whichever it is (LangGraph, through OpenInference).
+_SAME_FOR_ALL = frozenset({"", "agent", "call_agent", "model", "call_model"})
 
 
 def handoffs_in(extraction: Extraction, readers: Collection[Callable[[Span], HandedOver | None]]) -> list[Handoff]:
@@ -109,10 +111,16 @@ def _of_runs(extraction: Extraction, waiting: "_Waiting") -> Iterator[Handoff]:
         else:
             before = max((r for r in ended[-_LOOKED_AT:] if r.end_ns <= run.start_ns), key=_end, default=None)
             ended.append(run)
-        if before is None or not run.agent or plain_name(before.agent) == plain_name(run.agent):
+        if before is None or not (_is_named(before) and _is_named(run)):
+            continue
+        if plain_name(before.agent) == plain_name(run.agent):
             continue
         if not waiting.taken_by(run, since_ns=before.start_ns):
             yield Handoff(before.agent, run.agent, run.start_ns, run.span_id, "runs", before.span_id)
+
+
+def _is_named(run: AgentRun) -> bool:
+    return plain_name(run.agent) not in _SAME_FOR_ALL
 
 
 _LOOKED_AT = 64  # runs before one, of which the last that ended passed the task on
