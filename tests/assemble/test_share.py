@@ -3,14 +3,18 @@
 from collections import Counter
 
 import pytest
+from google.protobuf.internal.encoder import _VarintBytes
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from pipeline.harness import agent_span, log_payload, otlp_log, payload, tool_span
 from tracegrade.assemble.decode import Decoder, items_by_share
 from tracegrade.assemble.share import ALL, Share, share_of
+from tracegrade.codec.raw_spans import plain
 from tracegrade.codec.span_reader import AttributeFilter
+from tracegrade.match.demand import EVERYTHING, NOTHING, Demand
 from tracegrade.model.signal import Signal
 
 FILTER = AttributeFilter(frozenset(), ("gen_ai.",), frozenset({"gen_ai.choice"}))
@@ -38,16 +42,27 @@ def test_shares_are_of_like_size_where_only_a_part_of_an_id_varies(of: int) -> N
         assert max(sizes.values()) < 1.1 * 8000 / of, (what, sizes)
 
 
-def test_shares_of_a_request_together_are_all_of_it() -> None:
+def with_a_split_resource(request: ExportTraceServiceRequest) -> bytes:
+    """The request, with the resource of its first part once more: protobuf takes both as one."""
+    first, *rest = request.resource_spans
+    twice = first.SerializeToString() + ResourceSpans(resource=first.resource).SerializeToString()
+    others = ExportTraceServiceRequest(resource_spans=rest).SerializeToString()
+    return b"\x0a" + _VarintBytes(len(twice)) + twice + others
+
+
+@pytest.mark.parametrize("is_split", [False, True], ids=["whole", "split"])
+@pytest.mark.parametrize("demand", [None, NOTHING, Demand(0.5), EVERYTHING], ids=["", "none", "half", "all"])
+def test_shares_of_a_request_together_are_all_of_it(demand: Demand | None, is_split: bool) -> None:
     spans = [span for trace in range(1, 9) for span in (agent_span(trace, 1), tool_span(trace, 2, 1, "find"))]
     request = ExportTraceServiceRequest.FromString(payload(spans))
     own = request.resource_spans[0].scope_spans.add()
     own.scope.name = "tracegrade"
     own.spans.extend(spans[:6])
-    whole = request.SerializeToString()
+    whole = with_a_split_resource(request) if is_split else request.SerializeToString()
     of_all = Decoder(FILTER)
-    decoders = [Decoder(FILTER, Share(number, 3)) for number in range(3)]
-    found = [decoder.spans(whole) for decoder in decoders]
+    demand_of = None if demand is None else lambda origin: demand
+    decoders = [Decoder(FILTER, Share(number, 3), demand_of) for number in range(3)]
+    found = [[plain(span) for span in decoder.spans(whole)] for decoder in decoders]
     assert sorted(repr(span) for some in found for span in some) == sorted(map(repr, of_all.spans(whole)))
     assert sum(decoder.own_spans for decoder in decoders) == of_all.own_spans == 6
     for number, decoder in enumerate(decoders):

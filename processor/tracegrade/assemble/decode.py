@@ -1,10 +1,11 @@
 """Bytes to spans and log records, keeping only the attributes that something reads."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container
 from typing import Any, TypeAlias
 
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
+from tracegrade.codec.raw_request import TraceIdsRequest
 from tracegrade.codec.raw_spans import OpenedRequest, Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
@@ -50,11 +51,13 @@ class Decoder:
         Raises:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
-        if self._demand_of is not None and trace_ids is None:
+        if trace_ids is None and (self._share is not None or self._demand_of is not None):
             opened = self._raw_reader.open(payload)
-            asked = [EVERYTHING if origin is None else self._demand_of(origin) for origin in opened.origins]
-            if not all(demand.is_everything for demand in asked):
-                return self._asked_for(opened, asked)
+            origins = [origin for origin in opened.origins if origin is not None]
+            demands = [EVERYTHING if self._demand_of is None else self._demand_of(origin) for origin in origins]
+            is_split = len(origins) < len(opened.origins)
+            if not is_split and (self._share is not None or not all(demand.is_everything for demand in demands)):
+                return self._asked_for(opened, origins, demands)
         request = KeyedRequest.FromString(payload)
         read = self._reader.read
         decoded: list[Span] = []
@@ -79,34 +82,25 @@ class Decoder:
                     decoded.append(read(span, scope, resource))
         return decoded
 
-    def _asked_for(self, opened: OpenedRequest, demands: Sequence[Demand]) -> list[Span]:
+    def _asked_for(self, opened: OpenedRequest, origins: list[Origin], demands: list[Demand]) -> list[Span]:
         """As `spans`, where rules have these `demands` of its scopes; those that no rule asks for as they came."""
         decoded: list[Span] = []
         left_out: dict[Demand, dict[bytes, bool]] = {}
-        request: Any = None
         read, read_raw = self._reader.read, self._raw_reader.span
         may_call = bytes_may_call(opened.payload)
-        for group, asked in zip(self._raw_reader.groups(opened), demands, strict=True):
-            found = list(zip(group.heads, group.spans, range(len(group.spans)), strict=True))
-            if self._share is not None:
-                found = [item for item in found if self._share.takes(item[0].trace_id)]
-                self.other_spans += len(group.spans) - len(found)
-            origin = group.origin
-            if origin is not None and origin.scope == OWN_SCOPE:
-                self.own_spans += len(found)
-                continue
-            if origin is None or asked.is_everything:
-                if found:
-                    if request is None:
-                        request = KeyedRequest.FromString(opened.payload)
-                    resource_spans = request.resource_spans[group.resource_number]
-                    decoded += self._chosen(resource_spans, group.scope_number, [place for _, _, place in found])
+        groups = self._raw_reader.groups(opened, self._share.places if self._share is not None else None)
+        for group, origin, asked in zip(groups, origins, demands, strict=True):
+            self.other_spans += group.others
+            scope, resource = origin.scope, origin.resource
+            if scope == OWN_SCOPE:
+                self.own_spans += len(group.spans)
+            elif asked.is_everything:
+                decoded += [read(keyed_span(raw), scope, resource) for raw in group.spans]
             elif asked == NOTHING:
-                decoded += [read_raw(head, raw, origin) for head, raw, _ in found]
+                decoded += [read_raw(head, raw, origin) for head, raw in zip(group.heads, group.spans, strict=True)]
             else:
                 of_traces = left_out.setdefault(asked, {})
-                # Of those few that are asked for, only their own bytes are parsed, not all of the request.
-                for head, raw, _ in found:
+                for head, raw in zip(group.heads, group.spans, strict=True):
                     trace_id = head.trace_id
                     out = of_traces.get(trace_id)
                     if out is None:
@@ -114,18 +108,8 @@ class Decoder:
                     if out:
                         decoded.append(read_raw(head, raw, origin))
                     else:
-                        decoded.append(read(keyed_span(raw), origin.scope, origin.resource))
+                        decoded.append(read(keyed_span(raw), scope, resource))
         return decoded
-
-    def _chosen(self, resource_spans: Any, scope_number: int, places: Iterable[int]) -> list[Span]:
-        scope_spans = resource_spans.scope_spans[scope_number]
-        scope, spans = scope_spans.scope.name, scope_spans.spans
-        chosen = [spans[place] for place in places]
-        if scope == OWN_SCOPE:
-            self.own_spans += len(chosen)
-            return []
-        resource, read = Resource(all_values(resource_spans.resource.attributes)), self._reader.read
-        return [read(span, scope, resource) for span in chosen]
 
     def log_records(self, payload: bytes) -> list[LogRecord]:
         """The log records of one ExportLogsServiceRequest that name a span and are events that something reads.
@@ -181,10 +165,11 @@ def items_by_share(signal: Signal, payload: bytes, items: int, of: int) -> list[
     """
     groups: list[Any]
     if signal == Signal.TRACES:
-        groups = [scope.spans for each in KeyedRequest.FromString(payload).resource_spans for scope in each.scope_spans]
+        resources = TraceIdsRequest.FromString(payload).resource_spans
+        groups = [scope.spans for each in resources for scope in each.scope_spans]
     else:
-        resources = KeyedLogsRequest.FromString(payload).resource_logs
-        groups = [scope.log_records for each in resources for scope in each.scope_logs]
+        of_logs = KeyedLogsRequest.FromString(payload).resource_logs
+        groups = [scope.log_records for each in of_logs for scope in each.scope_logs]
     shares = [share_of(item.trace_id, of) for group in groups for item in group]
     found = [shares.count(share) for share in range(of)]
     found[0] += items - len(shares)

@@ -31,6 +31,10 @@ _MESSAGES: dict[str, dict[str, tuple[int, tuple[int, int, str]]]] = {
     "Heads": {"resource_spans": (1, _messages("ResourceHeads"))},
     "ResourceHeads": {"scope_spans": (2, _messages("ScopeHeads"))},
     "ScopeHeads": {"spans": (2, _messages("Head"))},
+    "Ids": {"resource_spans": (1, _messages("ResourceIds"))},
+    "ResourceIds": {"scope_spans": (2, _messages("ScopeIds"))},
+    "ScopeIds": {"spans": (2, _messages("Id"))},
+    "Id": {"trace_id": (1, _BYTES)},
     "Head": {
         "trace_id": (1, _BYTES),
         "span_id": (2, _BYTES),
@@ -44,7 +48,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, tuple[int, int, str]]]] = {
 }
 
 
-def _classes() -> tuple[Any, Any]:
+def _classes() -> tuple[Any, Any, Any]:
     file = FileDescriptorProto(name="tracegrade/raw.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
         file.message_type.append(_message(name, fields))
@@ -54,10 +58,10 @@ def _classes() -> tuple[Any, Any]:
     file.message_type[-1].nested_type.append(entry)
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    request, heads = (
-        GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in ("Request", "Heads")
+    request, heads, ids = (
+        GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in ("Request", "Heads", "Ids")
     )
-    return request, heads
+    return request, heads, ids
 
 
 def _message(name: str, fields: dict[str, tuple[int, tuple[int, int, str]]]) -> DescriptorProto:
@@ -78,4 +82,6 @@ RawRequest: Any
 """A request in which resources, scopes and spans are bytes."""
 HeadsRequest: Any
 """The same request, in which a span has only its ids, name, times, flags, and attributes as bytes by key."""
-RawRequest, HeadsRequest = _classes()
+TraceIdsRequest: Any
+"""The same request, in which a span has only its trace id."""
+RawRequest, HeadsRequest, TraceIdsRequest = _classes()

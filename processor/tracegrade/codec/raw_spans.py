@@ -2,18 +2,18 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResource
 
 from tracegrade.codec.keyed_request import KeyedRequest
-from tracegrade.codec.raw_request import HeadsRequest, RawRequest
+from tracegrade.codec.raw_request import HeadsRequest, RawRequest, TraceIdsRequest
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values
 from tracegrade.extract.reading import SESSION_WORDS
 from tracegrade.extract.registry import in_force
@@ -31,6 +31,7 @@ _READ_LATER = frozenset(
 _MAY_NAME_A_SESSION = re.compile("|".join((*SESSION_WORDS, r"\\")).encode()).search
 # Parses the bytes of one span of a `KeyedRequest`.
 keyed_span: Any = type(KeyedRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
+_head_of: Any = type(HeadsRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
 
 
 class Origin:
@@ -115,6 +116,10 @@ def plain(span: Span) -> Span:
     return span.decoded() if isinstance(span, RawSpan) else span
 
 
+OwnPlaces: TypeAlias = Callable[[Sequence[Any]], list[int]]
+"""The places of those spans that are of our share, by their ``trace_id`` alone."""
+
+
 class OpenedRequest(NamedTuple):
     """A request of which it is known where its spans come from, and nothing else.
 
@@ -126,19 +131,21 @@ class OpenedRequest(NamedTuple):
     parts: Any
     origins: list[Origin | None]
 
+    @property
+    def scopes(self) -> Iterator[Any]:
+        """Its scopes, whose spans are bytes."""
+        return (of_scope for of_resource in self.parts.resource_spans for of_scope in of_resource.scope_spans)
+
 
 class RawGroup(NamedTuple):
     """The spans of one scope of a request, as they came.
 
-    The resource and the scope in it have these numbers in the request. ``heads`` are those of ``spans``, in their
-    order. ``origin`` as in `OpenedRequest`.
+    ``heads`` are those of ``spans``, in their order, to be taken once; ``others`` counts spans of other shares.
     """
 
-    resource_number: int
-    scope_number: int
-    origin: Origin | None
-    heads: Sequence[Any]
+    heads: Iterable[Any]
     spans: Sequence[bytes]
+    others: int
 
 
 class RawReader:
@@ -161,23 +168,26 @@ class RawReader:
         ]
         return OpenedRequest(payload, parts, origins)
 
-    def groups(self, opened: OpenedRequest) -> Iterator[RawGroup]:
-        """The spans of a request, a scope at a time, in its order."""
-        origins = iter(opened.origins)
-        resources = zip(
-            opened.parts.resource_spans, HeadsRequest.FromString(opened.payload).resource_spans, strict=True
-        )
-        for resource_number, (of_resource, resource_heads) in enumerate(resources):
-            scopes = zip(of_resource.scope_spans, resource_heads.scope_spans, strict=True)
-            for scope_number, (of_scope, scope_heads) in enumerate(scopes):
-                yield RawGroup(resource_number, scope_number, next(origins), scope_heads.spans, of_scope.spans)
+    def groups(self, opened: OpenedRequest, own_places: OwnPlaces | None = None) -> Iterator[RawGroup]:
+        """The spans of a request, a scope at a time, in its order; with `own_places`, no others than these."""
+        request = HeadsRequest if own_places is None else TraceIdsRequest
+        resources = request.FromString(opened.payload).resource_spans
+        items = (of_scope.spans for of_resource in resources for of_scope in of_resource.scope_spans)
+        for of_scope, heads in zip(opened.scopes, items, strict=True):
+            spans = of_scope.spans
+            if own_places is None:
+                yield RawGroup(heads, spans, 0)
+            else:
+                own = [spans[place] for place in own_places(heads)]
+                yield RawGroup(map(_head_of, own), own, len(spans) - len(own))
 
     def spans(self, request: bytes) -> list[Span]:
         """The spans of a request that `request_of` made."""
+        opened = self.open(request)
         return [
-            self.span(head, raw, group.origin)
-            for group in self.groups(self.open(request))
-            if group.origin is not None
+            self.span(head, raw, origin)
+            for group, origin in zip(self.groups(opened), opened.origins, strict=True)
+            if origin is not None
             for head, raw in zip(group.heads, group.spans, strict=True)
         ]
 
