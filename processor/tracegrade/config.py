@@ -205,6 +205,13 @@ class Config(FileModel):
         return [split_endpoint(endpoint) for _, endpoint in _listeners(self)]
 
     @property
+    def asks_for_tokens(self) -> bool:
+        """Whether any server of this instance does."""
+        protocols = self.receivers.otlp.protocols
+        servers = (protocols.grpc, protocols.http, self.telemetry, self.web)
+        return any(server is not None and server.auth is not None for server in servers)
+
+    @property
     def remembers_deleted_for(self) -> float:
         """For how long, in s, the id of a deleted trace is remembered: as long as anything of a trace may be kept."""
         return max(self.store.retention, self.journal.max_age)

@@ -1,6 +1,7 @@
 """The access log's files: what is in them, how they are rotated and read, and what is counted as lost."""
 
 import json
+import os
 import stat
 import threading
 from pathlib import Path
@@ -143,6 +144,18 @@ def test_a_page_never_waits_and_what_is_lost_is_counted(tmp_path: Path, monkeypa
     log.close()
     found, _ = of.read(Place())
     assert [item.get("lost", 0) for item in found] == [0, 0, 0, 0, 0, 0, 3]
+
+
+def test_of_lines_that_do_not_fit_on_the_disk_none_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of = files(tmp_path)
+    of.write([entry("1")])
+    whole = os.write
+    monkeypatch.setattr("tracegrade.access.log.os.write", lambda to, data: whole(to, data[: len(data) // 2]))
+    with pytest.raises(OSError, match="no space left"):
+        of.write([entry("2")])
+    monkeypatch.undo()
+    of.write([entry("3")])
+    assert everything(of) == ["1", "3"]
 
 
 def test_what_the_disk_refuses_is_lost_counted_and_said(

@@ -87,6 +87,19 @@ def test_check_reads_the_rules_too(tmp_path: Path) -> None:
     assert f"{tmp_path}/wrong.rule.yaml:1:1: key 'evaluate' is missing" in result.stderr
 
 
+def test_check_warns_where_no_token_lets_anybody_in(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"data_dir: {tmp_path}\nweb: {{auth: {{}}}}\n")
+    warned = _run("check", str(path))
+    assert (warned.exit_code, "web.auth: no token lets anybody in yet; 'tracegrade tokens new" in warned.stderr) == (
+        0,
+        True,
+    )
+    made = CliRunner().invoke(main, ["tokens", "new", "page", "--role", "read", "-c", str(path)])
+    assert made.exit_code == 0
+    assert "no token" not in _run("check", str(path)).stderr
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [

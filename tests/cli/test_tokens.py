@@ -33,6 +33,14 @@ def test_a_new_token_is_shown_once_and_said_what_it_may(data: Path) -> None:
         assert token.secret_sha256 not in listed.stdout
 
 
+def test_it_is_said_when_no_server_asks_for_tokens(data: Path, tmp_path: Path) -> None:
+    assert "No server of these settings asks for tokens" in run(data, "new", "page", "--role", "read").stderr
+    path = tmp_path / "config.yaml"
+    path.write_text(f"data_dir: {data}\nweb: {{auth: {{}}}}\n")
+    made = CliRunner().invoke(main, ["tokens", "new", "other", "--role", "read", "-c", str(path)])
+    assert "No server" not in made.stderr
+
+
 def test_json_has_what_a_program_needs(data: Path) -> None:
     made = json.loads(run(data, "new", "page", "--role", "read", "--format", "json").stdout)
     assert made["token"].startswith("tgr_")

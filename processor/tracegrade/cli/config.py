@@ -33,7 +33,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.deliver.parquet.storage import check_extra
     from tracegrade.journal.kafka.client import check_client
     from tracegrade.plugins.installed import load_plugins
-    from tracegrade.receive.access import check_access
+    from tracegrade.receive.access import check_access, lets_nobody_in
     from tracegrade.rule.code_access import code_files_of, open_to_others
     from tracegrade.rule.load import costs_without_prices
 
@@ -48,6 +48,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
     for where, server in servers.items():
         if server is not None:
             check_access(where, server, made)
+            if (warning := lets_nobody_in(where, server, made)) is not None:
+                print_line(f"Warning: {warning}", err=True)
     for exporter in config.exporters.values():
         exporter.tls_context()
     if config.journal.kafka is not None:

@@ -83,6 +83,12 @@ def new(
     note_command(config, "tokens new", "admin", tenant, token=name, roles=", ".join(roles))
     token, secret = new_token(config.tokens_path, name, roles, tenant, lives_s, now_ns)
     _show_secret(token, secret, output_format, now_ns)
+    if not config.asks_for_tokens:
+        print_line(
+            "No server of these settings asks for tokens: set auth: {} at receivers.otlp.protocols.grpc or http, at "
+            "web or at telemetry.",
+            err=True,
+        )
 
 
 @command.command("list")

@@ -24,6 +24,14 @@ def check_access(where: str, settings: ListenSettings, made: MadeTokens) -> None
         BearerTokens(f"{where}.auth", settings.auth, made)
 
 
+def lets_nobody_in(where: str, settings: ListenSettings, made: MadeTokens) -> str | None:
+    """A warning where ``auth`` asks for tokens that were made, and none was; None where that is not so."""
+    auth = settings.auth
+    if auth is None or auth.tokens or auth.token_file is not None or made.digests():
+        return None
+    return f"{where}.auth: no token lets anybody in yet; 'tracegrade tokens new NAME --role ROLE' makes one"
+
+
 def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens | None = None) -> ASGIApp:
     """`app` for those who show a token that may read: of `settings`, or one that was `made`.
 
