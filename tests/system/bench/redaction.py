@@ -1,24 +1,43 @@
-"""How many values of recorded traces the redactor takes for personal data or secrets, and what that costs.
+"""What redaction takes for personal data or secrets in recorded traces, what it misses of planted ones, and its cost.
 
-    python tests/system/bench/redaction.py FOLDER...
+    python tests/system/bench/redaction.py FOLDER...                  what is found, and the cost
+    python tests/system/bench/redaction.py --planted 5000 FOLDER...   the same, and secrets planted in every folder
 
-FOLDERs hold OTLP files, such as those of a collector's file exporter. Prints the values (texts, keys and integers, also
-those within JSON in texts), how many of them each detector changes with an example of each, and the time a span.
+FOLDERs hold OTLP files, such as those of a collector's file exporter, in a folder for each dialect. Prints the values
+(texts, keys and integers, also those within JSON in texts), how many of them each detector changes with an example of
+each, and the CPU time a span: of the look at a request's bytes, of requests in which that finds nothing and of others,
+and of the look at the load that throughput is measured with. Planted secrets are made up, each in one of the disguises
+of `tests/redact/scan/planted.py` or split over two texts, in a value, a key, an error, an event, or a resource.
 """
 
+import argparse
+import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.assemble.decode import Decoder
 from tracegrade.codec.span_reader import AttributeFilter
-from tracegrade.document.problem import dotted
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.signal import Signal
 from tracegrade.otlp.file import read_sources
+from tracegrade.receive.redaction import Door, trial_door
 from tracegrade.redact.json_text import Leaf, is_json, rewritten
-from tracegrade.redact.redactor import Redactor
 from tracegrade.redact.registry import all_detectors
+from tracegrade.redact.requests.item import Redaction
+from tracegrade.redact.scan import Scanner
+from tracegrade.redact.settings import RedactionSettings
+
+HERE = Path(__file__).parent
+sys.path.extend([str(HERE.parent), str(HERE.parents[1] / "redact" / "scan")])
+
+import planted  # noqa: E402  # the line above makes both importable
+from bench import agent_traces  # noqa: E402
 
 
 def values_in(value: JsonValue) -> int:
@@ -40,31 +59,145 @@ def values_in(value: JsonValue) -> int:
     return sum(map(values_in, value)) if isinstance(value, list) else int(type(value) is int)
 
 
-def main(folders: list[str]) -> None:
-    """Measure and print."""
+def requests_in(folder: str) -> list[bytes]:
+    """The requests with spans in it."""
+    files = [str(path) for path in sorted(Path(folder).rglob("*.binpb")) if ".logs." not in path.name]
+    return [request.payload for request in read_sources(files) if request.signal is Signal.TRACES]
+
+
+def report_found(requests: Sequence[bytes], door: Door) -> None:
+    """Print what is found in requests of nobody's data, and what looking costs."""
     decoder = Decoder(AttributeFilter(frozenset(), ("",)))
-    files = [str(path) for folder in folders for path in sorted(Path(folder).rglob("*.binpb"))]
-    spans = []
-    for file in files:
-        if not file.endswith(".logs.binpb"):
-            for request in read_sources([file]):
-                spans += decoder.spans(request.payload)
-    values = sum(values_in({**span.attributes, "name": span.name}) for span in spans)
-    changed: Counter[str] = Counter()
-    examples: dict[str, set[str]] = {}
+    spans = [len(decoder.spans(request)) for request in requests]
+    values = sum(values_in({**span.attributes, "name": span.name}) for one in requests for span in decoder.spans(one))
+    scanner = Scanner(all_detectors(), (), {})
+    counts: Counter[Redaction] = Counter()
+    examples: dict[str, str] = {}
+    took: dict[bool, list[float]] = {False: [0.0, 0], True: [0.0, 0]}
+    look_s = 0.0
+    for request in requests:
+        scanner.may_hold(request)  # what is learnt of texts is learnt once a process
+    for request, number in zip(requests, spans, strict=True):
+        look_s += _cpu_s(lambda request=request: scanner.may_hold(request))
+        done: list[Any] = []
+
+        def redact(request: bytes = request, done: list[Any] = done) -> None:
+            done.append(door.redacted(Signal.TRACES, request, "default", _keep_examples))
+
+        def _keep_examples(redaction: Redaction, value: str) -> None:
+            examples.setdefault(redaction.detector, f"{value[:60]!r} at {redaction.place_text}")
+
+        walked = took[scanner.may_hold(request)]
+        walked[0] += _cpu_s(redact)
+        walked[1] += number
+        counts += done[0].counts
+    print(f"{sum(spans)} spans, {values} values, {counts.total()} redacted: {counts.total() / values:.3%}")
+    by_detector: Counter[str] = Counter()
+    for redaction, count in counts.items():
+        by_detector[redaction.detector] += count
+    for name, number in by_detector.most_common():
+        print(f"  {name} {number}: {examples.get(name, '')}")
+    print(f"{look_s / sum(spans) * 1e6:.0f} µs a span for the look at the bytes")
+    for is_walked, (seconds, number) in took.items():
+        what = "that may hold something" if is_walked else "in which nothing can be found"
+        print(f"{seconds / max(number, 1) * 1e6:.0f} µs a span in all, of {number:.0f} spans in requests {what}")
+    load = agent_traces.template(26)
+    scanner.may_hold(load)
+    load_us = min(_cpu_s(lambda: scanner.may_hold(load)) for _ in range(10)) / (26 * agent_traces.SPANS_PER_TRACE) * 1e6
+    print(f"{load_us:.1f} µs a span of {len(load) / 26 / agent_traces.SPANS_PER_TRACE:.0f} bytes of the load")
+
+
+def _cpu_s(work: Any) -> float:
     started = time.process_time()
-    for span in spans:
-        redactor = Redactor(all_detectors())
-        redactor.value({**span.attributes, "name": span.name})
-        changed += redactor.counts
-        for (name, value), places in redactor.places.items():
-            examples.setdefault(name, set()).add(f"{value[:60]!r} at {min(map(dotted, places))}")
-    took_s = time.process_time() - started
-    print(f"{len(spans)} spans, {values} values, {changed.total()} changed: {changed.total() / values:.3%}")
-    for name, number in changed.most_common():
-        print(f"  {name} {number}: {'; '.join(sorted(examples[name])[:5])}")
-    print(f"{took_s / len(spans) * 1e6:.0f} µs a span of {values / len(spans):.0f} values")
+    work()
+    return time.process_time() - started
+
+
+def report_planted(folders: Sequence[str], door: Door, number: int) -> int:
+    """Plant secrets in requests of all folders in turn, and print how many are still there afterwards; that many."""
+    chance = random.Random(number)
+    requests = [(folder, requests_in(folder)) for folder in folders]
+    requests = [(folder, some) for folder, some in requests if some]
+    kinds = [*planted.DISGUISES, *planted.FOR_NUMBERS, *PLACES]
+    left: Counter[tuple[str, str]] = Counter()
+    for count in range(number):
+        _, some = requests[count % len(requests)]
+        message = ExportTraceServiceRequest.FromString(chance.choice(some))
+        kind = kinds[count // len(requests) % len(kinds)]
+        names = (
+            planted.NUMBERS if kind in planted.FOR_NUMBERS else SPLIT if kind == "split" else sorted(planted.SECRETS)
+        )
+        name = chance.choice(names)
+        value = planted.SECRETS[name](chance)
+        written = plant(message, kind, value, chance)
+        redacted = door.redacted(Signal.TRACES, message.SerializeToString(), "default").payload
+        if is_left(ExportTraceServiceRequest.FromString(redacted), value, written):
+            left[name, kind] += 1
+    print(f"{number} planted in {len(requests)} folders, in {len(kinds)} disguises and places: {left.total()} left")
+    for (name, kind), count in left.most_common():
+        print(f"  {name}, {kind}: {count}")
+    return left.total()
+
+
+PLACES = ("split", "key", "error", "event", "resource", "span name")
+SPLIT = [name for name in sorted(planted.SECRETS) if name != "ip_address"]
+
+
+def plant(message: ExportTraceServiceRequest, kind: str, value: str, chance: random.Random) -> list[str]:
+    """Write `value` into a span of `message`; what was written."""
+    resource = chance.choice([one for one in message.resource_spans if any(s.spans for s in one.scope_spans)])
+    span = chance.choice([span for scope in resource.scope_spans for span in scope.spans])
+    said = f"see {value} there"
+    if kind == "split":
+        pieces = planted.pieces_of(value, chance, 2)
+        for place, piece in enumerate(pieces):
+            span.attributes.add(key=f"piece.{'ab'[place]}").value.string_value = piece
+        return pieces
+    if kind == "key":
+        span.attributes.add(key="extra").value.string_value = '{"a": {"' + value.replace("\n", "\\n") + '": 1}}'
+    elif kind == "error":
+        span.status.message = said
+    elif kind == "event":
+        span.events.add(name="exception").attributes.add(key="exception.message").value.string_value = said
+    elif kind == "resource":
+        resource.resource.attributes.add(key="host.note").value.string_value = said
+    elif kind == "span name":
+        span.name = said
+    else:
+        said = (planted.DISGUISES | planted.FOR_NUMBERS)[kind](value)
+        texts = [one for one in span.attributes if one.value.HasField("string_value")]
+        if texts and chance.random() < 0.5:
+            one = chance.choice(texts)
+            one.value.string_value += f"\n{said}"
+        else:
+            span.attributes.add(key="tool.parameters").value.string_value = said
+    return [said]
+
+
+def is_left(message: ExportTraceServiceRequest, value: str, written: Sequence[str]) -> bool:
+    """Whether `value`, or all that was written to say it, is still in `message`."""
+    texts: list[str] = []
+    for resource in message.resource_spans:
+        texts += [one.value.string_value for one in resource.resource.attributes]
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                texts += [span.name, span.status.message, *(one.key for one in span.attributes)]
+                texts += [one.value.string_value for one in span.attributes]
+                texts += [one.value.string_value for event in span.events for one in event.attributes]
+    whole = "\0".join(texts)
+    return value in "".join(texts) or all(one in whole for one in written)
+
+
+def main() -> int:
+    """Measure and print; 1 when a planted secret is left."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--planted", type=int, default=0, metavar="N")
+    options = parser.parse_args()
+    door = trial_door(RedactionSettings())
+    report_found([request for folder in options.folders for request in requests_in(folder)], door)
+    return int(bool(options.planted and report_planted(options.folders, door, options.planted)))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

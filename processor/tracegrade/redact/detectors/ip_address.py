@@ -77,7 +77,9 @@ def _may_be(text: str) -> bool:
     """Whether an address of somebody is in `text`, whatever stands around it."""
     if ":" in text:
         return True
-    return any(_is_somebody(match[1]) for match in re.finditer(rf"(?=({_NUMBER}(?:\.{_NUMBER}){{3}}))", text))
+    # Behind a line end, which is also a tag on the wire, the first digit may be the length of the text.
+    found = re.finditer(rf"(?=({_NUMBER}(?:\.{_NUMBER}){{3}}))", text) if text.startswith("\n") else [_V4.match(text)]
+    return any(_is_somebody(match.group(match.lastindex or 0)) for match in found if match is not None)
 
 
 DETECTOR = Detector(
@@ -85,7 +87,11 @@ DETECTOR = Detector(
     _find,
     _stand_in,
     identity=str.lower,
-    signs=(r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}", r"[0-9A-Fa-f]{0,4}::[0-9A-Fa-f]{1,4}:", r"(?:[0-9A-Fa-f]{1,4}:){3}"),
+    signs=(
+        r"\n?\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}",
+        r"[0-9A-Fa-f]{0,4}::[0-9A-Fa-f]{1,4}:",
+        r"(?:[0-9A-Fa-f]{1,4}:){3}",
+    ),
     may_be=_may_be,
     joins=False,
 )

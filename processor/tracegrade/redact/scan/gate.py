@@ -81,8 +81,14 @@ class Gate:
         if self._across is None:
             return False
         return any(
-            (part := around(data, *match.span())) and self._may(joined(part), MOST_DISGUISES)
+            (part := around(data, *match.span())) and self._may_join(joined(part))
             for match in self._across.finditer(data)
+        )
+
+    def _may_join(self, data: bytes) -> bool:
+        return any(
+            number != DISGUISED and self._detectors[number].joins and self._is_there(number, data)
+            for number in self._signs.numbers_in(data)
         )
 
 

@@ -80,7 +80,8 @@ _DIGITS_TO_END = re.compile(rb"[\d .\-/()]{0,40}+[A-Za-z]{0,2}" + _END)
 _DIGITS_TO_BEGIN = re.compile(rb"[\d .\-/()+]{0,40}+[A-Za-z]{0,4}[\d ]{0,3}" + _END)  # read backwards
 _LONGEST_PIECE = 300
 _AFTER = 1500  # bytes behind the beginning of a value: its other parts, each with what stands before it
-_AFTER_DIGITS = 500
+_AFTER_DIGITS = 300
+_BEFORE_DIGITS = 80
 
 
 def around(wire: bytes, start: int, end: int) -> bytes:
@@ -90,4 +91,5 @@ def around(wire: bytes, start: int, end: int) -> bytes:
     to_end, to_begin = (_DIGITS_TO_END, _DIGITS_TO_BEGIN) if is_number else (_TO_END, _TO_END)
     if not (_FRAME.search(wire, start, end) or to_end.match(wire, end) or not before or to_begin.match(before)):
         return b""
-    return wire[max(0, start - _LONGEST_PIECE) : end + (_AFTER_DIGITS if is_number else _AFTER)]
+    first, last = (_BEFORE_DIGITS, _AFTER_DIGITS) if is_number else (_LONGEST_PIECE, _AFTER)
+    return wire[max(0, start - first) : end + last]
