@@ -69,6 +69,13 @@ def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str) -> N
         assert SCANNER.may_hold(_wire(json.dumps({f"k{place}": piece for place, piece in enumerate(pieces)}))), texts
 
 
+def test_base64_is_found_behind_a_long_word_that_looks_like_a_line_of_it() -> None:
+    for length in range(60, 75):
+        text = "q" * length + "\n" + planted.DISGUISES["utf-16"](planted.SECRETS["npm_token"](random.Random(length)))
+        assert SCANNER.find([text], [""]), length
+        assert SCANNER.may_hold(_wire(text)), length
+
+
 def test_nothing_is_found_in_what_holds_nothing() -> None:
     texts = [
         "Order ORD-1001 was created on 2026-11-23T09:00:00Z: 2 x A-1, total 99.99 EUR",

@@ -77,10 +77,8 @@ def _decoded(signs: str) -> bytes:
 def _text_of(raw: bytes) -> str:
     if raw.startswith(b"\x1f\x8b"):
         raw = _unpacked(raw)
-    even, odd = raw[::2].count(0), raw[1::2].count(0)
-    if 3 * (even + odd) >= len(raw):
-        return raw.decode("utf-16-le" if odd > even else "utf-16-be", "replace")
-    return raw.decode("utf-8", "replace")
+    # In UTF-16, every other byte of what is ASCII is 0; other text may stand before it in the same lines.
+    return raw.replace(b"\0", b"").decode("utf-8", "replace")
 
 
 def _unpacked(raw: bytes) -> bytes:

@@ -80,8 +80,8 @@ _DIGITS_TO_END = re.compile(rb"[\d .\-/()]{0,40}+[A-Za-z]{0,2}" + _END)
 _DIGITS_TO_BEGIN = re.compile(rb"[\d .\-/()+]{0,40}+[A-Za-z]{0,4}[\d ]{0,3}" + _END)  # read backwards
 _LONGEST_PIECE = 300
 _AFTER = 1500  # bytes behind the beginning of a value: its other parts, each with what stands before it
-_AFTER_DIGITS = 300
-_BEFORE_DIGITS = 80
+_AFTER_DIGITS = 500
+_BEFORE_DIGITS = 200
 
 
 def around(wire: bytes, start: int, end: int) -> bytes:
