@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 
 from tracegrade.codec.raw_spans import Origin, RawSpan
 from tracegrade.extract.registry import OURS, in_force
@@ -14,6 +14,7 @@ from tracegrade.rule.rule_set import RuleSet
 
 # Senders have few resources and scopes; one that invents them without end must not grow the memo for ever.
 _MAX_REMEMBERED = 4096
+_ORIGIN = attrgetter("origin")
 
 
 class LeavingOut:
@@ -53,8 +54,8 @@ class LeavingOut:
             # Log records, which may tell of calls, too, are not bytes any more.
             return bool(trace.log_records) or bytes_may_call(b"".join([span.raw for span in spans]))(names)
 
-        origins = {span.origin for span in spans}
-        asked = reduce(or_, (self._demand_of(rule_set, origin) for origin in origins), NOTHING)
+        demands = [self._demand_of(rule_set, origin) for origin in set(map(_ORIGIN, spans))]
+        asked = demands[0] if len(demands) == 1 else reduce(or_, demands, NOTHING)
         return asked.left_out(trace.trace_id, may_call)
 
     def _demand(self, rule_sets: Iterable[RuleSet], origin: Origin) -> Demand:
