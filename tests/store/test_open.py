@@ -106,7 +106,8 @@ def test_a_server_that_does_not_answer_is_told_from_one_that_refuses(
     def fail() -> NoReturn:
         raise OperationalError("", {}, Exception(told))
 
-    monkeypatch.setattr("tracegrade.store.open._postgresql", lambda url, tenant: create_engine("sqlite://", creator=fail))
+    refusing = create_engine("sqlite://", creator=fail)
+    monkeypatch.setattr("tracegrade.store.open._postgresql", lambda url, tenant: refusing)
     with pytest.raises(
         StoreError, match=r"^postgresql\+psycopg://user:\*\*\*@db/results: cannot be opened: "
     ) as caught:
