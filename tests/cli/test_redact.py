@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from deletion.kept import Kept, secret_trace
 from redact.requests.test_request import MAIL, trace
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
@@ -75,6 +76,15 @@ def test_nothing_found_is_said(tmp_path: Path) -> None:
     assert "nothing would go: 1 request with 1 item were looked at" in run("--dry-run", str(file)).stdout
 
 
+def test_stored_traces_are_looked_at(tmp_path: Path) -> None:
+    Kept(tmp_path).receive(secret_trace(1, "ann@corp.io"))
+    result = run("--dry-run", "--store", "--data-dir", str(tmp_path), "--format", "json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {row["place"]: row["count"] for row in rows if row["detector"] == "email"} == {
+        "gen_ai.tool.call.arguments": 2
+    }
+
+
 def test_bad_input_is_said_in_one_sentence(tmp_path: Path) -> None:
     result = run(str(tmp_path))
     assert result.exit_code == 2
@@ -83,3 +93,6 @@ def test_bad_input_is_said_in_one_sentence(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
     assert str(tmp_path / "none") in result.stderr
+    assert not (tmp_path / "none").exists()
+    result = run("--dry-run", "--store", "x.json", "--data-dir", str(tmp_path))
+    assert (result.exit_code, "reads no SOURCE; give one of both" in result.stderr) == (2, True)

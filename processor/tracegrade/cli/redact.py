@@ -11,7 +11,11 @@ from tracegrade.cli.output import format_option, print_json, print_line, print_t
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.display import count
 
+_ALL = 1 << 40
+
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from tracegrade.config import Config
     from tracegrade.journal.record import Record
     from tracegrade.receive.redaction_trial import Trial
@@ -20,14 +24,16 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option("--dry-run", is_flag=True, help="Needed: requests are redacted when they are received, and never later.")
+@click.option("--store", "of_store", is_flag=True, help="Look at the stored traces, as far as the store keeps them.")
 @settings_options
 @format_option
 @reports_errors
-def command(config: "Config", sources: tuple[str, ...], dry_run: bool, output_format: str) -> None:
+def command(config: "Config", sources: tuple[str, ...], dry_run: bool, of_store: bool, output_format: str) -> None:
     """Show what redaction would take out of recorded requests; nothing is changed, and no value is shown.
 
     SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
-    journal of --data-dir. What is redacted is in the settings under 'redaction'; without it, all detectors are tried.
+    journal of --data-dir, or with --store what is stored of traces. What is redacted is in the settings under
+    'redaction'; without it, all detectors are tried.
 
     Examples show the form of a value: letters as x, digits as 9. JSON: one object for each place, detector and action,
     {place, part, detector, action, count, example}.
@@ -41,10 +47,12 @@ def command(config: "Config", sources: tuple[str, ...], dry_run: bool, output_fo
             "requests are redacted when they are received, by 'redaction' in the settings of 'serve'; "
             "--dry-run shows what would go"
         )
+    if of_store and sources:
+        raise click.UsageError("--store looks at the stored traces and reads no SOURCE; give one of both")
     if "-" in sources and sys.stdin.isatty():
         raise click.UsageError("'-' reads standard input, which is a terminal here; give it a file: < traces.json")
     door = trial_door(config.redaction or RedactionSettings())
-    with _records(config, sources) as records:
+    with _stored(config) if of_store else _records(config, sources) as records:
         trial = try_redaction(door, records)
     if output_format == "json":
         print_json(_rows(trial))
@@ -63,17 +71,42 @@ def command(config: "Config", sources: tuple[str, ...], dry_run: bool, output_fo
 def _records(config: "Config", sources: tuple[str, ...]) -> "Iterator[Iterator[Record]]":
     from tracegrade.journal.reader import JournalReader
     from tracegrade.otlp.file import read_sources
-    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import records_in, records_of
 
     if sources:
         yield records_of(read_sources(sources, sys.stdin.buffer if "-" in sources else None))
         return
-    reader = JournalReader(DataFolder(config.data_path).journal)
+    reader = JournalReader(config.data_path / JOURNAL)
     try:
         yield records_in(reader)
     finally:
         reader.close()
+
+
+@contextmanager
+def _stored(config: "Config") -> "Iterator[Iterator[Record]]":
+    """The stored traces as requests."""
+    from tracegrade.codec.kept_spans import trace_of
+    from tracegrade.journal.record import Encoding, Record
+    from tracegrade.model.signal import Signal
+    from tracegrade.otlp.from_spans import logs_request, trace_request
+    from tracegrade.store.open import reading_store
+    from tracegrade.store.read import newest_traces
+
+    def records(connection: "Connection") -> "Iterator[Record]":
+        for stored in newest_traces(connection, _ALL):
+            trace = trace_of(stored)
+            for signal, items, request in (
+                (Signal.TRACES, trace.spans, trace_request(trace.spans)),
+                (Signal.LOGS, trace.log_records, logs_request(trace.log_records)),
+            ):
+                if items:
+                    wire = request.SerializeToString()
+                    yield Record(0, 0, 0, trace.tenant, signal, Encoding.PROTOBUF, len(items), wire)
+
+    with reading_store(config.store_url) as connection:
+        yield records(connection)
 
 
 def _rows(trial: "Trial") -> "Iterator[dict[str, Any]]":

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+from pipeline.harness import any_value
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redaction import trial_door
 from tracegrade.redact.settings import RedactionSettings
@@ -17,32 +18,10 @@ KEY = "0123456789abcdef0123456789abcdef"
 MAIL = "ann.lee@corp.io"
 
 
-def any_value(value: Any) -> AnyValue:
-    found = AnyValue()
-    if isinstance(value, dict):
-        found.kvlist_value.SetInParent()
-        for key, member in value.items():
-            inner = found.kvlist_value.values.add(key=key)
-            inner.value.CopyFrom(any_value(member))
-    elif isinstance(value, list):
-        found.array_value.SetInParent()
-        found.array_value.values.extend(map(any_value, value))
-    elif isinstance(value, bool):
-        found.bool_value = value
-    elif isinstance(value, int):
-        found.int_value = value
-    elif isinstance(value, float):
-        found.double_value = value
-    elif isinstance(value, bytes):
-        found.bytes_value = value
-    else:
-        found.string_value = value
-    return found
-
-
 def set_attributes(attributes: Any, **values: Any) -> None:
     for key, value in values.items():
-        attributes.add(key=key.replace("__", ".")).value.CopyFrom(any_value(value))
+        made = AnyValue(bytes_value=value) if isinstance(value, bytes) else any_value(value)
+        attributes.add(key=key.replace("__", ".")).value.CopyFrom(made)
 
 
 def trace(**attributes: Any) -> ExportTraceServiceRequest:
