@@ -95,6 +95,18 @@ def test_what_cannot_be_read_matters_only_where_nothing_was_found() -> None:
     )
 
 
+def test_it_is_said_as_a_person_would_say_it() -> None:
+    criteria = FLOW.read_criteria({"returned_by": "fetch", "given_to": "send", "arguments": ["to", "url"]})
+    asked: dict[str, Any] = {"min_length": 1, "unless_in_prompt": True}
+    assert FLOW.sentences(criteria, FLOW.read_settings(asked)) == [
+        "no later call of send has an argument to or url that stands in what fetch returned, unless the prompt has it"
+    ]
+    everywhere = FLOW.read_criteria({"returned_by": "fetch", "given_to": "*"})
+    assert FLOW.sentences(everywhere, FLOW.read_settings({"looked_for": "output"})) == [
+        "no text of 6 characters or more that fetch returned stands in an argument of a later call of any tool"
+    ]
+
+
 # The same as expressions, which go over all pairs of calls.
 _IN_OUTPUTS = """calls.all(c, c.name != "send" || c.arguments.all(k, !(k in ["a", "b"])
     || type(c.arguments[k]) != string || size(c.arguments[k]) < 2 || prompt.contains(c.arguments[k])

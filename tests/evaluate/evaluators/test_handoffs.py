@@ -86,3 +86,15 @@ def test_a_rule_that_asks_nothing_is_refused() -> None:
         "nothing is asked; give may_pass_to, order, max_handoffs or max_in_a_row"
     )
     assert EVALUATOR.never_scores(EVALUATOR.read_criteria({"max_in_a_row": 1}), EVALUATOR.Settings()) is None
+
+
+def test_it_is_said_as_a_person_would_say_it() -> None:
+    asked = {"may_pass_to": {"triage": ["orders", "billing"], "orders": []}, "order": ["orders", ["billing", "sales"]]}
+    criteria = EVALUATOR.read_criteria({**asked, "max_handoffs": 1, "max_in_a_row": 2})
+    assert EVALUATOR.sentences(criteria, EVALUATOR.Settings()) == [
+        "triage passes its task on only to orders or billing",
+        "orders passes its task on to nobody",
+        "the task is passed on to orders, then to billing or sales",
+        "there is 1 handoff at most",
+        "there are 2 handoffs at most in a row, without another tool call between them",
+    ]

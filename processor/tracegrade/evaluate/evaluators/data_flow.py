@@ -222,13 +222,13 @@ def _shown(flow: _Flow, evidence: Evidence) -> JsonValue:
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
-    names = "an argument" if criteria.arguments is None else f"the argument {' or '.join(criteria.arguments)}"
-    outputs, later = f"what {rule_of(criteria.returned_by)} returned", f"a later call of {rule_of(criteria.given_to)}"
+    names = "an argument" if criteria.arguments is None else f"an argument {' or '.join(criteria.arguments)}"
+    source, target = rule_of(criteria.returned_by), f"later call of {rule_of(criteria.given_to)}"
+    size = f" of {settings.min_length} characters or more" if settings.min_length > 1 else ""
     less = ", unless the prompt has it" if settings.unless_in_prompt else ""
-    long = f"a text of {settings.min_length} characters or more"
     if settings.looked_for == "argument":
-        return [f"{outputs} does not contain {names} of {later} that is {long}{less}"]
-    return [f"{long} that is {outputs}, or stands in its object, is not in {names} of {later}{less}"]
+        return [f"no {target} has {names}{size} that stands in what {source} returned{less}"]
+    return [f"no text{size} that {source} returned stands in {names} of a {target}{less}"]
 
 
 EVALUATOR = Evaluator(

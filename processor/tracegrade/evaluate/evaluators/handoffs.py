@@ -76,9 +76,12 @@ def _is_among(table: NameTable, name: str) -> Sequence[int]:
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     def any_of(names: str | Sequence[str]) -> str:
-        return " or ".join(listed_names(names)) or "nobody"
+        return " or ".join(listed_names(names))
 
-    said = [f"{name} passes its task on only to {any_of(to)}" for name, to in (criteria.may_pass_to or {}).items()]
+    said = [
+        f"{name} passes its task on {f'only to {any_of(to)}' if to else 'to nobody'}"
+        for name, to in (criteria.may_pass_to or {}).items()
+    ]
     if criteria.order is not None:
         said.append(f"the task is passed on to {', then to '.join(map(any_of, criteria.order))}")
     if criteria.max_handoffs is not None:
