@@ -119,8 +119,10 @@ class Ingest:
         max_request_messages: int = 4_000_000,
         redaction: Redacts | None = None,
         quotas: Bounds | None = None,
+        *,
+        shared_id: str | None = None,
     ) -> None:
-        self.instance_id = instance_id
+        self._own_ids = frozenset(own for own in (instance_id, shared_id) if own is not None)
         self.in_flight = InFlight(max_in_flight_bytes)
         self._journal = journal
         self._telemetry = telemetry
@@ -135,6 +137,10 @@ class Ingest:
     def is_stopping(self) -> bool:
         """Whether new requests are refused."""
         return self._stopping.is_set()
+
+    def is_own(self, sender_id: str | None) -> bool:
+        """Whether the sender that calls itself so is this instance, or another receiver of the same journal."""
+        return sender_id in self._own_ids
 
     def stop(self) -> None:
         """Refuse, retryably, whatever comes from now on; requests in work are finished."""

@@ -253,7 +253,7 @@ class _Export:
                 Encoding.PROTOBUF,
                 transport="grpc",
                 tenant=tenant,
-                own_loop=_value(metadata, INSTANCE_HEADER) == self._ingest.instance_id,
+                own_loop=self._ingest.is_own(_value(metadata, INSTANCE_HEADER)),
                 much_expanded=body.is_much_expanded,
             )
         except BodyRefusedError as error:

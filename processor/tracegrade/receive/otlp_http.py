@@ -200,7 +200,7 @@ class _Export:
         body = Body(self._bounds, self._ingest.in_flight, _compression(request))
         try:
             wire = await self._read(request, body)
-            own_loop = request.headers.get(INSTANCE_HEADER) == self._ingest.instance_id
+            own_loop = self._ingest.is_own(request.headers.get(INSTANCE_HEADER))
             outcome = await self._ingest.accept(
                 self._signal,
                 wire,

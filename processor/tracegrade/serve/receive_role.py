@@ -93,6 +93,7 @@ class ReceiveRole:
             otlp.max_request_messages,
             self._redaction(),
             self._quotas,
+            shared_id=self._received.shared_id,
         )
         self._clients: dict[str, OtlpClient] = {}
         self._metrics_export = MetricsExport(config.exporters, self._clients, self._instance, self._received.snapshots)
@@ -209,7 +210,8 @@ class ReceiveRole:
             asyncio.create_task(repeat(self._config.telemetry.export_interval, self._metrics_export.send, stop)),
         ]
         for name, settings in self._config.exporters.items():
-            client = self._clients[name] = OtlpClient(settings, self._instance.id)
+            # What one receiver of a topic has forwarded is a loop at each of them.
+            client = self._clients[name] = OtlpClient(settings, self._received.shared_id or self._instance.id)
             forwarder = self._received.forwarder(name, settings, client)
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._judges is not None:

@@ -24,6 +24,11 @@ class Forwards(Protocol):
 class Received(Protocol):
     """The journal of the receive role, with all that the role does about it."""
 
+    @property
+    def shared_id(self) -> str | None:
+        """Names the journal, where several receivers write to it; None where it is our own."""
+        ...
+
     def append(self, entry: Entry) -> "Future[int]":
         """Take a request; the future resolves once it is durable, or fails as `JournalWriter` says."""
         ...

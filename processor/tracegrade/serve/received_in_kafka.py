@@ -50,6 +50,11 @@ class ReceivedInKafka:
             self._lock.release()
             raise
 
+    @property
+    def shared_id(self) -> str | None:
+        """As in `Received`."""
+        return self._journal.shared_id
+
     def append(self, entry: Entry) -> "Future[int]":
         """As in `Received`."""
         return self._journal.append(entry)

@@ -49,6 +49,11 @@ class ReceivedOnDisk:
         self._progress = JudgeProgress(folder, self._journal, telemetry)
         self._unread = self._progress.unread
 
+    @property
+    def shared_id(self) -> str | None:
+        """As in `Received`."""
+        return None
+
     def append(self, entry: Entry) -> "Future[int]":
         """As in `Received`."""
         return self._unread.append(entry)

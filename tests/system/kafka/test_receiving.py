@@ -54,9 +54,9 @@ def _spans(requests: list[bytes]) -> set[int]:
     }
 
 
-def _in_kafka(broker: Broker) -> list[bytes]:
+def _in_kafka(broker: Broker, topic: str = "otlp_spans") -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "test", "enable.partition.eof": True})
-    consumer.assign([TopicPartition("otlp_spans", number, 0) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found: list[bytes] = []
     ended: set[int] = set()
     while len(ended) < PARTITIONS:
@@ -99,3 +99,28 @@ def test_what_was_answered_survives_kills_of_the_receiver_and_of_the_broker(
     assert answered - _spans(_in_kafka(broker)) == set()
     eventually(lambda: answered <= _spans(downstream.requests[TRACES]), "all answered downstream", 120, every_s=0.2)
     assert server.stop() == 0
+
+
+def test_what_comes_back_to_another_receiver_of_the_same_topic_is_a_loop(broker: Broker, tmp_path: Path) -> None:
+    topics = {"traces_topic": "circle-spans", "logs_topic": "circle-logs"}
+    for topic in topics.values():
+        broker.create_topic(topic, PARTITIONS)
+    common: dict[str, Any] = {
+        "journal": {"kafka": {"brokers": [broker.address], **topics}},
+        "store": {"url": "postgresql+psycopg://tracegrade@127.0.0.1:1/none"},
+    }
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    second = Server(tmp_path / "second", **common)
+    second.start(role="receive")
+    to_second = {"endpoint": second.endpoints["grpc"], "tls": {"insecure": True}}
+    first = Server(tmp_path / "first", **common, exporters={"otlp": to_second})
+    first.start(role="receive")
+    try:
+        export(first.endpoints["grpc"], payload([otlp_span(1, 1)]))
+        looped = "tracegrade_receiver_loop_items_total"
+        eventually(lambda: second.metric(looped, "receive", signal="traces") == 1, "the span to be known again", 60)
+        assert len(_in_kafka(broker, "circle-spans")) == 1
+    finally:
+        assert first.stop() == 0
+        assert second.stop() == 0

@@ -68,6 +68,12 @@ class KafkaJournal:
         topics.say(telemetry.conditions)
         return cls(settings, telemetry, topics)
 
+    @property
+    def shared_id(self) -> str | None:
+        """Names the journal, as all that write to the same topic name it; None if brokers do not say who they are."""
+        cluster = self._first_found.cluster
+        return f"{cluster}/{self._settings.traces_topic}" if cluster else None
+
     def append(self, entry: Entry) -> "Future[int]":
         """Send `entry`.
 

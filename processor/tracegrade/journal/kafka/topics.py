@@ -18,8 +18,12 @@ _LEAST_IN_SYNC = 2
 
 @dataclass(slots=True)
 class Topics:
-    """What was found. ``partitions`` and ``max_message_bytes`` are by topic; ``warnings`` are sentences by topic."""
+    """What was found. ``partitions`` and ``max_message_bytes`` are by topic; ``warnings`` are sentences by topic.
 
+    ``cluster`` is the id that the brokers share; "" if they say none.
+    """
+
+    cluster: str = ""
     partitions: dict[str, int] = field(default_factory=dict)
     max_message_bytes: dict[str, int] = field(default_factory=dict)
     warnings: dict[str, list[str]] = field(default_factory=dict)
@@ -72,7 +76,7 @@ def examine_topics(settings: KafkaSettings, *, wait_s: float = ANSWERS_WITHIN_S)
             f"journal.kafka.brokers: none of {', '.join(settings.brokers)} answers within {wait_s:g} s "
             f"({error_text(error)}); start Kafka, or correct the addresses or journal.kafka.client"
         ) from None
-    found = Topics()
+    found = Topics(metadata.cluster_id or "")
     described = _described(admin, topic_names(settings), has_controller=metadata.controller_id >= 0)
     for name in topic_names(settings):
         topic = metadata.topics.get(name)
