@@ -2,11 +2,9 @@
 
 import json
 import random
-import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import re2
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -14,38 +12,42 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from extract.spans import make_trace, read_short_form
+from redact.scan.planted import DISGUISES, SECRETS
 from tracegrade.otlp.from_spans import requests_of
 from tracegrade.redact.requests.kinds import kinds_of_key
 
 CASES = sorted((Path(__file__).parents[1] / "extract").glob("*/*.yaml"))
-_BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+
+# Of these, every part is the secret in another form.
+_RECODED = ("base64", "gzip", "utf-16", "escapes", "all", "html", "unseen", "full width", "quoted-printable")
 
 
 class Planter:
-    """Makes secrets, each once, and remembers what must not be found anywhere: ``needles``."""
+    """Makes secrets of all kinds, each once, and remembers what must not be found: ``needles``; ``secrets`` counts."""
 
-    def __init__(self, disguises: "dict[str, Callable[[str], str]]") -> None:
+    def __init__(self) -> None:
         self.needles: list[str] = []
         self._chance = random.Random(7)
-        self._disguises = list(disguises.values())
-        self._number = 0
+        self.secrets = 0
         self._finder: tuple[int, Any] | None = None
 
     def plain(self) -> str:
         """A secret as it is."""
-        kind = (_email, _github_token, _card)[self._number % 3]
-        secret = kind(self._chance)
-        self._number += 1
+        kinds = list(SECRETS.values())
+        secret = kinds[self.secrets % len(kinds)](self._chance)
+        self.secrets += 1
         self.needles.append(secret)
         return secret
 
     def disguised(self) -> str:
         """The next secret in the next disguise."""
-        disguise = self._disguises[self._number % len(self._disguises)]
-        secret = self.plain()
-        if (other := disguise(secret)) != secret:
-            self.needles.append(other)
-        return other
+        # Not as many as there are kinds, so that each kind comes in each disguise.
+        name = list(DISGUISES)[self.secrets % len(DISGUISES)]
+        text = DISGUISES[name](self.plain())
+        if name.startswith(_RECODED) or name.endswith(_RECODED):
+            self.needles += [text, text[len(text) // 3 : 2 * len(text) // 3]]
+        return text
 
     def seen_in(self, content: str | bytes) -> set[str]:
         """The needles that are in `content`."""
@@ -59,27 +61,6 @@ class Planter:
             )
         data = content.encode("utf-8", "replace") if isinstance(content, str) else content
         return {found.decode() for found in self._finder[1].findall(data)}
-
-
-def _email(chance: random.Random) -> str:
-    name = "".join(chance.choices(string.ascii_lowercase, k=12))
-    return f"{name}@corp-{chance.randrange(10**6)}.io"
-
-
-def _github_token(chance: random.Random) -> str:
-    """Of the form that GitHub published: 30 characters and their CRC-32 in base 62."""
-    body = "".join(chance.choices(_BASE62, k=30))
-    check, digits = crc32(body.encode()), ""
-    for _ in range(6):
-        check, digit = divmod(check, 62)
-        digits = _BASE62[digit] + digits
-    return f"ghp_{body}{digits}"
-
-
-def _card(chance: random.Random) -> str:
-    digits = "4" + "".join(chance.choices(string.digits, k=14))
-    doubled = sum(sum(divmod(2 * int(digit), 10)) for digit in digits[::2])
-    return digits + str(-(doubled + sum(map(int, digits[1::2]))) % 10)
 
 
 def planted_requests(

@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -29,12 +29,6 @@ ARGUMENTS = {
     "id": "order-of-user-1",
     "alert": [],
     "evaluate": [{"evaluator": "tool-call-args", "tool_calls": [{"name": "create_order", "args": {"user_id": 1}}]}],
-}
-DISGUISES: dict[str, Callable[[str], str]] = {
-    "as it is": lambda secret: secret,
-    "in a sentence": lambda secret: f"write to {secret}, please",
-    "JSON in JSON": lambda secret: json.dumps({"a": json.dumps({"b": [secret]})}),
-    "in code": lambda secret: f"```\nvalue = '{secret}'\n```",
 }
 
 
@@ -102,7 +96,7 @@ def test_planted_secrets_are_nowhere(tmp_path: Path, temporary: Path, webhook: W
         "judge": {"include_values": True},
         "exporters": exporter(downstream),
     }
-    planter = Planter(DISGUISES)
+    planter = Planter()
     with running(tmp_path, **settings) as server:
         sent = 0
         for number, planted in enumerate(planted_requests(planter, trace_id_of)):
@@ -130,4 +124,4 @@ def test_planted_secrets_are_nowhere(tmp_path: Path, temporary: Path, webhook: W
     assert planter.seen_in(" ".join(planter.needles[:9])) == set(planter.needles[:9])  # they would be found
     found = {(place, needle) for place, content in everything for needle in planter.seen_in(content)}
     assert found == set()
-    assert len(planter.needles) > 5000
+    assert planter.secrets > 5000
