@@ -29,7 +29,14 @@ def report(request: pytest.FixtureRequest) -> Report:
 
 
 # Of alerts, overload, evaluators that misbehave, a stop, several judges: with them the rest takes half as long again.
-_MINUTES = ("test_overload.py", "test_inside.py", "test_stop.py", "test_alert.py", "test_workers.py")
+_MINUTES = (
+    "test_overload.py",
+    "test_inside.py",
+    "test_stop.py",
+    "test_alert.py",
+    "test_workers.py",
+    "test_fair_shares.py",
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
