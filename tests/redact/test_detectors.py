@@ -1,19 +1,23 @@
 """What each detector finds, what it leaves, and what stands in for it."""
 
+import json
 import pkgutil
 import re
+from functools import lru_cache
 from importlib import import_module
 from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 import tracegrade.redact.detectors as folder
 from tracegrade.redact.check_digits import luhn_sum
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.detectors import card, national_ids, tokens
 from tracegrade.redact.registry import DETECTORS, all_detectors
+from tracegrade.redact.scan import Scanner
 
 _JWT_HEADER = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
 _KEY_LINES = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MhgHcTz6sE2I2yPB"
@@ -153,6 +157,26 @@ def _found(name: str, text: str, key: str = "") -> list[str]:
 @pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
 def test_a_value_is_found(name: str, text: str, key: str, value: str) -> None:
     assert _found(name, text, key) == [value]
+
+
+@pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
+def test_a_value_is_known_by_its_signs(name: str, text: str, key: str, value: str) -> None:
+    """What a detector finds, the scanner finds, and its look at the bytes does not miss."""
+    scanner = _scanner(name)
+    found = [text[one.start : one.end] for one in scanner.find([text], [key])]
+    assert len(found) == 1
+    assert value in found[0]
+    span = Span()
+    span.attributes.add(key=key).value.string_value = text
+    assert scanner.may_hold(span.SerializeToString())
+    span.attributes[0].key = "x"
+    span.attributes[0].value.string_value = json.dumps({"inner": json.dumps({key: text})})
+    assert scanner.may_hold(span.SerializeToString())
+
+
+@lru_cache
+def _scanner(name: str) -> Scanner:
+    return Scanner(DETECTORS[name], (), {})
 
 
 @pytest.mark.parametrize(("name", "text"), LEFT)

@@ -59,7 +59,7 @@ class Scanner:
         self._gate = Gate(detectors, names, patterns)
 
     def may_hold(self, wire: bytes) -> bool:
-        """Whether anything may be found in a request, in protobuf or JSON: False only where `find` finds nothing.
+        """Whether anything may be found in a request in protobuf: False only where `find` finds nothing.
 
         A span of it, or any other message, can be asked of alone. Some microseconds a KB, without parsing.
         """
