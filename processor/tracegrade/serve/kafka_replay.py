@@ -58,7 +58,7 @@ class KafkaReplay(RangeReader):
         """What the user should know of what was read."""
         if not self._malformed:
             return []
-        return [f"{count(self._malformed, 'message')} cannot be read as judges expect them, and were left out"]
+        return [f"left out {count(self._malformed, 'message')} that judges cannot read either"]
 
 
 def longest_gap_ns(traces: TracesSettings) -> int:

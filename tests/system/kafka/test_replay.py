@@ -94,7 +94,7 @@ def test_a_range_has_the_traces_that_were_first_received_in_it(kafka: Kafka) -> 
 
 
 def test_what_no_judge_could_read_is_counted(kafka: Kafka) -> None:
-    assert "Warning: 1 message cannot be read as judges expect them" in kafka.replay().stderr
+    assert "Warning: left out 1 message that judges cannot read either" in kafka.replay().stderr
 
 
 def _of(done: Result, trace: int) -> list[str]:
