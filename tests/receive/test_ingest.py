@@ -204,6 +204,19 @@ def test_a_large_json_request_does_not_hold_up_others(
     assert [(entry.items, entry.encoding) for entry in bench.journal.entries][1:] == [(3999, Encoding.JSON)]
 
 
+def test_near_the_bound_the_tenant_that_has_most_gets_no_more() -> None:
+    in_flight = InFlight(100)
+    assert all(in_flight.take(10, "noisy") for _ in range(7))
+    assert in_flight.take(2, "small")
+    assert not in_flight.take(10, "noisy")
+    assert in_flight.take(20, "small")
+    in_flight.give(22, "small")
+    assert in_flight.take(30, "noisy"), "it is alone again"
+    in_flight.give(100, "noisy")
+    assert in_flight.taken_bytes == 0
+    assert in_flight.take(100, "another")
+
+
 def test_room_in_flight_is_taken_up_to_the_bound_and_given_back() -> None:
     in_flight = InFlight(10)
     assert in_flight.take(6)

@@ -4,7 +4,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tracegrade.receive.ingest import InFlight, Refused
+from tracegrade.receive.ingest import DEFAULT_TENANT, InFlight, Refused
 
 # Decompressed at a time, so that a bomb is noticed before much of it exists.
 _STEP_BYTES = 1024 * 1024
@@ -42,9 +42,12 @@ class Body:
     Holds room in `in_flight` for what it has gathered; `release` must be called when the request is done.
     """
 
-    def __init__(self, bounds: BodyBounds, in_flight: InFlight, compression: Compression) -> None:
+    def __init__(
+        self, bounds: BodyBounds, in_flight: InFlight, compression: Compression, tenant: str = DEFAULT_TENANT
+    ) -> None:
         self._bounds = bounds
         self._in_flight = in_flight
+        self._tenant = tenant
         self._compression = compression
         self._inflate = _inflater(compression) if compression else None
         self._received = 0
@@ -84,7 +87,7 @@ class Body:
 
     def release(self) -> None:
         """Release the memory that was reserved."""
-        self._in_flight.give(self._size)
+        self._in_flight.give(self._size, self._tenant)
         self._size = 0
 
     def _decompress(self, data: bytes) -> None:
@@ -104,7 +107,7 @@ class Body:
             raise BodyRefusedError(too_large(self._bounds))
         if self._inflate is not None and size > max(_FREE_BYTES, self._bounds.max_ratio * self._received):
             raise BodyRefusedError(_compressed_too_far(size, self._received, self._bounds.max_ratio))
-        if not self._in_flight.take(len(part)):
+        if not self._in_flight.take(len(part), self._tenant):
             raise BodyRefusedError(self._in_flight.refusal())
         self._size = size
         self._parts.append(part)

@@ -31,6 +31,8 @@ _LARGE_TO_REDACT_BYTES = 32 * 1024
 # Walking JSON costs about 30 us a span, so that above this size others would wait too long for the loop.
 _LARGE_JSON_BYTES = 256 * 1024
 
+_NEAR = 0.75  # of the bound: from here on, each tenant has its part
+
 Transport: TypeAlias = Literal["grpc", "http"]
 
 logger = logging.getLogger(__name__)
@@ -80,22 +82,35 @@ class JournalWriter(Protocol):
 
 
 class InFlight:
-    """The bytes of all requests being read, checked or made durable, as they came and decoded, and their bound."""
+    """The bytes of all requests being read, checked or made durable, as they came and decoded, and their bound.
+
+    Near the bound, a tenant that has more than its part of it gets no more, so that there is room for the others.
+    """
 
     def __init__(self, bound_bytes: int) -> None:
         self.bound_bytes = bound_bytes
         self.taken_bytes = 0
+        self._of: Counter[str] = Counter()  # by tenant; of those that have something
 
-    def take(self, size: int) -> bool:
+    def take(self, size: int, tenant: str = DEFAULT_TENANT) -> bool:
         """Take room for `size` bytes if there is any."""
-        if self.taken_bytes + size > self.bound_bytes:
+        taken = self.taken_bytes + size
+        if taken > self.bound_bytes:
             return False
-        self.taken_bytes += size
+        if taken > _NEAR * self.bound_bytes and len(self._of) > 1:
+            own = self._of[tenant] + size
+            if own > self.bound_bytes / len(self._of):
+                return False
+        self.taken_bytes = taken
+        self._of[tenant] += size
         return True
 
-    def give(self, size: int) -> None:
+    def give(self, size: int, tenant: str = DEFAULT_TENANT) -> None:
         """Release room for `size` bytes."""
         self.taken_bytes -= size
+        self._of[tenant] -= size
+        if self._of[tenant] <= 0:
+            del self._of[tenant]
 
     def refusal(self) -> Refused:
         """The answer when there is no room."""
@@ -229,7 +244,7 @@ class Ingest:
         own_loop: bool,
         much_expanded: bool,
     ) -> Accepted:
-        checked = await self._check(signal, wire, encoding, much_expanded)
+        checked = await self._check(signal, wire, encoding, much_expanded, tenant)
         if own_loop:
             self._count(signal, transport, "accepted", "loop")
             self._telemetry.add("tracegrade.receiver.loop_items", checked.items, signal=signal.name.lower())
@@ -266,7 +281,9 @@ class Ingest:
             )
         return redacted
 
-    async def _check(self, signal: Signal, wire: bytes, encoding: Encoding, much_expanded: bool) -> Checked:
+    async def _check(
+        self, signal: Signal, wire: bytes, encoding: Encoding, much_expanded: bool, tenant: str
+    ) -> Checked:
         room = decoded_bytes(encoding, wire)
         if len(wire) + room > self.in_flight.bound_bytes:
             raise TooDenseError(
@@ -274,7 +291,7 @@ class Ingest:
                 f"the bound for all together is {self.in_flight.bound_bytes} (receivers.otlp.max_in_flight_mib); "
                 "send smaller batches, or protobuf"
             )
-        if not self.in_flight.take(room):
+        if not self.in_flight.take(room, tenant):
             raise _NoRoomError
         try:
             if encoding is Encoding.JSON and len(wire) > _LARGE_JSON_BYTES:
@@ -287,7 +304,7 @@ class Ingest:
                     return check(signal, encoding, wire)
             return await self._check_in_turns(signal, wire, much_expanded)
         finally:
-            self.in_flight.give(room)
+            self.in_flight.give(room, tenant)
 
     async def _check_in_turns(self, signal: Signal, wire: bytes, much_expanded: bool) -> Checked:
         turns = check_in_turns(signal, wire, self._max_messages, much_expanded=much_expanded)

@@ -238,7 +238,7 @@ class _Export:
         peer = context.peer()
         self._connections.works(peer)
         compression = _compression(received)
-        body = Body(self._bounds, self._ingest.in_flight, compression)
+        body = Body(self._bounds, self._ingest.in_flight, compression, tenant)
         try:
             if compression:
                 for start in range(0, len(received), _STEP_BYTES):

@@ -197,7 +197,7 @@ class _Export:
         return found
 
     async def _accept(self, request: Request, encoding: Encoding, tenant: str) -> Response:
-        body = Body(self._bounds, self._ingest.in_flight, _compression(request))
+        body = Body(self._bounds, self._ingest.in_flight, _compression(request), tenant)
         try:
             wire = await self._read(request, body)
             own_loop = self._ingest.is_own(request.headers.get(INSTANCE_HEADER))
