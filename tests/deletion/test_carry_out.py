@@ -43,7 +43,7 @@ STEPS = [
     "tracegrade.journal.erase._replace",
     "tracegrade.deletion.carry_out.delete_everywhere",
     "tracegrade.deletion.carry_out.overwrite_deleted",
-    "tracegrade.store.delete._cut_log",
+    "tracegrade.store.delete.cut_log",
 ]
 
 
