@@ -74,7 +74,7 @@ def test_a_service_is_bound_within_its_tenant() -> None:
     assert refused is not None
     assert (refused.reason, refused.retry_after_s) == ("over_quota", 45)
     assert refused.message == (
-        "tenant 'acme', service 'crawler', has sent more than 1, the bound "
+        "tenant 'acme', service 'crawler', has sent more than 1 spans a second, the bound "
         "quotas.tenants.acme.services.crawler.spans_per_second; send again later"
     )
     assert bound.refusal(entry(1, service="shop")) is None

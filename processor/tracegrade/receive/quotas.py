@@ -104,9 +104,9 @@ class Quotas:
         where = f"quotas.tenants.{tenant}" if is_named else "quotas.each"
         if service:
             where += f".services.{service}"
-        bound = rate / 1024**2 if quota == "mib_per_second" else rate
+        bound, what = (rate / 1024**2, "MiB") if quota == "mib_per_second" else (rate, "spans")
         who = f"tenant {tenant!r}" + (f", service {service!r}," if service else "")
-        message = f"{who} has sent more than {bound:g}, the bound {where}.{quota}"
+        message = f"{who} has sent more than {bound:g} {what} a second, the bound {where}.{quota}"
         self._telemetry.add(
             "tracegrade.receiver.over_quota", tenant=tenant if is_named else OTHER, service=service, quota=quota
         )
