@@ -1,7 +1,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import orjson
@@ -234,6 +234,11 @@ class Redacts:
     def __init__(self, to: bytes = b"", error: Exception | None = None) -> None:
         self.to = to
         self.error = error
+
+    def in_turns(self, signal: Signal, payload: bytes, tenant: str) -> Generator[None, None, Redacted]:
+        yield
+        yield
+        return self.redacted(signal, payload, tenant)
 
     def redacted(self, signal: Signal, payload: bytes, tenant: str) -> Redacted:
         if self.error is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -10,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 from tracegrade.journal.errors import JournalCannotTake, JournalRefused
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
-from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts
+from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts, next_turn
 from tracegrade.receive.validate import (
     Checked,
     TooDenseError,
@@ -263,8 +264,7 @@ class Ingest:
 
     async def _redacted(self, redaction: Redacts, signal: Signal, payload: bytes, tenant: str) -> Redacted:
         if len(payload) > _LARGE_TO_REDACT_BYTES:
-            async with self._turn:
-                redacted = await asyncio.to_thread(redaction.redacted, signal, payload, tenant)
+            redacted = await self._redacted_in_turns(redaction.in_turns(signal, payload, tenant))
         else:
             redacted = redaction.redacted(signal, payload, tenant)
         sums: Counter[tuple[str, str, str]] = Counter()
@@ -280,6 +280,14 @@ class Ingest:
                 action=action,
             )
         return redacted
+
+    async def _redacted_in_turns(self, turns: Generator[None, None, Redacted]) -> Redacted:
+        while True:
+            async with self._turn:
+                # A single span may be large, and detectors take a while for it: others go on meanwhile.
+                redacted = await asyncio.to_thread(next_turn, turns)
+            if redacted is not None:
+                return redacted
 
     async def _check(
         self, signal: Signal, wire: bytes, encoding: Encoding, much_expanded: bool, tenant: str

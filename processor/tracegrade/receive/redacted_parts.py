@@ -1,6 +1,7 @@
 """Requests taken apart as bytes, so that only those parts are parsed that may hold what is to be redacted."""
 
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,11 @@ _MESSAGES: dict[Signal, dict[Part, Any]] = {
 }
 
 
+# What is done at a time: each that may hold something takes a millisecond or two, each other some microseconds.
+_HELD_A_TURN = 16
+_ITEMS_A_TURN = 2048
+
+
 @dataclass(slots=True)
 class RedactedParts:
     """One request on its way; ``counts`` is what was replaced so far, ``held`` how many parts were parsed."""
@@ -35,8 +41,8 @@ class RedactedParts:
     counts: Counter[Redaction] = field(default_factory=Counter)
     held: int = 0
 
-    def request(self) -> bytes:
-        """The request as it may be kept: its very bytes when nothing in it was to be replaced."""
+    def request(self) -> Generator[None, None, bytes]:
+        """The request as it may be kept: its very bytes when nothing in it was to be replaced; some parts at a time."""
         data = self.data
         pieces: list[bytes] = []
         is_changed = False
@@ -51,12 +57,12 @@ class RedactedParts:
                 else:
                     pieces.append(data[found.tag : at])
                 continue
-            other = self._resource(found)
+            other = yield from self._resource(found)
             is_changed |= other is not None
             pieces += [data[found.tag : at]] if other is None else [head(RESOURCES, len(other)), other]
         return b"".join(pieces) if is_changed else data
 
-    def _resource(self, resource: Field) -> bytes | None:
+    def _resource(self, resource: Field) -> Generator[None, None, bytes | None]:
         """The content of a resource with its scopes; None when it stays."""
         own, inner = self._split(resource, SCOPES)
         service = ""
@@ -64,14 +70,21 @@ class RedactedParts:
             service = service_of(_MESSAGES[self.signal]["resource"].FromString(own))
         means = self.redaction.means(service, self.tenant, self.on_found)
         own_after = self._redacted("resource", own, means)
-        scopes = [self._scope(scope, means) for scope in inner]
+        scopes = []
+        for scope in inner:
+            scopes.append((yield from self._scope(scope, means)))
         return self._joined(own, own_after, SCOPES, inner, scopes)
 
-    def _scope(self, scope: Field, means: Means) -> bytes | None:
+    def _scope(self, scope: Field, means: Means) -> Generator[None, None, bytes | None]:
         own, inner = self._split(scope, ITEMS)
         own_after = self._redacted("scope", own, means)
         data = self.data
-        items = [self._redacted("item", data[item.value : item.end], means) for item in inner]
+        items = []
+        for number, item in enumerate(inner, 1):
+            held = self.held
+            items.append(self._redacted("item", data[item.value : item.end], means))
+            if (self.held > held and self.held % _HELD_A_TURN == 0) or number % _ITEMS_A_TURN == 0:
+                yield
         return self._joined(own, own_after, ITEMS, inner, items)
 
     def _split(self, message: Field, number: int) -> tuple[bytes, list[Field]]:

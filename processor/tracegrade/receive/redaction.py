@@ -1,11 +1,12 @@
 """Redaction at the door: what the settings do not let in is taken out of requests before anything is written."""
 
+from collections.abc import Generator
 from pathlib import Path
 from secrets import token_hex
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
-from tracegrade.receive.redacted import Redacted, RedactionFailedError
+from tracegrade.receive.redacted import Redacted, RedactionFailedError, next_turn
 from tracegrade.receive.redacted_parts import RedactedParts
 from tracegrade.receive.redaction_keys import id_key, note_key
 from tracegrade.redact.registry import DETECTORS, all_detectors
@@ -45,20 +46,29 @@ class Door:
 
     def redacted(self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None) -> Redacted:
         """As `Redacts`; `on_found` is called with each value that a detector found."""
+        turns = self.in_turns(signal, payload, tenant, on_found)
+        while (redacted := next_turn(turns)) is None:
+            pass
+        return redacted
+
+    def in_turns(
+        self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None
+    ) -> Generator[None, None, Redacted]:
+        """As `redacted`, some parts of a large request at a time."""
         # One look at the whole is cheaper than one at each part, where nothing is found; senders repeat what they send.
         if not (self._requests.needs_all or self._held) and not self._requests.scanner.may_hold(payload):
             return Redacted(payload)
         parts = RedactedParts(self._requests, signal, payload, tenant, on_found)
         try:
-            redacted = Redacted(parts.request(), parts.counts)
-            self._held = parts.held > 0
-            return redacted
+            redacted = yield from parts.request()
         except Exception as error:
             # The error itself may quote what it failed at.
             raise RedactionFailedError(
                 f"the request could not be redacted ({type(error).__name__}), so it is not taken; "
                 "tell who runs this receiver"
             ) from None
+        self._held = parts.held > 0
+        return Redacted(redacted, parts.counts)
 
 
 def open_door(settings: RedactionSettings, data_path: Path, kept_s: float) -> Door:

@@ -11,6 +11,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from pipeline.harness import any_value
 from tracegrade.model.signal import Signal
+from tracegrade.receive.redacted import next_turn
 from tracegrade.receive.redaction import trial_door
 from tracegrade.redact.settings import RedactionSettings
 
@@ -166,3 +167,17 @@ def test_own_patterns_and_names_are_found(tmp_path: Any) -> None:
     settings = {"patterns": {"customer": "KD-[0-9]{6}"}, "names_file": str(names)}
     found = attributes_of(redacted(trace(a="KD-123456 is ann lee"), **settings))
     assert found["a"] == "[redacted:customer] is [redacted:name]"
+
+
+def test_a_large_request_is_redacted_in_turns() -> None:
+    request = trace(a=MAIL)
+    spans = request.resource_spans[0].scope_spans[0].spans
+    spans.extend([spans[0]] * 99)
+    door = trial_door(RedactionSettings())
+    turns = door.in_turns(Signal.TRACES, request.SerializeToString(), "default")
+    taken = 0
+    while (found := next_turn(turns)) is None:
+        taken += 1
+    assert taken >= 5
+    assert found == door.redacted(Signal.TRACES, request.SerializeToString(), "default")
+    assert found.counts.total() == 100
