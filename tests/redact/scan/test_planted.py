@@ -76,6 +76,10 @@ def test_base64_is_found_behind_a_long_word_that_looks_like_a_line_of_it() -> No
         assert SCANNER.may_hold(_wire(text)), length
 
 
+def test_a_value_that_begins_within_what_only_looks_like_one_is_seen() -> None:
+    assert SCANNER.may_hold(_wire("user", "text", "PMNMU", "V85T1", "0A543", "S", "gpt-4"))
+
+
 def test_nothing_is_found_in_what_holds_nothing() -> None:
     texts = [
         "Order ORD-1001 was created on 2026-11-23T09:00:00Z: 2 x A-1, total 99.99 EUR",

@@ -10,6 +10,7 @@ from tracegrade.redact.check_digits import digits_of, luhn_sum
 from tracegrade.redact.detector import Detector, Part
 
 _RUN = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,}+(?![\w\-])(?!\.\d)", re.ASCII)
+_AT_BEGIN = re.compile(r"(?:[ \-]?\d)*+", re.ASCII)
 _GROUP = re.compile(r"\d+", re.ASCII)
 _SHORTEST, _LONGEST = 13, 19
 _ISSUED = re.compile(
@@ -60,8 +61,8 @@ def _stand_in(value: str, number: int) -> str:
 
 
 def _may_be(text: str) -> bool:
-    """Whether a card's number is anywhere in `text`, whatever stands around it."""
-    digits = digits_of(text)
+    """Whether a card's number is anywhere in the digits that `text` begins with, whatever stands around it."""
+    digits = digits_of(_AT_BEGIN.match(text)[0])  # type: ignore[index]  # it matches the empty text too
     return any(
         _is_card(digits[start : start + length])
         for start in range(len(digits) - _SHORTEST + 1)

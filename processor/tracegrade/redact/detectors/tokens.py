@@ -115,6 +115,7 @@ _FORMS = (
 )
 
 
+_AT_BEGIN = re.compile(r"[\w\-]*+", re.ASCII)
 _DIGIT = re.compile(r"\d")
 _AHEAD = re.compile(r"\(\?[!=][^)]*\)")
 
@@ -132,8 +133,8 @@ def _detector(form: _Form) -> Detector:
 
 
 def _has_digit(text: str) -> bool:
-    """Whether there is a digit; the last two characters may be those of what stands behind it on the wire."""
-    return _DIGIT.search(text[:-2]) is not None
+    """Whether the token has a digit; its last two characters may be those of what stands behind it on the wire."""
+    return _DIGIT.search(_AT_BEGIN.match(text)[0][:-2]) is not None  # type: ignore[index]  # it matches the empty text
 
 
 def _find(

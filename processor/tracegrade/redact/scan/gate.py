@@ -13,6 +13,7 @@ from tracegrade.redact.scan.own import own_signs
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression, signs_of
 
 MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
+_BEHIND = 24  # bytes: no number of a person is longer
 _AROUND = 300  # bytes beside a character in another spelling: one value stands within
 
 
@@ -54,7 +55,9 @@ class Gate:
         may_be = self._detectors[number].may_be
         if may_be is None:
             return True
-        return any(may_be(match.group().decode("latin-1")) for match in self._signs.matches(number, data))
+        # With what follows, as the value may begin within what only looked like one.
+        places = (match.span() for match in self._signs.matches(number, data))
+        return any(may_be(data[start : end + _BEHIND].decode("latin-1")) for start, end in places)
 
     def _may_be_disguised(self, data: bytes, depth: int) -> bool:
         for window in self._windows(data):

@@ -9,7 +9,6 @@ from tracegrade.redact.scan.signs import Signs
 
 _MOST_TEXTS = 48  # that one value is split over
 _LONGEST = 2048  # what is looked at of a text, from its end or its begin
-_BEHIND_SIGN = 8  # characters between what a value is known by and the value
 _MOST_TRIES = 1024  # of texts put together, in one call: more are lists of short numbers made to be slow
 
 
@@ -63,7 +62,7 @@ def _from_first_to_last(
         number, detector = detectors[place]
         places = [match.span() for match in signs.matches(place, data)]
         for start, end in detector.find(whole, ""):
-            known_by = [one for one in places if one[0] < end and one[1] >= start - _BEHIND_SIGN]
+            known_by = [one for one in places if one[0] < end and one[1] >= start]
             if min([start, *(one[0] for one in known_by)]) < first and max([end, *(one[1] for one in known_by)]) > last:
                 return (before + start, before + end), number
     return None
