@@ -15,6 +15,8 @@ from tracegrade.redact.detector import Detector, Part
 _NUMBER = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _V4 = re.compile(rf"(?<![\w.+\-^~]){_NUMBER}(?:\.{_NUMBER}){{3}}(?![\w\-])(?!\.\d)", re.ASCII)
 _V6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|:){2,8}[0-9A-Fa-f]{0,4}(?![\w:.])", re.ASCII)
+_V4_ALONE = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{3}}", re.ASCII)
+_V6_BEGIN = re.compile(r"[0-9A-Fa-f]{0,4}:")
 _VERSION = re.compile(r"(?:version|release|\bv|ver\.?|rev|build|chrome|safari|edge?|electron)\W{0,3}$", re.IGNORECASE)
 _VERSION_KEY = re.compile(r"version|release|build|user.?agent", re.IGNORECASE)
 _SCHEME = re.compile(r"://(?:[^\s/@]*@)?$")
@@ -75,11 +77,12 @@ def _stand_in(value: str, number: int) -> str:
 
 def _may_be(text: str) -> bool:
     """Whether an address of somebody is in `text`, whatever stands around it."""
-    if ":" in text:
+    if _V6_BEGIN.match(text):
         return True
     # Behind a line end, which is also a tag on the wire, the first digit may be the length of the text.
-    found = re.finditer(rf"(?=({_NUMBER}(?:\.{_NUMBER}){{3}}))", text) if text.startswith("\n") else [_V4.match(text)]
-    return any(_is_somebody(match.group(match.lastindex or 0)) for match in found if match is not None)
+    starts = range(1, 4) if text.startswith("\n") else (0,)
+    found = [_V4_ALONE.match(text, start) for start in starts]
+    return any(_is_somebody(match.group()) for match in found if match is not None)
 
 
 DETECTOR = Detector(
