@@ -80,6 +80,16 @@ def test_a_value_that_begins_within_what_only_looks_like_one_is_seen() -> None:
     assert SCANNER.may_hold(_wire("user", "text", "PMNMU", "V85T1", "0A543", "S", "gpt-4"))
 
 
+def test_any_bytes_can_be_looked_at() -> None:
+    chance = random.Random(5)
+    for make in planted.SECRETS.values():
+        for _ in range(20):
+            value = make(chance).encode()
+            cut = chance.randrange(len(value))
+            SCANNER.may_hold(value[:cut] + chance.randbytes(30) + value[cut:] + chance.randbytes(60))
+            SCANNER.may_hold(value[:cut] + bytes(chance.choices(range(0xC0, 0x100), k=40)))
+
+
 def test_nothing_is_found_in_what_holds_nothing() -> None:
     texts = [
         "Order ORD-1001 was created on 2026-11-23T09:00:00Z: 2 x A-1, total 99.99 EUR",

@@ -34,6 +34,7 @@ _LENGTHS = {
 }
 _COUNTRIES = "|".join(sorted(_LENGTHS))
 _NUMBER = re.compile(rf"(?<![A-Za-z0-9])(?:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11,30}}", re.IGNORECASE | re.ASCII)
+_AT_BEGIN = re.compile(r"(?:[ \-]?[A-Za-z0-9])*+", re.ASCII)
 _BESIDE = re.compile(r"[A-Za-z0-9]")
 _STAND_IN_CHECK = "00"  # never right: the remainder of 98 less 97 is 2 to 98
 
@@ -74,10 +75,10 @@ def _stand_in(value: str, number: int) -> str:
 
 
 def _may_be(text: str) -> bool:
-    """Whether a number is anywhere in `text`, whatever stands around it."""
+    """Whether a number is anywhere in what `text` begins with, whatever stands around it."""
     return any(
         _is_right(number[start : start + _LENGTHS[number[start : start + 2]]])
-        for number in [_identity(text)]
+        for number in [_identity(_AT_BEGIN.match(text)[0])]  # type: ignore[index]  # it matches the empty text too
         for start in range(len(number) - 14)
         if number[start : start + 2] in _LENGTHS
         and number[start + 2 : start + 4].isdigit()
