@@ -31,7 +31,8 @@ def split_values(texts: Sequence[str], detectors: Sequence[Detector], signs: Sig
     places = {match.span() for number in signs.numbers_in(data) for match in signs.matches(number, data)}
     for start, end in sorted(places):
         if not is_ascii:
-            start, end = len(data[:start].decode()), len(data[:end].decode())
+            # A sign may end within the bytes of a character.
+            start, end = (len(data[:place].decode("utf-8", "ignore")) for place in (start, end))
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
         for begin in range(max(first, done), min(last, len(texts) - 2) + 1):
             for stop in range(begin + 1, min(begin + _MOST_TEXTS, last + 2, len(texts))):
