@@ -79,7 +79,7 @@ def test_a_browser_behind_the_proxy_is_not_asked_to_sign_in(app: ASGIApp) -> Non
     assert call(app, "GET", "/traces", client="10.0.0.7", x_forwarded_email="ann@shop.example").status == 200
 
 
-@pytest.mark.parametrize("header", ["x_forwarded_email", "x_forwarded_groups"])
+@pytest.mark.parametrize("header", ["x_forwarded_email", "x_forwarded_groups", "x_tenant"])
 @pytest.mark.parametrize("authorization", ["", f"Bearer {TOKEN}"])
 def test_from_elsewhere_the_header_is_refused_and_not_ignored(app: ASGIApp, header: str, authorization: str) -> None:
     for address in (API, "/traces"):

@@ -29,7 +29,8 @@ class ProxiedUsers:
             NotBelieved: it does not come from a trusted proxy, or the names in it cannot be.
         """
         settings, headers = self._settings, connection.headers
-        said = [name for name in (settings.user_header, settings.groups_header) if name and name in headers]
+        ours = (settings.user_header, settings.groups_header, settings.tenant_header)
+        said = [name for name in ours if name and name in headers]
         if not said:
             return None
         address = connection.client.host if connection.client is not None else ""

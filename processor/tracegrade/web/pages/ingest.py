@@ -10,6 +10,7 @@ from starlette.responses import Response
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import METRICS
 from tracegrade.web.render import page
+from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 
 _STALE_NS = 10_000_000_000
@@ -78,6 +79,7 @@ def show(request: Request) -> Response:
         "ingest.html",
         title="Ingest",
         roles=roles,
+        tenant=token_of(request).tenant,
         conditions=[(role, condition, now_ns - condition.since_ns) for role, condition in conditions],
         accepted=numbers.total("tracegrade.receiver.accepted_items", signal="traces"),
         requests=numbers.by("tracegrade.receiver.requests", "outcome", "reason", "signal", "transport"),
