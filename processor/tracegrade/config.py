@@ -257,6 +257,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         *_store_of_one(document, config),
         *_parquet_in_data(document, config),
         *_values_kept_longer(document, config),
+        *_redacts_nothing(document, config),
         *_users_without_auth(document, config),
     ]:
         raise FileError(problems)
@@ -384,6 +385,17 @@ def _users_without_auth(document: Document, config: Config) -> list[Problem]:
         return []
     message = "access.user_header needs web.auth, so that who comes past the proxy is asked for a token; write auth: {}"
     return [document.problem(("web",), message)]
+
+
+def _redacts_nothing(document: Document, config: Config) -> list[Problem]:
+    """Who writes the section believes that values are kept out."""
+    if config.redaction is None or not config.redaction.changes_nothing:
+        return []
+    message = (
+        "nothing is redacted: there are no detectors, no patterns, no names_file, no places, and default is keep; name "
+        "one of them, or remove the section"
+    )
+    return [document.problem(("redaction",), message)]
 
 
 def _may_be_the_same(target: tuple[str, int], listening: tuple[str, int]) -> bool:

@@ -90,7 +90,7 @@ class Redactor:
     def _replaced(
         self, text: str, place: Path, key: str, detectors: Sequence[Detector], *, in_number: bool = False
     ) -> str:
-        found = _apart((detector, part) for detector in detectors for part in detector.find(text, key))
+        found = _apart(text, key, detectors)
         if not found:
             return text
         pieces, end = [], 0
@@ -120,10 +120,31 @@ def _name(place: Path) -> str:
     return next((part for part in reversed(place) if isinstance(part, str)), "")
 
 
-def _apart(found: Iterator[tuple[Detector, Part]]) -> list[tuple[Part, Detector]]:
-    """What was found, in order; of parts that overlap, the one that was found first."""
+def _apart(text: str, key: str, detectors: Sequence[Detector]) -> list[tuple[Part, Detector]]:
+    """What is found, in order; of parts that overlap, the one of the first detector.
+
+    Whoever found a part that overlaps looks again at what is left beside the others: a telephone number that seems to
+    go on into the number of a card is one up to there.
+    """
     chosen: list[tuple[Part, Detector]] = []
-    for detector, (start, end) in found:
-        if all(end <= other[0] or other[1] <= start for other, _ in chosen):
-            chosen.append(((start, end), detector))
-    return sorted(chosen, key=lambda item: item[0])
+    for detector in detectors:
+        found = list(detector.find(text, key))
+        free = [part for part in found if not _overlaps(part, chosen)]
+        if len(free) < len(found):
+            left = _beside(text, chosen)
+            free = [(start + at, start + end) for start, rest in left for at, end in detector.find(rest, key)]
+        chosen = sorted([*chosen, *((part, detector) for part in free)], key=lambda item: item[0])
+    return chosen
+
+
+def _overlaps(part: Part, chosen: Sequence[tuple[Part, Detector]]) -> bool:
+    return any(part[0] < end and start < part[1] for (start, end), _ in chosen)
+
+
+def _beside(text: str, chosen: Sequence[tuple[Part, Detector]]) -> Iterator[tuple[int, str]]:
+    """The texts between the chosen parts, with where each begins."""
+    begin = 0
+    for (start, end), _ in chosen:
+        yield begin, text[begin:start]
+        begin = end
+    yield begin, text[begin:]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.document.file_model import FileModel
+from tracegrade.document.problem import did_you_mean
 
 Action: TypeAlias = Literal["drop", "mask", "hash", "keep", "detect"]
 FoundAction: TypeAlias = Literal["drop", "mask", "hash"]
@@ -132,5 +133,12 @@ class RedactionSettings(FileModel):
         known = [*DETECTORS, NAME, *self.patterns]
         named = [*([] if self.detectors == "all" else self.detectors), *self.actions]
         if unknown := [name for name in named if name not in known]:
-            raise ValueError(f"no detector {unknown[0]!r}; there are {', '.join(sorted(known))}")
+            near = did_you_mean(unknown[0], known) or f"; there are {', '.join(sorted(known))}"
+            raise ValueError(f"no detector {unknown[0]!r}{near}")
         return self
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether nothing is looked for, at no place."""
+        looks = self.detectors or self.patterns or self.names_file
+        return not looks and not self.places and self.default == "keep"
