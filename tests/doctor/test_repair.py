@@ -107,19 +107,63 @@ def test_what_can_be_read_of_a_damaged_store_is_kept(installation: Installation)
     made = installation.run("alerts", "silence", "service=shop", "--for", "1h", "--comment", "a release")
     assert made.exit_code == 0, made.stderr
     whole = installation.stored()
-    with closing(sqlite3.connect(installation.database)) as store:
-        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (size,) = store.execute("PRAGMA page_size").fetchone()
-        (pages,) = store.execute("PRAGMA page_count").fetchone()
-    with installation.database.open("r+b") as file:
-        file.seek(pages // 2 * size)  # of `traces`, which nearly all pages are of
-        file.write(b"\xff" * 3 * size)
+    damage(installation.database)
     said = installation.repair()
     assert "the store was damaged (" in said
     (aside,) = installation.folder.path.glob("tracegrade.db.damaged-*Z")
     assert str(aside) in said
     assert installation.stored() == whole, "the journal has what could not be read"
     assert "a release" in installation.run("alerts", "silence", "--list").stdout
+
+
+def damage(path: Path) -> None:
+    """Overwrite pages in the middle, which hold traces: nearly all pages do."""
+    with closing(sqlite3.connect(path)) as store:
+        store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = store.execute("PRAGMA page_size").fetchone()
+        (pages,) = store.execute("PRAGMA page_count").fetchone()
+    with path.open("r+b") as file:
+        file.seek(pages // 2 * size)
+        file.write(b"\xff" * 3 * size)
+
+
+def test_a_deletion_takes_the_damaged_store_with_it(installation: Installation, tmp_path: Path) -> None:
+    installation.store(installation.results)
+    damage(installation.database)
+    installation.repair()
+    (aside,) = installation.folder.path.glob("tracegrade.db.damaged-*Z")
+    shown = installation.run("doctor", "--format", "json").stdout
+    (found,) = [finding for finding in map(json.loads, shown.splitlines()) if finding["check"] == "damaged store"]
+    assert (found["level"], found["where"]) == ("note", str(aside))
+    assert "holds what the store held" in found["found"]
+    assert installation.run("backup", "--to", str(tmp_path / "backup")).exit_code == 2  # nobody has served here
+    installation.folder.instance_id()
+    assert installation.run("backup", "--to", str(tmp_path / "backup")).exit_code == 0
+    assert [*(tmp_path / "backup").rglob("*damaged*")] == []
+    deleted = installation.run("traces", "delete", installation.results[3].trace.trace_id, "--yes")
+    assert deleted.exit_code == 0, deleted.stderr
+    assert "damaged  1 store that 'doctor --repair' had put aside, as a whole" in deleted.stdout
+    assert [*installation.folder.path.glob("*damaged*")] == []
+    again = installation.run("traces", "delete", installation.results[4].trace.trace_id, "--yes")
+    assert "damaged" not in again.stdout
+
+
+def test_a_repair_that_was_killed_begins_anew(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    installation.store(installation.results)
+    whole = installation.stored()
+    damage(installation.database)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tracegrade.doctor.repair.take_its_place", killed)
+        assert installation.run("doctor", "--repair").exit_code != 0
+    assert [*installation.folder.path.glob("*damaged*")] == []
+    assert installation.folder.path.joinpath("tracegrade.db.unfinished").exists()
+    assert "the store was damaged (" in installation.repair()
+    assert installation.stored() == whole
+    assert not installation.folder.path.joinpath("tracegrade.db.unfinished").exists()
 
 
 def test_deleted_traces_do_not_come_back(installation: Installation) -> None:

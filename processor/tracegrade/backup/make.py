@@ -20,6 +20,7 @@ from tracegrade.journal.segments import segment_bases
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.store.place import sqlite_path
+from tracegrade.store.put_aside import files_of
 
 UNFINISHED = ".unfinished"
 Advance = Callable[[int], object]
@@ -95,7 +96,7 @@ def _in_order(config: Config) -> Iterator[Path]:
     """All files that are copied before the store, in that order."""
     folder = DataFolder(config.data_path)
     store = sqlite_path(config.store_url)
-    of_store = {f"{store.name}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")} if store is not None else set()
+    of_store = set() if store is None else {path.name for path in files_of(store)}
     journals = [folder.path / name for name in folder.results_journals()]
     if folder.turns.is_dir():
         journals.append(folder.turns)

@@ -30,6 +30,8 @@ from tracegrade.store.delete import (
     traces_of_user,
 )
 from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.place import sqlite_path
+from tracegrade.store.put_aside import delete_put_aside, remove_unfinished
 
 Alive = Callable[[], None]
 
@@ -284,10 +286,19 @@ def erase_rows(
         overwrite_deleted(engine, alive)
     done = []
     for place, deletion in enumerate(waiting):
-        counted = deletion.deleted.plus(results=records[place], **rows[place]._asdict())
+        damaged = _delete_damaged(engine)  # counted by the first
+        counted = deletion.deleted.plus(results=records[place], damaged_stores=damaged, **rows[place]._asdict())
         done.append(replace(deletion, deleted=counted, state="unstored") if with_files else deletion.done(counted))
         deletions.save(done[-1])
     return done
+
+
+def _delete_damaged(engine: Engine) -> int:
+    """Delete stores that were put aside, whatever they hold: traces cannot be taken out of a damaged file."""
+    if (path := sqlite_path(str(engine.url))) is None:
+        return 0
+    remove_unfinished(path)
+    return delete_put_aside(path)
 
 
 def erase_from_files(

@@ -52,7 +52,7 @@ class Deleted:
 
     ``spans`` and ``log_records`` from the journal; ``results`` (one for each judged trace or session and revision) from
     the results journal; ``traces``, ``sessions`` and ``evaluations`` from the store; ``alerts`` that named one;
-    ``parquet_rows`` from Parquet files.
+    ``parquet_rows`` from Parquet files. ``damaged_stores`` were put aside by a repair, and are deleted as a whole.
     """
 
     spans: int = 0
@@ -63,6 +63,7 @@ class Deleted:
     evaluations: int = 0
     alerts: int = 0
     parquet_rows: int = 0
+    damaged_stores: int = 0
 
     def plus(self, **more: int) -> "Deleted":
         """With so much more: what is done again after a kill finds nothing, and adds nothing."""

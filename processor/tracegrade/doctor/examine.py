@@ -58,6 +58,7 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
     folder = DataFolder(config.data_path)
     examined.findings += installation.disk(config)
     examined.findings += installation.privacy(config)
+    examined.findings += installation.damaged_stores(config)
     if config.journal.kafka is None:
         _look_at_journal(examined, config, folder, max_journal_bytes)
     else:

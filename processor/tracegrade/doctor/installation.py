@@ -13,6 +13,8 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DELIVERY, DataFolder
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.judge_process import HUNG
+from tracegrade.store.place import sqlite_path
+from tracegrade.store.put_aside import put_aside_of
 from tracegrade.telemetry.conditions import KINDS, conditions_in
 from tracegrade.telemetry.merged import MergedSnapshots
 
@@ -45,6 +47,17 @@ def privacy(config: Config) -> Iterator[Finding]:
         where, who = str(config.data_path), "all users" if mode & 0o007 else "a group"
         text = f"open to {who} of this machine (mode {mode:04o}); prompts, arguments and outputs are in it"
         yield Finding("privacy", level, where, text, f"chmod -R go= {where}")
+
+
+def damaged_stores(config: Config) -> Iterator[Finding]:
+    """Stores that a repair put aside: how old and large they are, and when they go."""
+    if (store := sqlite_path(config.store_url)) is None:
+        return
+    for aside in put_aside_of(store):
+        since, until = time_text(aside.since_ns), time_text(aside.since_ns + round(config.store.damaged_kept_s * 1e9))
+        text = f"put aside {since} UTC, {aside.size_bytes / _MIB:.1f} MiB: holds what the store held"
+        advice = f"copy it elsewhere if you need it: serve deletes it after {until} UTC, and a deletion before that"
+        yield Finding("damaged store", "note", str(aside.path), text, advice)
 
 
 def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterator[Finding]:

@@ -31,8 +31,9 @@ from tracegrade.serve.judge_keeper import lock_judges
 from tracegrade.serve.opening import lock_delivery
 from tracegrade.store.open import one_at_a_time, open_store
 from tracegrade.store.place import sqlite_path
+from tracegrade.store.put_aside import remove_unfinished, take_its_place, unfinished
 from tracegrade.store.rule_texts import save_rule_texts
-from tracegrade.store.salvage import Salvaged, count_traces, damage_of, put_aside, salvage
+from tracegrade.store.salvage import Salvaged, count_traces, damage_of, salvage
 from tracegrade.store.schema import LIVE
 from tracegrade.store.write import StoreWriter
 
@@ -99,11 +100,10 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
         path = sqlite_path(config.store_url)
         if path is not None and (damage := damage_of(path)) is not None:
             done.damage = damage
-            done.put_aside = put_aside(path, f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
+            done.salvaged = _salvaged(path, advance)
+            done.put_aside = take_its_place(path, datetime.now(UTC))
         engine = open_store(config.store_url)
         stack.callback(engine.dispose)
-        if done.put_aside is not None:
-            done.salvaged = salvage(done.put_aside, engine, advance)
         done.before = count_traces(engine)
         kept_since_ns = time.time_ns() - round(config.store.retention * 1e9)
         _write(engine, _from_results(folder, done), kept_since_ns, advance)
@@ -118,6 +118,16 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
                 one_at_a_time(connection)
                 save_rule_texts(connection, rule_set, time.time_ns())
     return done
+
+
+def _salvaged(path: Path, advance: Callable[[int], object]) -> Salvaged:
+    """Copy what can be read of the store at `path` into a new one beside it; what a kill left of one is removed."""
+    remove_unfinished(path)
+    engine = open_store(f"sqlite:///{unfinished(path)}")
+    try:
+        return salvage(path, engine, advance)
+    finally:
+        engine.dispose()  # writes its log into its file
 
 
 def _added(traces: int, where: str, since_ns: int | None) -> str:

@@ -1,8 +1,8 @@
-"""A damaged SQLite store: put aside, and what can still be read of it copied into a new one, row by row."""
+"""A damaged SQLite store: what can still be read of it is copied into a new one, row by row."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,14 +55,6 @@ def damage_of(path: Path) -> str | None:
     except sqlite3.DatabaseError as error:
         return str(error)
     return None if found == "ok" else str(found).replace("\n", " ")
-
-
-def put_aside(path: Path, name: str) -> Path:
-    """Rename the SQLite file at `path`, and what SQLite keeps beside it. Returns its new path; raises OSError."""
-    for suffix in ("-wal", "-shm", ""):
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).replace(path.with_name(name + suffix))
-    return path.with_name(name)
 
 
 def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> Salvaged:

@@ -21,12 +21,17 @@ class StoreSettings(FileModel):
         gt=0,
         description="Traces, results and resolved alerts older than this are deleted; those of a run by its own age",
     )
-
     values_retention: Duration | None = Field(
         None,
         gt=0,
         description="Prompts, arguments, outputs and everything else that spans say are deleted when older than this; "
         "names, ids, times and scores stay for `retention`. null: all stay as long",
+    )
+    damaged_retention: Duration = Field(
+        default=7 * 86400.0,
+        gt=0,
+        description="A damaged store that 'doctor --repair' put aside is deleted after this time, or after "
+        "`values_retention` or `retention` where that is shorter; a deletion on request deletes it at once",
     )
 
     @model_validator(mode="after")
@@ -37,6 +42,11 @@ class StoreSettings(FileModel):
                 f"{duration_text(self.retention)}, which deletes all of a trace; make it shorter, or remove it"
             )
         return self
+
+    @property
+    def damaged_kept_s(self) -> float:
+        """For how long, in s, a store that was put aside stays: no longer than values of a trace that comes now."""
+        return min(self.damaged_retention, self.values_retention or self.retention)
 
     @field_serializer("url", when_used="json")
     def _without_password(self, url: str) -> str:
