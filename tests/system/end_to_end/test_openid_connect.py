@@ -117,9 +117,9 @@ def provided() -> Iterator[Provider]:
 
 def guide_settings() -> str:
     """The Apache settings that the guide shows."""
-    found = re.search(r"```apache\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
+    blocks = re.findall(r"```\w+\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    (found,) = [block for block in blocks if "OIDCRedirectURI" in block]
+    return str(found)
 
 
 @contextmanager
