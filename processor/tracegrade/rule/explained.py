@@ -125,7 +125,7 @@ def _passes(rule: Rule) -> Iterator[str]:
             yield from (f"    - {sentence}" for sentence in _sentences(spec))
     if rule.when is not None:
         also = "It also passes only" if rule.evaluate else "It passes"
-        yield f"{also} when, of the calls after the first {rule_of(rule.when)}, all of these pass:"
+        yield f"{also} when all of these pass, judged once, of all calls after the first {rule_of(rule.when)}:"
         for spec in rule.then:
             yield f"  - {_evaluation(spec)}"
             yield from (f"    - {sentence}" for sentence in _sentences(spec))

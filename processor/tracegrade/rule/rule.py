@@ -106,7 +106,7 @@ class Rule(FileModel):
     then: list[EvaluationItem] = Field(
         default=[],
         min_length=1,
-        description="As `evaluate`, of the calls after the first one that `when` means.",
+        description="As `evaluate`, of all calls after the first one that `when` means.",
     )
     cases: CaseList = Field(
         default=None, description="Further evaluations, each with an id and a match; a subject meets at most one."

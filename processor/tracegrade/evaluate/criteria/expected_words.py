@@ -117,7 +117,7 @@ def _source(source: Source, which: str) -> str:
     if not source.tool:
         return "in the prompt"
     tool = "call" if source.tool == ANY_TOOL else source.tool
-    call = f"the {which} {tool} before" if which != "any" else f"an earlier {tool}"
+    call = f"the {which} {tool} before" if which != "any" else f"any earlier {tool}"
     did = "returned" if source.part == "output" else "was given"
     if not source.path:
         return f"in what {call} {did}"
