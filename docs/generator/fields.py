@@ -73,7 +73,7 @@ def kind(part: dict[str, Any], definitions: dict[str, Any]) -> str:
     """What values a field takes, in words."""
     if "$ref" in part:
         return kind(definitions[part["$ref"].rpartition("/")[2]], definitions)
-    for key in _CHOICES:
+    for key in _CHOICES if part.get("type") != "object" else ():  # there they are ways to write it
         if key in part:
             kinds = [kind(option, definitions) for option in part[key] if option.get("type") != "null"]
             others = " or ".join(dict.fromkeys(kinds[:-1]))

@@ -241,6 +241,34 @@ incomplete: count
         path.write_text(f"id: one\nevaluate: [{{evaluator: budget, max_calls: 3}}]\n{fields}\n")
         assert told in " ".join(run("explain", path).stdout.split())
 
+    @pytest.mark.parametrize(
+        ("fields", "told"),
+        [
+            (
+                "evaluate: [{evaluator: constraints, constraints: [{before_each: refund, comes_its_own: approve}]}]",
+                "- before every refund comes its own approve (one before the first, and one more between each two) "
+                "(alternate_precedence)",
+            ),
+            (
+                "when: {tool: policy, where: {output: {ok: false}}}\nthen: [{evaluator: budget, max_calls: 3}]",
+                "It passes when all of these pass, judged once, of all calls after the first policy "
+                "(where output.ok is false): - budget",
+            ),
+            (
+                "evaluate: [{evaluator: exact-match, expected_output: {$from: find.output.id}}]",
+                "With expected_output: what any earlier find returned as id;",
+            ),
+            (
+                "evaluate: [{evaluator: exact-match, expected_output: {$from: {source: find.output.id, call: last}}}]",
+                "With expected_output: what the last find before returned as id;",
+            ),
+        ],
+    )
+    def test_what_may_be_read_in_two_ways_is_told_in_one(self, tmp_path: Path, fields: str, told: str) -> None:
+        path = tmp_path / "rule.yaml"
+        path.write_text(f"id: one\n{fields}\n")
+        assert told in " ".join(run("explain", path).stdout.split())
+
     def test_every_ready_made_rule_can_be_told(self) -> None:
         told = run("explain", "builtin:all").stdout
         assert told.count("\nRule hash ") == len(list(builtin_rules().rglob("rule.yaml")))

@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import jsonschema_rs
 import pytest
 import yaml
 from pydantic import ValidationError
 from yamlcore import CoreLoader
 
 from tracegrade.cli import main
+from tracegrade.evaluate.constraints.forms import FORMS
 from tracegrade.rule.rule import Rule
+from tracegrade.rule.schema import rule_schema
 from tracegrade.store.open import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -66,11 +69,17 @@ def _check_toml(text: str) -> None:
 
 def _check_yaml(text: str) -> None:
     found = yaml.load(text, CoreLoader)
-    if isinstance(found, dict) and {"evaluate", "cases", "alert"} & set(found):
-        Rule.model_validate({"id": "shown", **({} if "evaluate" in found or "cases" in found else _ANY), **found})
+    if isinstance(found, list) and all(isinstance(item, dict) and _WORDS & item.keys() for item in found):
+        found = {"evaluate": [{"evaluator": "constraints", "constraints": found}]}
+    if isinstance(found, dict) and {"evaluate", "cases", "alert", "then"} & set(found):
+        rule = {"id": "shown", **({} if {"evaluate", "cases", "then"} & set(found) else _ANY), **found}
+        Rule.model_validate(rule)
+        _SCHEMA.validate(rule)
 
 
 _ANY = {"evaluate": [{"evaluator": "loop-repetition", "name": "order"}]}
+_WORDS = {way[0] for form in FORMS for way in form.ways()}
+_SCHEMA = jsonschema_rs.Draft202012Validator(rule_schema())
 
 
 def _check_console(text: str) -> None:
@@ -153,3 +162,5 @@ def test_what_is_wrong_is_seen() -> None:
         check_command(["replay", "--fail-bellow", "1"])
     with pytest.raises(ValidationError):
         _check_yaml("evaluate: [{evaluator: tool-call-ordr}]")
+    with pytest.raises(ValidationError):
+        _check_yaml("- {before: refund, come: approve}")

@@ -212,6 +212,13 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"cases": [{"id": "c", "expected_tool": "a"}]},
         {"cases": [{"id": "c", "match": {}, "evaluate": {"evaluator": "tool-case", "expected_tool": "a"}}]},
     ),
+    *(
+        tuple({"evaluate": [{"evaluator": "constraints", "constraints": [constraint]}]} for constraint in pair)
+        for pair in (
+            ({"before": "a", "comes": "b"}, {"precedence": "a", "comes": "b"}),
+            ({"between_two": "a", "comes": "b"}, {"before_each": "a", "comes_its_own": "b"}),
+        )
+    ),
 ]
 OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"match": {"attributes": {"n": 1}}}, {"match": {"attributes": {"n": True}}}),

@@ -1,14 +1,18 @@
 """The schema for editors says the same as loading, as far as a schema can."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 import yaml
+from pydantic import ValidationError
 from yamlcore import CoreLoader
 
+from tracegrade.evaluate.constraints.forms import FORMS, Counted, Form, NotBoth
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.rule.rule import Rule
 from tracegrade.rule.schema import rule_schema
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(rule_schema())
@@ -105,6 +109,53 @@ def test_rules_fit(rule: dict[str, Any]) -> None:
 def test_mistakes_that_a_schema_can_see_do_not_fit(path: Path) -> None:
     document = yaml.load(path.read_text(), Loader=CoreLoader)
     assert VALIDATOR.is_valid(document) is (path.stem in BEYOND_A_SCHEMA)
+
+
+def constraint_of(form: type[Form], way: Sequence[str], **optional: Any) -> dict[str, Any]:
+    """A constraint in one of the ways to write it, with all fields that it needs."""
+    needed = {"comes": "b", "also": "b", "of": "a"}
+    found: dict[str, Any] = {way[0]: ["a", "b"] if form is NotBoth else 1 if issubclass(form, Counted) else "a"}
+    found |= {key: needed[key] for key in needed if key in form.model_fields and way[-1] != "comes_its_own"}
+    return found | ({way[-1]: "b"} if len(way) > 1 else {}) | optional
+
+
+WAYS = [(form, way) for form in FORMS for way in form.ways()]
+
+
+def fits(constraint: dict[str, Any]) -> bool:
+    """Whether a constraint is right, for editors and when it is loaded alike."""
+    rule = {"id": "one", "evaluate": [{"evaluator": "constraints", "constraints": [constraint]}]}
+    try:
+        Rule.model_validate(rule)
+        loads = True
+    except ValidationError:
+        loads = False
+    assert VALIDATOR.is_valid(rule) is loads, constraint
+    return loads
+
+
+@pytest.mark.parametrize(("form", "way"), WAYS, ids=lambda value: value[0] if isinstance(value, list | tuple) else "")
+def test_each_way_to_write_a_constraint_fits_with_every_field_of_its_own(form: type[Form], way: Sequence[str]) -> None:
+    written = constraint_of(form, way)
+    assert fits(written)
+    conditions = {"same": {"args.id": "output.id"}, "within": "30s"}
+    assert {
+        key for key in conditions if fits(written | {key: conditions[key]})
+    } == conditions.keys() & form.model_fields
+    assert not fits(written | {"comming": "x"})
+    for key in written:
+        assert not fits({other: value for other, value in written.items() if other != key}), key
+    for other_form, other in WAYS:
+        if other_form is not form or other is not way:
+            assert not fits(written | {other[0]: "a"}), other
+
+
+def test_words_that_belong_together_fit_with_no_others() -> None:
+    assert fits({"before_each": "a", "comes_its_own": "b"})
+    assert not fits({"before_each": "a", "comes": "b"})
+    assert not fits({"before": "a", "comes_its_own": "b"})
+    assert not fits({"between_two": "a", "comes_its_own": "b"})
+    assert not fits({"before_each": "a", "comes_its_own": "b", "comes": "c"})
 
 
 def test_there_is_one_shape_for_each_evaluator() -> None:

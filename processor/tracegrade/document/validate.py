@@ -133,7 +133,7 @@ def _annotation_at(annotation: Any, part: str | int) -> Any:
     """The type of member `part` of a value of type `annotation`; the tag of a union leads to the union itself."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         fields = annotation.model_fields.items()
-        return next((field.annotation for name, field in fields if part in _names(name, field)), None)
+        return next((field.annotation for name, field in fields if part in spellings(name, field)), None)
     kind, inner = get_origin(annotation), get_args(annotation)
     if kind is dict or kind is Mapping:
         return inner[1]
@@ -150,9 +150,11 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
-    return [_names(name, field)[0] for name, field in model.model_fields.items()]
+    return [spellings(name, field)[0] for name, field in model.model_fields.items()]
 
 
-def _names(name: str, field: FieldInfo) -> list[str]:
-    """How a file may call a field: its alias first, where it has one."""
-    return [field.alias, name] if field.alias else [name]
+def spellings(name: str, field: FieldInfo) -> list[str]:
+    """The keys that stand for a field in a file: its aliases first, where it has any."""
+    alias = field.validation_alias
+    choices = [choice for choice in getattr(alias, "choices", [alias]) if isinstance(choice, str)]
+    return list(dict.fromkeys([*choices, name]))

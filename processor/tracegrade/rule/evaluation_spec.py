@@ -1,6 +1,6 @@
 """One item of a rule's ``evaluate``: which evaluator, what score passes, and the evaluator's own fields, flat."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
@@ -19,6 +19,7 @@ from pydantic_core import InitErrorDetails
 from tracegrade.display import json_text
 from tracegrade.document.file_model import FileModel
 from tracegrade.document.problem import did_you_mean
+from tracegrade.document.validate import spellings
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.evaluator import Evaluator, ExpectedCalls
 from tracegrade.evaluate.registry import evaluators
@@ -210,15 +211,8 @@ def _fields_of(settings: type[BaseModel], criteria: type[BaseModel]) -> dict[str
         for model in (settings, criteria, ItemHead)
         for field in model.model_fields
         if field not in _NOT_IN_RULES
-        for key in spellings(model, field)
+        for key in spellings(field, model.model_fields[field])
     }
-
-
-def spellings(model: type[BaseModel], field: str) -> Iterable[str]:
-    """The keys that stand for a field of a model: its name and its aliases."""
-    alias = model.model_fields[field].validation_alias
-    choices = getattr(alias, "choices", [alias])
-    return {field, *(choice for choice in choices if isinstance(choice, str))}
 
 
 def field_names(evaluator: Evaluator[Any, Any]) -> list[str]:

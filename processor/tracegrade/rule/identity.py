@@ -15,11 +15,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tracegrade.document.validate import spellings
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case, CaseMatch
 from tracegrade.rule.case import item_of as item_of_case
 from tracegrade.rule.clauses import Clauses
-from tracegrade.rule.evaluation_spec import EvaluationSpec, fields_of, spellings
+from tracegrade.rule.evaluation_spec import EvaluationSpec, fields_of
 from tracegrade.rule.patterns import Patterns
 
 
@@ -139,4 +140,4 @@ def _is_default(field: FieldInfo, read: Any, written: Any) -> bool:
 @cache
 def _names(model: type[BaseModel]) -> dict[str, str]:
     """Every key that a model takes, aliases included, and the field it stands for."""
-    return {key: field for field in model.model_fields for key in spellings(model, field)}
+    return {key: name for name, field in model.model_fields.items() for key in spellings(name, field)}

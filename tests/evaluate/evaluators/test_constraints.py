@@ -75,11 +75,12 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
         ({"first": "log_in"}, [call("pay"), call("log_in")], "fail", 0.0, "the first call is log_in, and it was pay"),
         ({"last": "log_out"}, [], "fail", 0.0, "the last call is log_out, and none was made"),
         (
-            {"between_two": "refund", "comes": "ok"},
+            {"before_each": "refund", "comes_its_own": "ok"},
             [call("ok"), call("refund"), call("refund")],
             "fail",
             0.5,
-            "of anoth",
+            "before every refund comes its own ok (one before the first, and one more between each two), "
+            "and refund had none: the ok before it was that of another call.",
         ),
     ],
 )
@@ -176,9 +177,36 @@ def test_a_mistake_is_said_in_one_sentence(constraint: Any, says: str) -> None:
     assert says in found["error"]["message"]
 
 
+@pytest.mark.parametrize("names", ["", "or", "r", "oror", "oorr", "rorr", "orxor"])
+def test_its_own_is_another_way_to_say_between_two(names: str) -> None:
+    calls = [call({"o": "ok", "r": "refund"}.get(name, name), id=1) for name in names]
+    for conditions in ({}, {"same": "id"}):
+        one, other, declare = (
+            judged([{first: "refund", second: "ok", **conditions}], calls)
+            for first, second in (
+                ("before_each", "comes_its_own"),
+                ("between_two", "comes"),
+                ("alternate_precedence", "comes"),
+            )
+        )
+        assert one == other == declare
+        assert names not in ("r", "oorr") or one["outcome"] == "fail", "the first needs one, and two before serve one"
+
+
 @pytest.mark.parametrize(
     ("constraint", "says"),
     [
+        ({"before_each": "a", "comes": "b"}, ".before_each: expected 'comes_its_own' beside it"),
+        ({"before": "a", "comes_its_own": "b"}, ".comes_its_own: expected 'before_each' beside it"),
+        (
+            {"before_each": "a", "comes_its_own": "b", "comes": "c"},
+            ".comes: unknown key 'comes' beside 'comes_its_own'",
+        ),
+        (
+            {"before_each": {"tool": "a", "were": {}}, "comes_its_own": "b"},
+            ".before_each.were: unknown key 'were'; did you mean 'where'?",
+        ),
+        ({"existence": 0, "of": "a"}, ".existence: expected a number of at least 1, found 0"),
         ({"never": {"tool": "a", "were": {}}}, ".never.were: unknown key 'were'; did you mean 'where'?"),
         (
             {"never": {"tool": "a", "foo": 1}},

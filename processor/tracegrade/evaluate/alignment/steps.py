@@ -96,7 +96,8 @@ Item: TypeAlias = Annotated[
     | Annotated[ToolName, Tag("(a text)")],
     Discriminator(_kind_of),
 ]
-Branch: TypeAlias = Annotated[list[Item], BeforeValidator(_as_branch), Field(min_length=1)]
+_Items: TypeAlias = Annotated[list[Item], Field(min_length=1)]
+Branch: TypeAlias = Annotated[_Items, BeforeValidator(_as_branch, json_schema_input_type=_Items | Item)]
 # Their fields are looked at before anything is read by them: what is a matcher in a branch is one.
 Parallel.model_rebuild()
 Choice.model_rebuild()

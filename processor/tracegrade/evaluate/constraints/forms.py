@@ -1,24 +1,26 @@
 """The words of constraints: one class for each, with the template of Declare that it has the meaning of.
 
 A constraint is an object whose first word says what it is: ``{before: create_order, comes: validate_user}``. The names
-of Declare's templates are taken for the words.
+of Declare's templates are taken for the words, and ``{before_each: refund, comes_its_own: approve}`` is another way to
+write ``{between_two: refund, comes: approve}``.
 
 Source: Pesic, Schonenberg, van der Aalst, DECLARE: Full support for loosely-structured processes (EDOC 2007), for the
 templates; what their activations are, and when they are vacuous: Maggi et al., Efficient discovery of understandable
 declarative process models from event logs (CAiSE 2012).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import Field, GetJsonSchemaHandler, PlainSerializer, ValidationError, ValidationInfo
-from pydantic_core import InitErrorDetails
+from pydantic import AliasChoices, Field, GetJsonSchemaHandler, PlainSerializer, ValidationError, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails
 
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration
 from tracegrade.document.problem import did_you_mean
-from tracegrade.document.validate import message_of
+from tracegrade.document.validate import message_of, spellings
 from tracegrade.evaluate.constraints.agreement import Same, words_of_same
 from tracegrade.evaluate.constraints.sides import KINDS_OF_SIDES, Side, SideTable, rule_of, words_of
 from tracegrade.evaluate.criteria.field_types import Compiler
@@ -34,6 +36,11 @@ _Same: TypeAlias = Annotated[
 ]
 
 
+def _written(*keys: str) -> Any:
+    """A field that may be written with any of these keys."""
+    return Field(validation_alias=AliasChoices(*keys))
+
+
 class Form(ParameterModel):
     """One constraint.
 
@@ -45,6 +52,32 @@ class Form(ParameterModel):
     template: ClassVar[str]
     says: ClassVar[str]
     side_fields: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def ways(cls) -> Sequence[Sequence[str]]:
+        """The keys that it is known by, for each way to write it; the first of each is the word."""
+        return [[cls.word], [cls.template]]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The JSON Schema for editors, in which every way to write it is right, and no mixture of two."""
+        found = handler(schema)
+        shape = handler.resolve_ref_schema(found)
+        ways = cls.ways()
+        words = list(dict.fromkeys(key for way in ways for key in way))
+        keys_of = {
+            key: [other for other in keys if other in words] or [key]
+            for keys in (spellings(name, field) for name, field in cls.model_fields.items())
+            for key in keys
+        }
+        shape["properties"] = {
+            key: described for name, described in shape["properties"].items() for key in keys_of[name]
+        }
+        shape["required"] = [name for name in shape["required"] if keys_of[name][0] not in words]
+        shape["oneOf"] = [
+            {"required": [*way], "properties": {key: False for key in words if key not in way}} for way in ways
+        ]
+        return found
 
     @property
     def sides(self) -> Sequence[Side]:
@@ -100,7 +133,7 @@ class Before(Paired):
 
     word, template, says = "before", "precedence", "before every {} comes {}"
     side_fields = ("before", "comes")
-    before: _Needing
+    before: _Needing = _written("before", "precedence")
     comes: _Comes
 
 
@@ -109,7 +142,7 @@ class After(Paired):
 
     word, template, says = "after", "response", "after every {} comes {}"
     side_fields = ("after", "comes")
-    after: _Needing
+    after: _Needing = _written("after", "response")
     comes: _Comes
 
 
@@ -118,7 +151,7 @@ class RightAfter(Paired):
 
     word, template, says = "right_after", "chain_response", "right after every {} comes {}"
     side_fields = ("right_after", "comes")
-    right_after: _Needing
+    right_after: _Needing = _written("right_after", "chain_response")
     comes: _Comes
 
 
@@ -127,18 +160,29 @@ class RightBefore(Paired):
 
     word, template, says = "right_before", "chain_precedence", "right before every {} comes {}"
     side_fields = ("right_before", "comes")
-    right_before: _Needing
+    right_before: _Needing = _written("right_before", "chain_precedence")
     comes: _Comes
 
 
 class BetweenTwo(Paired):
     """Before each such call comes one of the others that is its own: since the last such call before it."""
 
-    word, template = "between_two", "alternate_precedence"
-    says = "before every {} comes {}, each time a new one"
+    word, template, says = "between_two", "alternate_precedence", "before every {} comes its own {}"
     side_fields = ("between_two", "comes")
-    between_two: _Needing
-    comes: _Comes
+    between_two: _Needing = _written("between_two", "before_each", "alternate_precedence")
+    comes: _Comes = _written("comes", "comes_its_own")
+
+    @classmethod
+    def ways(cls) -> Sequence[Sequence[str]]:
+        """As of every `Form`."""
+        return [_OWN, *([word, "comes"] for word in (cls.word, cls.template))]
+
+    def _said(self, shown: Callable[[Side], str]) -> str:
+        return f"{super()._said(shown)} (one before the first, and one more between each two)"
+
+
+# These two belong together: either of them beside another word would read like a weaker sentence.
+_OWN = ("before_each", "comes_its_own")
 
 
 class If(Paired):
@@ -146,7 +190,7 @@ class If(Paired):
 
     word, template, says = "if", "responded_existence", "beside every {} there is {}"
     side_fields = ("if_", "also")
-    if_: Annotated[_Needing, Field(validation_alias="if", serialization_alias="if")]
+    if_: Annotated[_Needing, Field(serialization_alias="if")] = _written("if", "responded_existence")
     also: Annotated[Side, Field(description="The calls of which one has to be made, too, before or after.")]
 
 
@@ -155,7 +199,7 @@ class Never(Form):
 
     word, template, says = "never", "absence", "{} is never called"
     side_fields = ("never",)
-    never: Annotated[Side, Field(description="The calls that must not be made.")]
+    never: Annotated[Side, Field(description="The calls that must not be made.")] = _written("never", "absence")
 
 
 class Counted(Form):
@@ -184,7 +228,9 @@ class AtMost(Counted):
 
     word, template, says = "at_most", "absence_n", "{of} is called at most {times}"
     same: _Same = None
-    at_most: Annotated[int, Field(ge=0, description="How many at most; with `same`, with one value.")]
+    at_most: Annotated[int, Field(ge=0, description="How many at most; with `same`, with one value.")] = _written(
+        "at_most", "absence_n"
+    )
 
     def _said(self, shown: Callable[[Side], str]) -> str:
         return super()._said(shown) + ("" if self.same is None else f" with {words_of_same(self.same)}")
@@ -194,14 +240,14 @@ class AtLeast(Counted):
     """So many such calls are made, or more."""
 
     word, template, says = "at_least", "existence", "{of} is called at least {times}"
-    at_least: Annotated[int, Field(ge=1, description="How many at least.")]
+    at_least: Annotated[int, Field(ge=1, description="How many at least.")] = _written("at_least", "existence")
 
 
 class Exactly(Counted):
     """So many such calls are made."""
 
     word, template, says = "exactly", "exactly_n", "{of} is called exactly {times}"
-    exactly: Annotated[int, Field(ge=0, description="How many.")]
+    exactly: Annotated[int, Field(ge=0, description="How many.")] = _written("exactly", "exactly_n")
 
 
 class NotBoth(Form):
@@ -209,7 +255,9 @@ class NotBoth(Form):
 
     word, template, says = "not_both", "not_coexistence", "{} and {} are not both called"
     same: _Same = None
-    not_both: Annotated[list[Side], Field(min_length=2, max_length=2, description="The two sides.")]
+    not_both: Annotated[list[Side], Field(min_length=2, max_length=2, description="The two sides.")] = _written(
+        "not_both", "not_coexistence"
+    )
 
     @property
     def sides(self) -> Sequence[Side]:
@@ -225,7 +273,7 @@ class First(Form):
 
     word, template, says = "first", "init", "the first call is {}"
     side_fields = ("first",)
-    first: Annotated[Side, Field(description="What the first call is.")]
+    first: Annotated[Side, Field(description="What the first call is.")] = _written("first", "init")
 
 
 class Last(Form):
@@ -233,14 +281,13 @@ class Last(Form):
 
     word, template, says = "last", "end", "the last call is {}"
     side_fields = ("last",)
-    last: Annotated[Side, Field(description="What the last call is.")]
+    last: Annotated[Side, Field(description="What the last call is.")] = _written("last", "end")
 
 
 FORMS: tuple[type[Form], ...] = (
     Before, After, RightAfter, RightBefore, BetweenTwo, Never, AtMost, AtLeast, Exactly, NotBoth, If, First, Last,
 )  # fmt: skip
-_BY_WORD = {form.word: form for form in FORMS}
-_WORD_OF_TEMPLATE = {form.template: form.word for form in FORMS}
+_FORM_OF = {way[0]: form for form in FORMS for way in form.ways()}
 
 
 def _read(value: Any, info: ValidationInfo) -> Form:
@@ -248,19 +295,35 @@ def _read(value: Any, info: ValidationInfo) -> Form:
         return value
     if not isinstance(value, dict):
         raise ValueError(f"expected an object such as {{before: create_order, comes: validate_user}}, found {value!r}")
-    named = {_WORD_OF_TEMPLATE.get(key, key): member for key, member in value.items()}
-    words = [word for word in named if word in _BY_WORD]
+    words = [key for key in value if key in _FORM_OF]
     if len(words) != 1:
-        raise ValueError(_not_one_word(words, list(named)))
-    form = _BY_WORD[words[0]]
+        raise ValueError(_not_one_word(words, list(value)))
+    form = _FORM_OF[words[0]]
+    if wrong := list(_parted(value)):
+        raise _refused(wrong)
     try:
-        return form.model_validate(named, context=info.context)
+        return form.model_validate(value, context=info.context)
     except ValidationError as error:
-        found = [
-            InitErrorDetails(type="value_error", loc=_where(location), input=None, ctx={"error": ValueError(message)})
-            for location, message in _messages(error, form)
-        ]
-        raise ValidationError.from_exception_data("criteria", found) from None
+        raise _refused(_messages(error, form)) from None
+
+
+def _parted(value: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each of the two words of `_OWN` that stands without the other, or beside another one for it."""
+    found = [key for key in _OWN if key in value]
+    if len(found) == 2 and "comes" in value:
+        yield ("comes",), f"unknown key 'comes' beside {_OWN[1]!r}"
+    if len(found) == 1:
+        (other,) = {*_OWN} - {*found}
+        yield (found[0],), f"expected {other!r} beside it"
+
+
+def _refused(mistakes: Iterable[tuple[tuple[int | str, ...], str]]) -> ValidationError:
+    """The error that says these mistakes, each with its place."""
+    found = [
+        InitErrorDetails(type="value_error", loc=_where(location), input=None, ctx={"error": ValueError(message)})
+        for location, message in mistakes
+    ]
+    return ValidationError.from_exception_data("criteria", found)
 
 
 def _messages(error: ValidationError, form: type[Form]) -> Iterator[tuple[tuple[int | str, ...], str]]:
@@ -290,8 +353,8 @@ def _where(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
 def _not_one_word(words: list[str], keys: list[Any]) -> str:
     if words:
         return f"found {' and '.join(repr(word) for word in words)} in one constraint; write a constraint for each"
-    known = ", ".join(_BY_WORD)
-    hint = next((hint for key in keys if (hint := did_you_mean(key, [*_BY_WORD, *_WORD_OF_TEMPLATE]))), "")
+    known = ", ".join(form.ways()[0][0] for form in FORMS)
+    hint = next((hint for key in keys if (hint := did_you_mean(key, _FORM_OF))), "")
     return f"no word of a constraint among {', '.join(map(repr, keys)) or 'no keys'}{hint}; expected one of {known}"
 
 
