@@ -116,3 +116,23 @@ def test_a_value_that_may_come_from_a_call_that_cannot_be_read_leaves_it_unknown
     assert outcome(rule, extraction) == "not_evaluable"
     (decision,) = judge_extraction(extraction, RuleSet([rule])).decisions
     assert "which tool an earlier call is of cannot be read (span 0000000000000002)" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "then",
+    [{"evaluator": "handoffs", "max_handoffs": 0}, {"evaluator": "condition", "expression": "handoffs.size() == 0"}],
+)
+def test_of_handoffs_those_that_follow_are_judged(then: dict[str, Any]) -> None:
+    rule = rule_of(then=[then])
+    assert outcome(rule, trace_of(made("transfer_to_sales", 1), policy("refused", start_ns=2))) == "pass"
+    assert outcome(rule, trace_of(policy("refused", start_ns=1), made("transfer_to_sales", 2))) == "fail"
+    # Asked for by one message: the task was not passed on because of the refusal.
+    together = [policy("refused", start_ns=1, batch=1), made("transfer_to_sales", 2, batch=1)]
+    assert outcome(rule, trace_of(*together)) == "pass"
+    # Seen in runs alone: one agent's run lies in that of another one, and began before the refusal, or after it.
+    for start_ns, expected in ((1, "pass"), (3, "fail")):
+        extraction = trace_of(policy("refused", start_ns=2))
+        sub = AgentRun("bb" * 8, "sales", parent_span_id=ROOT, start_ns=start_ns, end_ns=9)
+        whole = extraction_of([*extraction.runs, sub], [span_of(ROOT), span_of("bb" * 8, ROOT)])
+        found = judge_extraction(whole, RuleSet([rule])).decisions
+        assert [decision.outcome for decision in found if decision.evaluations] == [expected]

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from match.test_select import extraction_of, rule_of
+from match.test_select import ROOT, call_of, extraction_of, rule_of
 from tracegrade.cel.expression import CelExpression
 from tracegrade.cel.syntax import Loop, every_node, parse
 from tracegrade.cel.types import FUNCTIONS, VARIABLES, CelType, CelTypeError, check
 from tracegrade.match.facts import FactReader
 from tracegrade.match.select import match
+from tracegrade.model.agent_run import AgentRun
 from tracegrade.rule.rule_set import RuleSet
 
 # One value of each type, as an expression writes it.
@@ -93,6 +94,8 @@ def test_a_function_takes_the_types_that_the_library_has_it_for(name: str) -> No
         ("arguments.amount > 500", "no variable 'arguments'; each of 'calls' has its own"),
         ("tokens > 500", "no variable 'tokens'; it is known only when a subject is judged: the evaluator 'condition'"),
         ("calls[0] == calls[1]", "a call cannot be compared as a whole; compare its members, such as .name"),
+        ("handoffs == []", "a handoff cannot be compared as a whole; compare its members, such as .from"),
+        ("handoffs.all(h, h.target == 'a')", "no member 'target' of a handoff"),
         ("calls[0] in calls", "a call cannot be compared as a whole"),
         ("calls.filter(c, c.failed) != []", "a call cannot be compared as a whole"),
         ("calls.filter(c, c.nam == 'a').size() > 0", "no member 'nam' of a call; did you mean 'name'?"),
@@ -180,7 +183,9 @@ MAY_LACK = {"arguments", "output", "start_ms", "duration_ms"}
 
 def test_subjects_have_what_the_table_says() -> None:
     """What `facts` hands over has the members and the types that expressions are checked against."""
-    extraction = extraction_of()
+    run = AgentRun(ROOT, "support", prompt="Please", calls=[call_of("create_order"), call_of("transfer_to_sales")])
+    run.final_answer = "done"
+    extraction = extraction_of([run])
     (found,) = match(RuleSet([rule_of()]), extraction)
     variables = FactReader(extraction).read(found.subject).variables(with_values=True)
     matched = {name: field for name, field in VARIABLES.items() if not field.judged}

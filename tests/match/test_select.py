@@ -394,6 +394,27 @@ def test_an_agent_is_judged_with_its_sub_agents_down_to_a_depth() -> None:
         assert [why.clause for why in explain(rule, extraction)] == [None] * 3
 
 
+def test_the_handoffs_that_an_expression_sees_are_those_of_the_runs_that_are_judged() -> None:
+    leaf = "dd" * 8
+    handed = [call_of("transfer_to_buyer", "01" * 8, ROOT), call_of("transfer_to_payer", "02" * 8, SUB)]
+    handed[1].start_ns = 3
+    runs = [
+        AgentRun(ROOT, "lead", calls=[handed[0]]),
+        AgentRun(SUB, "buyer", parent_span_id=ROOT, calls=[handed[1]], start_ns=2, end_ns=9),
+        AgentRun(leaf, "payer", parent_span_id=SUB, start_ns=4, end_ns=9),
+    ]
+    extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT), span_of(leaf, SUB)])
+
+    def matched(cel: str, **fields: Any) -> list[str]:
+        return [found.subject.agent for found in match(RuleSet([rule_of(match={"cel": cel}, **fields)]), extraction)]
+
+    assert matched("handoffs.exists(h, h.to == 'buyer')") == ["lead"]
+    assert matched("handoffs.exists(h, h.to == 'payer')") == ["buyer"]
+    assert matched("handoffs.exists(h, h.to == 'payer')", depth=1) == ["lead", "buyer"]
+    assert matched("size(handoffs) == 2", scope="trace") == ["lead"]
+    assert matched("handoffs.all(h, handoffs.exists(g, g.start_ms >= h.start_ms))", scope="trace") == ["lead"]
+
+
 def test_runs_that_name_each_other_as_parents_are_judged_all_the_same() -> None:
     runs = [AgentRun(ROOT, "a", parent_span_id=SUB), AgentRun(SUB, "b", parent_span_id=ROOT)]
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT)])

@@ -89,6 +89,17 @@ CALL = CelType(
         "duration_ms": Field(DOUBLE, "how long it took, in ms; not there without times"),
     },
 )
+HANDOFF = CelType(
+    "map",
+    "a handoff",
+    fields={
+        "from": Field(TEXT, 'the agent that passed its task on, "" if it has no name'),
+        "to": Field(TEXT, "the agent that got it; not there if that was not recorded"),
+        "start_ms": Field(DOUBLE, "when, in ms after the first call; not there without times"),
+        "seen_in": Field(TEXT, "`calls`, `spans` or `runs`, as of the evaluator `handoffs`"),
+        "calls_before": Field(INT, "how many tool calls that are no handoffs were made before it"),
+    },
+)
 CALL_VALUES = frozenset({"arguments", "output"})
 """The members of a call that may be large."""
 TRACE = CelType(
@@ -113,6 +124,7 @@ VARIABLES: dict[str, Field] = {
     "tools": Field(list_of(TEXT), "the names of the tools that were called"),
     "attributes": Field(CelType("map", "the attributes"), 'attributes by name, as in the clause: `attributes["NAME"]`'),
     "calls": Field(list_of(CALL), "the calls, in their order"),
+    "handoffs": Field(list_of(HANDOFF), "who passed the task on to whom, in order of time; of an agent run, its own"),
     "trace": Field(TRACE, "the trace"),
     "tokens": Field(INT, "the tokens of the run's model calls, in and out; only in `condition`", judged=True),
     "cost": Field(DOUBLE, "what they cost, by the prices in `traces.prices`; only in `condition`", judged=True),
@@ -380,7 +392,8 @@ def _refuse_whole(found: CelType, operand: Node) -> None:
     if found.kind == "list" and found.item is not None:
         _refuse_whole(found.item, operand)
     elif found.fields is not None:
-        _refuse(operand, f"{found.called} cannot be compared as a whole; compare its members, such as .name")
+        (member, *_) = found.fields
+        _refuse(operand, f"{found.called} cannot be compared as a whole; compare its members, such as .{member}")
 
 
 def _comparable(left: CelType, right: CelType) -> bool:

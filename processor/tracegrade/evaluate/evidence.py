@@ -61,10 +61,11 @@ class Evidence:
     The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
     worked out `once` for all of them, and it is never changed. ``gives_doubt`` says that a value whose source cannot
-    be read counts as seen there. ``facts`` are None where a judgement is made by hand.
+    be read counts as seen there. ``facts`` are None where a judgement is made by hand. ``after`` is the call of the run
+    that those which are judged follow, None where all are judged.
     """
 
-    __slots__ = ("_known", "_run", "calls", "facts", "final_answer", "gives_doubt", "prompt", "trace_context")
+    __slots__ = ("_known", "_run", "after", "calls", "facts", "final_answer", "gives_doubt", "prompt", "trace_context")
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Evidence:
         trace_context: TraceContext | None = None,
         run: "Evidence | None" = None,
         facts: SubjectFacts | None = None,
+        after: ToolCall | None = None,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
@@ -81,12 +83,15 @@ class Evidence:
         self.trace_context = trace_context
         self._run = run
         self.facts = facts
+        self.after = after
         self.gives_doubt = False
         self._known: dict[Any, Any] = {}
 
     def given_doubt(self) -> "Evidence":
         """The same, where a value whose source cannot be read counts as seen there."""
-        other = Evidence(self.calls, self.prompt, self.final_answer, self.trace_context, self._run, self.facts)
+        other = Evidence(
+            self.calls, self.prompt, self.final_answer, self.trace_context, self._run, self.facts, self.after
+        )
         other.gives_doubt = True
         other._known = self._known
         return other

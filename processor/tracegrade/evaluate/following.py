@@ -63,10 +63,19 @@ def _unknown(evidence: Evidence, place: int, conditions: Sequence[Where]) -> str
 def following(evidence: Evidence, place: int) -> Evidence:
     """The evidence of the calls that follow the one at `place`; they still may have values from calls before it."""
     places = evidence.run.once(Places)
-    run_place = places.of(evidence.calls[place])
+    after = evidence.calls[place]
+    run_place = places.of(after)
     calls = [
         call
         for call in evidence.calls[place + 1 :]
         if any(start <= run_place < end for start, end in places.before(call).certain)
     ]
-    return Evidence(calls, evidence.prompt, evidence.final_answer, evidence.trace_context, evidence.run, evidence.facts)
+    return Evidence(
+        calls,
+        evidence.prompt,
+        evidence.final_answer,
+        evidence.trace_context,
+        evidence.run,
+        evidence.facts,
+        after,
+    )

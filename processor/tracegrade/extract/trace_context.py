@@ -5,6 +5,7 @@ Each answer is computed when it is first asked for.
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from tracegrade.extract.handoffs import handoffs_in
 from tracegrade.extract.registry import read_safely
@@ -54,13 +55,13 @@ class ExtractionContext:
         """The names of its agents."""
         return {run.agent for run in self._extraction.runs if run.agent}
 
-    def handoffs(self, run: str | None) -> Sequence[Handoff]:
-        """As `TraceContext.handoffs`, of a run (hex id), of the whole trace when it is None."""
+    def handoffs(self, runs: Collection[str] | None) -> Sequence[Handoff]:
+        """As `TraceContext.handoffs`, of some runs (hex ids), of the whole trace when it is None."""
         if (found := self._handoffs) is None:
             found = self._handoffs = read_safely(
                 lambda dialects: handoffs_in(self._extraction, dialects.handoff_readers)
             )
-        return found if run is None else [each for each in found if each.agent_span_id == run]
+        return found if runs is None else [each for each in found if each.agent_span_id in runs]
 
     def duration_ns(self) -> int | None:
         """From the start of its first span to the end of its last, ns; None without times."""
@@ -92,15 +93,17 @@ class ExtractionContext:
     def _of(self, runs: Sequence[AgentRun] | None) -> Iterable[str | None]:
         return self._calls() if runs is None else dict.fromkeys(run.span_id for run in runs)
 
-    def unread_before(self, run: str | None, call: ToolCall | None) -> str | None:
-        """As `TraceContext.unread_before`, of a run (hex id), of the whole trace when it is None."""
-        return _before(call, self.first_unread(run))
+    def unread_before(self, runs: Collection[str] | None, call: ToolCall | None) -> str | None:
+        """As `TraceContext.unread_before`, of some runs (hex ids), of the whole trace when it is None."""
+        return _before(call, self.first_unread(runs))
 
-    def first_unread(self, run: str | None) -> UnreadSpan | None:
-        """The first tool span of a run (hex id), of the whole trace when it is None, that does not say which tool."""
-        if self._unread is None:
-            self._unread = _first_unread(self._extraction)
-        return self._unread.get(run)
+    def first_unread(self, runs: Collection[str] | None) -> UnreadSpan | None:
+        """The first tool span of some runs (hex ids), of the whole trace when it is None, that names no tool."""
+        if (unread := self._unread) is None:
+            unread = self._unread = _first_unread(self._extraction)
+        if runs is None or not unread:
+            return unread.get(None)
+        return min((unread[run] for run in runs if run in unread), key=attrgetter("start_ns"), default=None)
 
     def agent_that_called(self, run: str, tool: str, before: ToolCall) -> str | None:
         """As `TraceContext.agent_that_called`, where `before` is of that run (hex id)."""
@@ -137,9 +140,8 @@ class SubjectContext:
         return self._trace.agents()
 
     def handoffs(self) -> Sequence[Handoff]:
-        """Those of the trace, or those by which the run that is judged passed its task on."""
-        subject = self._subject
-        return self._trace.handoffs(subject.run.span_id if subject.kind != "trace" and subject.run else None)
+        """Those of the trace, or those by which the runs that are judged passed their tasks on."""
+        return self._trace.handoffs(self._judged_runs)
 
     def duration_ns(self) -> int | None:
         """From the start of the call, run or trace to its end, ns; None without times."""
@@ -171,11 +173,15 @@ class SubjectContext:
         subject = self._subject
         return [subject.run] if subject.kind == "agent" and subject.run is not None else None
 
-    def unread_before(self, call: ToolCall | None) -> str | None:
-        """The first of the trace, or of the run that is judged or whose call is."""
+    @property
+    def _judged_runs(self) -> Collection[str] | None:
+        """The runs (hex ids) that are judged, or whose call is; None: the whole trace."""
         subject = self._subject
-        run = subject.run.span_id if subject.kind != "trace" and subject.run is not None else None
-        return self._trace.unread_before(run, call)
+        return None if subject.kind == "trace" or subject.run is None else {subject.run.span_id, *subject.sub_runs}
+
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        """The first of the trace, or of the runs that are judged or whose call is."""
+        return self._trace.unread_before(self._judged_runs, call)
 
     def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
         """The first in the trace; None where the whole trace is judged."""

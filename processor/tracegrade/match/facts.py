@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracegrade.cel.calls import calls_as_seen, longest_in
+from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import CelContext, CelExpression
 from tracegrade.evaluate.evidence import Evidence, TraceContext
+from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.extraction import Extraction
@@ -77,7 +78,10 @@ class Facts:
         with_values = expression.reads_values
         if (context := self._contexts.get(with_values)) is None:
             context = self._contexts[with_values] = CelContext(self.variables(with_values=with_values))
-        return expression.holds(context, self.longest(with_values=with_values) if expression.loops > 1 else 0)
+        if expression.loops <= 1:
+            return expression.holds(context, 0)
+        handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
+        return expression.holds(context, max(handoffs, self.longest(with_values=with_values)))
 
     def variables(self, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
         """The variables of expressions, as in `cel.types.VARIABLES`; each is computed when it is called.
@@ -95,6 +99,7 @@ class Facts:
             "tools": lambda: list(self.tools),
             "attributes": self._all_attributes,
             "calls": lambda: calls_as_seen(self.subject.calls, with_values=with_values),
+            "handoffs": lambda: handoffs_as_seen(self.evidence.once(handoffs_made), self.subject.calls),
             "trace": lambda: _trace_facts(self.subject),
         }
 

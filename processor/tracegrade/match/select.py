@@ -224,6 +224,7 @@ def _with_calls_of_sub_agents(extraction: Extraction, subjects: list[Subject], d
         # The root of a suite's case has all calls already, however deep.
         if len(runs) > 1 and subject.calls is not extraction.calls:
             subject.calls = [call for call in extraction.calls if call.agent_span_id in runs]
+            subject.sub_runs = runs - {subject.id}
     return subjects
 
 
@@ -242,6 +243,7 @@ def _agent_subjects(extraction: Extraction) -> list[Subject]:
             session=run.session or extraction.session,
             prompt=run.prompt,
             final_answer=run.final_answer,
+            sub_runs=() if run.span_id != whole else [each.span_id for each in extraction.runs],
         )
         for run in extraction.runs
     ]

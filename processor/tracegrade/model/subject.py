@@ -1,5 +1,6 @@
 """The one thing that a rule judges."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,7 @@ class Subject:
     ``id`` as in DESIGN: agent: the run's span id; trace: the trace id; tool-call: the call's span id, with
     ``/message/part`` when read from a message. ``run`` is the agent run judged (for scope trace the outermost run).
     ``span_id`` (hex) is the span that results are attached to. ``calls`` are the calls judged, in total order.
+    ``sub_runs`` are the subject ids of the runs that are judged with an agent's, as their calls are.
     """
 
     kind: Scope
@@ -29,3 +31,4 @@ class Subject:
     session: str | None = None
     prompt: str | None = None
     final_answer: str | None = None
+    sub_runs: Collection[str] = ()

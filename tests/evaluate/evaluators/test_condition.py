@@ -39,6 +39,29 @@ def test_what_is_true_of_the_calls_passes(call: Any, source: str, holds: bool) -
     assert judged(source, calls, prompt="Please pay", final_answer="You get 700.").score == float(holds)
 
 
+@pytest.mark.parametrize(
+    ("source", "holds"),
+    [
+        ("size(handoffs) == 2", True),
+        ("handoffs[0].to == 'billing' && handoffs[0].from == ''", True),
+        ("handoffs[0].seen_in == 'calls' && handoffs[0].start_ms == 5.0 && handoffs[1].calls_before == 1", True),
+        ("handoffs.exists(h, has(h.to) && h.to == 'sales')", False),
+        ("handoffs.all(h, h.to == 'billing')", None),
+        ("handoffs.exists(h, h.to == 'billing')", True),
+    ],
+)
+def test_handoffs_can_be_read_as_calls_can(call: Any, source: str, holds: bool | None) -> None:
+    calls = [
+        call("lookup", {}, start_ns=1_000_000),
+        call("transfer_to_billing", {}, start_ns=6_000_000),
+        call("handoff", {}, start_ns=7_000_000, span_id="0f" * 8),
+    ]
+    found = judged(source, calls)
+    assert found.score == (None if holds is None else float(holds))
+    if holds is None:
+        assert found.explanation == f"a handoff does not say to which agent (span {'0f' * 8})"
+
+
 def test_it_shows_the_values_that_it_read_and_names_only_their_paths(call: Any) -> None:
     calls = [call("a", {"to": "x"}, output=[1, 2]), call("refund", {"amount": 700, "to": "y" * 900})]
     found = judged(

@@ -1,8 +1,8 @@
 """condition: is an expression about the run true?
 
 The score is 1 or 0. The expression is of the Common Expression Language, as in the clause ``match.cel``, and sees what
-the clause sees: the calls with their arguments and outputs, the prompt, the final answer, the session, attributes; and
-the tokens and the cost of the run's model calls. It is checked when the rule is loaded.
+the clause sees: the calls with their arguments and outputs, handoffs, the prompt, the final answer, the session,
+attributes; and the tokens and the cost of the run's model calls. It is checked when the rule is loaded.
 
 Where something that it reads was not recorded, or has another type, nothing is scored. ``has(c.arguments.amount)``
 says whether something is there. One that loops over long lists inside each other is refused when it would take more
@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.cel.calls import calls_as_seen, longest_in
+from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import MAX_STEPS, CelContext, CelExpression, Condition
 from tracegrade.cel.reads import names_read, values_read
 from tracegrade.evaluate.compare.differences import bounded
@@ -24,6 +24,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
@@ -80,6 +81,7 @@ def _of_evidence(evidence: Evidence, *, with_values: bool) -> dict[str, Callable
         "answer": lambda: None if answer is None else json_text(answer),
         "tools": lambda: list(dict.fromkeys(call.name for call in evidence.calls)),
         "calls": lambda: calls_as_seen(evidence.calls, with_values=with_values),
+        "handoffs": lambda: handoffs_as_seen(evidence.once(handoffs_made), evidence.calls),
     }
 
 
@@ -126,10 +128,11 @@ def _justify(expression: CelExpression, variables: _Variables, *, holds: bool) -
 
 def _longest(evidence: Evidence, expression: CelExpression) -> int:
     """The number of items in the longest list that the expression can read."""
+    handoffs = len(evidence.once(handoffs_made)) if expression.reads_handoffs else 0
     if evidence.facts is not None:
-        return evidence.facts.longest(with_values=expression.reads_values)
+        return max(handoffs, evidence.facts.longest(with_values=expression.reads_values))
     values = [value for call in evidence.calls for value in (call.arguments, call.output)]
-    return max(len(evidence.calls), longest_in(values) if expression.reads_values else 0)
+    return max(handoffs, len(evidence.calls), longest_in(values) if expression.reads_values else 0)
 
 
 def _shown(value: JsonValue) -> JsonValue:
@@ -142,6 +145,9 @@ def _unknown(evidence: Evidence, expression: CelExpression, why: str) -> str:
         for place, call in enumerate(evidence.calls):
             if (lacks := what_lacks(evidence, place)) is not None:
                 return f"{lacks} ({listed([call.name])}, span {call.span_id})"
+    if expression.reads_handoffs and why.endswith("there is no to"):
+        nameless = next(each for each in evidence.once(handoffs_made) if not each.to_agent)
+        return f"a handoff does not say to which agent (span {nameless.span_id})"
     return why.removeprefix("cel: ")
 
 

@@ -25,8 +25,9 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
-from tracegrade.model.handoff import Handoff, SeenIn, handoffs_among, plain_name
+from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue
 
 _EVERYWHERE: tuple[SeenIn, ...] = ("calls", "spans", "runs")
@@ -96,9 +97,7 @@ def _are(limit: int) -> str:
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    context = evidence.trace_context
-    made = handoffs_among(evidence.calls) if context is None else context.handoffs()
-    handoffs = [each for each in made if each.seen_in in settings.seen_in]
+    handoffs = [each for each in evidence.once(handoffs_made) if each.seen_in in settings.seen_in]
     found = list(_checks(handoffs, criteria))
     if not found:
         return Score(None, {}, "Nothing is asked of handoffs, so there is nothing to score.")
