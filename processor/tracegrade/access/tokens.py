@@ -22,6 +22,7 @@ from tracegrade.access.rights import Role, rights_of
 from tracegrade.document.file_model import FileModel
 from tracegrade.journal.files import replace_file
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.tenant import checked_tenant
 from tracegrade.otlp.reloading import Reloading
 
 PREFIX = "tgr_"
@@ -31,7 +32,6 @@ _RANDOM_DIGITS = 30  # 178 bits
 _CHECK_DIGITS = 6
 _LONGEST_NAME = 100
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class TokensError(TraceGradeError):
@@ -52,17 +52,6 @@ def checked_name(text: str) -> str:
     """
     if not text.strip() or len(text) > _LONGEST_NAME or not text.isprintable():
         raise ValueError(f"expected a name of 1 to {_LONGEST_NAME} printable characters, found {text!r}")
-    return text
-
-
-def checked_tenant(text: str) -> str:
-    """`text`, if a tenant can have this name.
-
-    Raises:
-        ValueError: it holds other characters than letters, digits, '.', '_' and '-', or begins with none of the first.
-    """
-    if not _TENANT.fullmatch(text):
-        raise ValueError(f"expected a tenant of 1 to 64 letters, digits, '.', '_' and '-', found {text!r}")
     return text
 
 

@@ -17,8 +17,9 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.reading import ReadSettings, reading_options, tenant_reading_options
+from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
 from tracegrade.display import time_text
 from tracegrade.document.duration import duration_s
@@ -152,7 +153,7 @@ def accept(settings: ReadSettings, incident: str) -> None:
 @click.option("--comment", default="", help="Why.")
 @click.option("--end", "ended", metavar="ID", help="End this silence now.")
 @click.option("--list", "listed", is_flag=True, help="Only list silences.")
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def silence(
@@ -167,7 +168,7 @@ def silence(
     """Send no notifications of alerts whose labels match, such as rule=checkout-* service=shop, for some time.
 
     An alert that still fires when the silence ends is notified then. Labels: rule, level, service, agent, release,
-    tenant, kind, of. Prints the silences in force.
+    tenant, kind, of. With --tenant, only alerts of that tenant. Prints the silences in force.
     """
     from dataclasses import asdict, replace
     from secrets import token_hex
@@ -187,7 +188,7 @@ def silence(
         changed = replace(known[ended], ends_ns=now_ns)
     elif labels:
         ends_ns = now_ns + round(_seconds(duration) * _NS)
-        changed = Silence(token_hex(4), _labels(labels), now_ns, ends_ns, comment)
+        changed = Silence(token_hex(4), _labels(labels, settings.tenant), now_ns, ends_ns, comment)
     if changed is not None:
         make_files_private()
         engine = open_store(settings.store_url)
@@ -215,11 +216,18 @@ def silence(
 @click.option("--since", type=TIME, default="7d", show_default=True, help="The time from which to look.")
 @click.option("--until", type=TIME, help="The time up to which to look; without it, now.")
 @click.option("--every", default="15m", show_default=True, help="The time between two checks.")
+@tenant_option
 @settings_options
 @format_option
 @reports_errors
 def preview(
-    config: "Config", output_format: str, rules: tuple[str, ...], since: int, until: int | None, every: str
+    config: "Config",
+    output_format: str,
+    rules: tuple[str, ...],
+    since: int,
+    until: int | None,
+    every: str,
+    tenant: str | None,
 ) -> None:
     """Show when the alerts of RULES would have fired over stored results; nothing is sent.
 
@@ -237,7 +245,7 @@ def preview(
     if not chosen:
         raise click.UsageError("none of these rules has an 'alert'")
     until_ns = until if until is not None else time.time_ns()
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         counted = SeriesHistory(connection, {rule.hash for rule in chosen})
         history = ReadHistory(counted, chosen, since - round((looks_back_s(chosen) + 7200) * _NS), until_ns)
     every_ns = round(_seconds(every) * _NS)
@@ -338,7 +346,7 @@ def _shown(incident: "Incident", silenced_until_ns: int | None = None) -> "Seque
     ]
 
 
-def _labels(written: tuple[str, ...]) -> dict[str, str]:
+def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
     from tracegrade.alert.notify.labels import check_labels
 
     labels = {}
@@ -347,6 +355,8 @@ def _labels(written: tuple[str, ...]) -> dict[str, str]:
         if not equals:
             raise click.UsageError(f"expected LABEL=GLOB such as service=shop, found {item!r}")
         labels[name] = glob
+    if tenant is not None and labels.setdefault("tenant", tenant) != tenant:
+        raise click.UsageError(f"--tenant {tenant} and the label tenant={labels['tenant']}: leave one of the two out")
     try:
         check_labels(labels)
     except ValueError as error:

@@ -10,6 +10,7 @@ from tracegrade.cli.judging import cores
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress, reports_errors
 from tracegrade.cli.rule_paths import reading_with
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--service", help="Only traces of this service.")
 @click.option("--agent", help="Only traces in which this agent ran.")
 @click.option("--release", help="Only traces of this release (service.version).")
-@click.option("--tenant", help="Only this tenant.")
+@tenant_option
 @click.option(
     "--store",
     is_flag=True,

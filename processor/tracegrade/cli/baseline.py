@@ -19,8 +19,10 @@ from tracegrade.cli.output import (
     reports_errors,
 )
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import time_of
 from tracegrade.display import count, time_text
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -57,6 +59,7 @@ def command() -> None:
     help="For SOURCE: judge by these rules instead of those in the settings.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Save it here.")
+@tenant_option
 @jobs_option
 @settings_options
 @reports_errors
@@ -67,12 +70,14 @@ def save(
     run: str | None,
     rule_paths: tuple[str, ...],
     output: Path | None,
+    tenant: str | None,
     jobs: int,
     config: "Config",
 ) -> None:
     """Save a baseline, in place of the one of that name.
 
-    SOURCE is a file or folder of OTLP, as 'replay' takes it, and is judged now; --of and --run take what is stored.
+    SOURCE is a file or folder of OTLP, as 'replay' takes it, and is judged now, with --tenant as that tenant's; --of
+    and --run take what is stored.
     """
     from tracegrade.gate.baselines import FOLDER, check_name, save
 
@@ -82,27 +87,27 @@ def save(
     if rule_paths and not sources:
         raise click.UsageError("--rules is for SOURCE: what is stored was judged already")
     if run is not None:
-        saved = _of_run(name, config, run)
+        saved = _of_run(name, config, run, tenant)
     elif side is not None:
-        saved = _of_results(name, side, _stored(config, side))
+        saved = _of_results(name, side, _stored(config, side, tenant))
     else:
         source = ", ".join("standard input" if item == "-" else item for item in sources)
-        saved = _of_results(name, source, _judged(config, sources, rule_paths, jobs))
+        saved = _of_results(name, source, _judged(config, sources, rule_paths, jobs, tenant))
     path = output or FOLDER / f"{name}.json"
     save(saved, path)
     print_line(f"Saved {name}, {_contents(saved)}, to {path}.")
 
 
-def _of_run(name: str, config: "Config", run: str) -> "SavedBaseline":
-    from tracegrade.cli.replay_run import TENANT
+def _of_run(name: str, config: "Config", run: str, tenant: str | None) -> "SavedBaseline":
     from tracegrade.history.experiments import known_run
     from tracegrade.store.open import reading_store
 
+    tenant = tenant or DEFAULT_TENANT
     with reading_store(config.store_url) as connection:
-        found = known_run(connection, TENANT, run)
+        found = known_run(connection, tenant, run)
     if found.state != "complete":
         raise click.UsageError(f"--run: {run} is {found.state}: a baseline has to be complete")
-    return _saved(name, f"run {run}", run=run, tenant=TENANT)
+    return _saved(name, f"run {run}", run=run, tenant=tenant)
 
 
 def _of_results(name: str, source: str, results: "Results") -> "SavedBaseline":
@@ -133,18 +138,21 @@ def _saved(name: str, source: str, **fields: Any) -> "SavedBaseline":
     )
 
 
-def _stored(config: "Config", text: str) -> "Results":
+def _stored(config: "Config", text: str, tenant: str | None) -> "Results":
     from tracegrade.compare.sides import named_side
     from tracegrade.gate.results import results_of
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.store.open import reading_store
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         return results_of(connection, named_side(text, time_of), RuleSet([]), progress)
 
 
-def _judged(config: "Config", sources: tuple[str, ...], rule_paths: tuple[str, ...], jobs: int) -> "Results":
+def _judged(
+    config: "Config", sources: tuple[str, ...], rule_paths: tuple[str, ...], jobs: int, tenant: str | None
+) -> "Results":
     from tracegrade.pipeline.latest_results import NoRoom
+    from tracegrade.pipeline.replay import Selection
     from tracegrade.pipeline.workers import WorkerEnded
 
     paths = tuple(rule_paths or config.rules.paths)
@@ -152,7 +160,7 @@ def _judged(config: "Config", sources: tuple[str, ...], rule_paths: tuple[str, .
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     try:
-        return judged_results(sources, config, rule_set, paths, jobs)
+        return judged_results(sources, config, rule_set, paths, jobs, Selection(tenant=tenant))
     except (WorkerEnded, NoRoom) as error:
         print_lines(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)

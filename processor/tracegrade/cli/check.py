@@ -61,6 +61,7 @@ def command(
     experiment: str | None,
     run_name: str | None,
     labels: tuple[str, ...],
+    tenant: str | None,
     config: "Config",
     output_format: str,
     output: TextIO | None,
@@ -78,8 +79,10 @@ def command(
     --no-gate, 1 failed, 3 nothing was judged, or not enough data to decide; 2 usage, or COMMAND cannot be started.
     """
     from tracegrade.cli.received_command import Received
+    from tracegrade.pipeline.replay import Selection
 
-    asked = Asked.read(rule_paths, config, gate, output_format, jobs, no_fails=True)
+    selection = Selection(tenant=tenant)
+    asked = Asked.read(rule_paths, config, gate, output_format, jobs, selection=selection, no_fails=True)
     text = shlex.join(words)
     run = asked_run(experiment, run_name, labels, text, asked.selection, asked.rule_set, config)
     own_code = 0
@@ -109,7 +112,7 @@ def _explain(asked: Asked, sources: tuple[str, ...], failed: "Sequence[Rule]") -
     from tracegrade.pipeline.judged import JudgedTrace
 
     rule_set = asked.rule_set.only({rule.id for rule in failed})
-    judged = judged_here(sources, asked.config, rule_set)
+    judged = judged_here(sources, asked.config, rule_set, asked.selection)
     lacking = [one for one in judged if any(decision.outcome == "fail" for decision in one.decisions)]
     traces = [one for one in judged if isinstance(one, JudgedTrace)]
     print_lines("\n".join(explained(lacking, rule_set, failed, traces)), err=True)

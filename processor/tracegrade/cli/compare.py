@@ -11,6 +11,7 @@ import click
 from tracegrade.cli.output import progress, reports_errors
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.reports import REPORT_FORMATS
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME, time_of
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--service", help="Only this service.")
 @click.option("--agent", help="Only this agent.")
 @click.option("--release", help="Only this release.")
-@click.option("--tenant", help="Only this tenant.")
+@tenant_option
 @click.option("--since", type=TIME, help="Only traces first received at this time or later.")
 @click.option("--until", type=TIME, help="Only traces first received before this time.")
 @click.option(

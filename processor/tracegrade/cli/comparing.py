@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 class Comparing:
     """Takes what is judged, as ``judged``, and then says how it stands against baselines."""
 
-    def __init__(self, config: "Config", rule_set: "RuleSet", bounds: "Bounds", base: str | None) -> None:
+    def __init__(
+        self, config: "Config", rule_set: "RuleSet", bounds: "Bounds", base: str | None, tenant: str | None = None
+    ) -> None:
         """Find what the command line names, so that a wrong name is said before anything is judged.
 
         Args:
@@ -37,12 +39,14 @@ class Comparing:
             rule_set: the rules that judge.
             bounds: what the command line requires.
             base: what is compared with, beside the gate; None for nothing.
+            tenant: whose stored results; None: every tenant's.
 
         Raises:
             TraceGradeError: a baseline that the command line names is not there, or cannot be read.
         """
-        baselines = Baselines(config.store_url, rule_set, time_of, progress=progress)
+        baselines = Baselines(config.store_url, rule_set, time_of, tenant=tenant, progress=progress)
         self._config = config
+        self._tenant = tenant
         self._bounds = bounds
         self._baseline_of = baselines.of_gate(bounds)
         self._base = None if base is None else baselines.asked(base)
@@ -79,5 +83,5 @@ class Comparing:
             bounds.allow_within_margin,
             cost_of=Prices(prices) if prices else no_prices,
         )
-        with reading_store(self._config.store_url) as connection:
+        with reading_store(self._config.store_url, self._tenant) as connection:
             return compare(connection, base.side, Side(run.name, ResultFilter(run=run.name)), wanted, progress)

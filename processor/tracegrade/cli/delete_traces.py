@@ -18,6 +18,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count, time_text
@@ -35,7 +36,7 @@ _LOOK_EVERY_S = 0.1
 @click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
 @click.option("--session", metavar="ID", help="All traces of this session.")
 @click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")
-@click.option("--tenant", help="Only of this tenant; without it, of all.")
+@tenant_option
 @click.option("--before", type=TIME, help="All traces first received before this time.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option(

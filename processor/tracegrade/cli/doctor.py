@@ -18,6 +18,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
     is_flag=True,
     help="Make the store whole again, from itself and the journals, while 'serve' does not run.",
 )
+@tenant_option
 @settings_options
 @format_option
 @reports_errors
@@ -62,12 +64,14 @@ def command(
     max_traces: int,
     journal_mib: int,
     repairs: bool,
+    tenant: str | None,
 ) -> None:
     """Find out what is wrong with an installation and its data, and what to set.
 
     Examines disk, journal and store, also while serve runs, and changes nothing. It finds spans that no dialect reads,
     spans that arrive late (and suggests longer timeouts), incomplete traces, calls without content, calls shown twice,
-    wrong clocks, rules that judge nothing, and what was lost.
+    wrong clocks, rules that judge nothing, and what was lost. With --tenant, it looks at that tenant's data alone, and
+    not at disk, processes and how full the journal is.
 
     With --repair, what the store lacks is added first: a damaged SQLite file is put aside, and what can be read of it
     is copied; then come the results journals, and last what the journal holds beyond them, judged by the rules in force
@@ -81,10 +85,14 @@ def command(
     from tracegrade.doctor.examine import examine
     from tracegrade.doctor.finding import LEVELS
 
+    if repairs and tenant is not None:
+        raise click.UsageError("--repair makes the store of all tenants whole; leave --tenant out")
     rule_set = config.rules.reading.load(list(rule_paths or config.rules.paths))
     if repairs:
         _repair(config, rule_set)
-    examined = examine(config, rule_set, max_traces=max_traces, max_journal_bytes=journal_mib * 1024 * 1024)
+    examined = examine(
+        config, rule_set, max_traces=max_traces, max_journal_bytes=journal_mib * 1024 * 1024, tenant=tenant
+    )
     findings = sorted(examined.findings, key=lambda finding: LEVELS.index(finding.level))
     if output_format == "json":
         print_json(finding.to_json() for finding in findings)

@@ -66,13 +66,12 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
     from tracegrade.alert.window import window_of
     from tracegrade.model.errors import TraceGradeError
     from tracegrade.store.history import SeriesHistory
-    from tracegrade.store.open import reading_store
 
     now_ns = time.time_ns()
     since_ns = now_ns - _VOLUME_DAYS * 86_400 * 10**9
     found = {}
     try:
-        with reading_store(settings.store_url) as connection:
+        with settings.store() as connection:
             for rule in rules:
                 history = SeriesHistory(connection, {rule.hash})
                 for place, alert in enumerate(rule.alert):

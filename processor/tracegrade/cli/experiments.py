@@ -17,13 +17,13 @@ from tracegrade.cli.experiment_tables import (
 from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
-from tracegrade.cli.replay_run import TENANT
+from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import count
 
 if TYPE_CHECKING:
     from tracegrade.history.experiments import Timeline
 
-tenant_option = click.option("--tenant", default=TENANT, show_default=True, help="Whose experiments.")
+tenant_option = own_tenant_option("Whose experiments.")
 
 
 @click.group()

@@ -11,6 +11,7 @@ from tracegrade.cli.output import print_json, print_line, print_lines, progress,
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
 from tracegrade.cli.reports import REPORT_FORMATS, report
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME, time_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--service", help="Only this service.")
 @click.option("--agent", help="Only this agent.")
 @click.option("--release", help="Only this release.")
-@click.option("--tenant", help="Only this tenant.")
+@tenant_option
 @click.option("--since", type=TIME, help="Only traces first received at this time or later.")
 @click.option("--until", type=TIME, help="Only traces first received before this time.")
 @gate_options
@@ -79,8 +80,10 @@ def command(
     bounds = gate.bounds(rule_set)
     _check_asks(bounds, rule_set)
     chosen = named_side(side, time_of, ResultFilter(since_ns=since, until_ns=until, **filters))
-    baseline_of = Baselines(config.store_url, rule_set, time_of, progress=progress).of_gate(bounds)
-    with reading_store(config.store_url, chosen.result_filter.tenant) as connection:
+    tenant = chosen.result_filter.tenant
+    baselines = Baselines(config.store_url, rule_set, time_of, tenant=tenant, progress=progress)
+    baseline_of = baselines.of_gate(bounds)
+    with reading_store(config.store_url, tenant) as connection:
         results = results_of(connection, chosen, rule_set, progress)
     counted = list(_counted(rule_set, results))
     verdict = judged_by(bounds, counted, against(bounds, counted, results, baseline_of))

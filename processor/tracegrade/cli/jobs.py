@@ -22,8 +22,8 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
-from tracegrade.cli.replay_run import TENANT
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import time_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.25
 _STYLES = {"done": "green", "failed": "red", "running": "cyan", "interrupted": "yellow"}
 
-tenant_option = click.option("--tenant", default=TENANT, show_default=True, help="Whose jobs.")
+tenant_option = own_tenant_option("Whose jobs.")
 
 
 @click.group()
@@ -147,8 +147,8 @@ def resume(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
         print_line(f"{job_id}: {job.state}")
 
 
-def submit_run(config: "Config", suite: str, asked: dict[str, Any]) -> None:
-    """Submit the run of a stored suite, by its id or name, and say which job that is."""
+def submit_run(config: "Config", tenant: str, suite: str, asked: dict[str, Any]) -> None:
+    """Submit the run of a stored suite of `tenant`, by its id or name, and say which job that is."""
     from tracegrade.jobs.submit import submit
     from tracegrade.jobs.suite_request import suite_request
     from tracegrade.store.open import reading_store
@@ -156,8 +156,8 @@ def submit_run(config: "Config", suite: str, asked: dict[str, Any]) -> None:
 
     make_files_private()
     with reading_store(config.store_url) as connection:
-        found = suite_called(connection, TENANT, suite)
-    job = submit(config, TENANT, "", suite_request({**asked, "suite": found.id}))
+        found = suite_called(connection, tenant, suite)
+    job = submit(config, tenant, "", suite_request({**asked, "suite": found.id}))
     print_line(f"Submitted as job {job.id}: 'tracegrade serve' runs it; 'tracegrade jobs show {job.id}' shows it.")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from tracegrade.cli.output import print_line, progress
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
@@ -55,11 +56,13 @@ def judged_and_shown(
     return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
 
 
-def judged_here(sources: tuple[str, ...], config: "Config", rule_set: "RuleSet") -> "list[Judged]":
+def judged_here(
+    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", selection: "Selection"
+) -> "list[Judged]":
     """The last judgement of each trace and session of `sources`, in this process and all in memory."""
     from tracegrade.pipeline.replay import NOT_STORED
 
-    judged = _judged(sources, config, rule_set, NOT_STORED, None, judges_traces=True)
+    judged = _judged(sources, config, rule_set, NOT_STORED, selection, judges_traces=True)
     return list({one.key: one for one in judged}.values())
 
 
@@ -80,8 +83,11 @@ def _judged(
 
     if sources:
         requests = read_sources(sources, sys.stdin.buffer)
+        tenant = (selection.tenant if selection is not None else None) or DEFAULT_TENANT
         with progress("traces and sessions", None) as advance:
-            for judged in replay_sources(requests, config.traces, rule_set, run, judges_traces=judges_traces):
+            for judged in replay_sources(
+                requests, config.traces, rule_set, run, judges_traces=judges_traces, tenant=tenant
+            ):
                 yield judged
                 advance(1)
         return
@@ -122,7 +128,12 @@ def _journal_bytes(folder: Path) -> int:
 
 
 def judged_results(
-    sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", paths: Sequence[str], jobs: int
+    sources: tuple[str, ...],
+    config: "Config",
+    rule_set: "RuleSet",
+    paths: Sequence[str],
+    jobs: int,
+    selection: "Selection",
 ) -> "Results":
     """The results of `sources`, judged by the rules at `paths`, which are `rule_set`.
 
@@ -139,7 +150,7 @@ def judged_results(
     job = ReplayJob(paths, reading, rule_set.hash, NOT_STORED, traces.tool_aliases, traces.prices, _units)
     found = JudgedResults(rule_set)
     with LatestResults() as latest:
-        for key, units in judged_and_shown(sources, config, rule_set, job, jobs):
+        for key, units in judged_and_shown(sources, config, rule_set, job, jobs, selection):
             latest.put(key, units)
         for units in latest:
             found.add(JudgedUnits(*pickle.loads(units)))

@@ -14,6 +14,7 @@ from tracegrade.cli.rule_paths import rules_of_id
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
 
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 @click.option("--known-gap", default="", metavar="WHY", help="Why the rule does not say yet what --expect expects.")
 @redaction_options
 @click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
-@click.option("--tenant", help="Only traces of this tenant.")
+@tenant_option
 @run_option
 @settings_options
 @format_option

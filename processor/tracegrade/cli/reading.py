@@ -7,10 +7,9 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
 from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.settings_option import options_read_by
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.store.place import DATA_DIR, sqlite_url
 
@@ -60,9 +59,6 @@ class ReadSettings:
 def reading_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add ``-c/--config`` and ``--data-dir``; the command is called with ``settings``, the `ReadSettings`."""
     return options_read_by(read_settings, "settings")(function)
-
-
-tenant_option = click.option("--tenant", help="Only of this tenant; without it, of all.")
 
 
 def tenant_reading_options(function: Callable[..., R]) -> Callable[..., R]:

@@ -9,7 +9,9 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 _ALL = 1 << 40
 
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option("--dry-run", is_flag=True, help="Needed: requests are redacted when they are received, and never later.")
 @click.option("--store", "of_store", is_flag=True, help="Look at the stored traces, as far as the store keeps them.")
+@tenant_option
 @settings_options
 @format_option
 @reports_errors
-def command(config: "Config", sources: tuple[str, ...], dry_run: bool, of_store: bool, output_format: str) -> None:
+def command(
+    config: "Config", sources: tuple[str, ...], dry_run: bool, of_store: bool, tenant: str | None, output_format: str
+) -> None:
     """Show what redaction would take out of recorded requests; nothing is changed, and no value is shown.
 
     SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
@@ -52,7 +57,7 @@ def command(config: "Config", sources: tuple[str, ...], dry_run: bool, of_store:
     if "-" in sources and sys.stdin.isatty():
         raise click.UsageError("'-' reads standard input, which is a terminal here; give it a file: < traces.json")
     door = trial_door(config.redaction or RedactionSettings())
-    with _stored(config) if of_store else _records(config, sources) as records:
+    with _stored(config, tenant) if of_store else _records(config, sources, tenant) as records:
         trial = try_redaction(door, records)
     if output_format == "json":
         print_json(_rows(trial))
@@ -68,24 +73,25 @@ def command(config: "Config", sources: tuple[str, ...], dry_run: bool, of_store:
 
 
 @contextmanager
-def _records(config: "Config", sources: tuple[str, ...]) -> "Iterator[Iterator[Record]]":
+def _records(config: "Config", sources: tuple[str, ...], tenant: str | None) -> "Iterator[Iterator[Record]]":
     from tracegrade.journal.reader import JournalReader
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import records_in, records_of
 
     if sources:
-        yield records_of(read_sources(sources, sys.stdin.buffer if "-" in sources else None))
+        requests = read_sources(sources, sys.stdin.buffer if "-" in sources else None)
+        yield records_of(requests, tenant or DEFAULT_TENANT)
         return
     reader = JournalReader(config.data_path / JOURNAL)
     try:
-        yield records_in(reader)
+        yield (record for record in records_in(reader) if tenant in (None, record.tenant))
     finally:
         reader.close()
 
 
 @contextmanager
-def _stored(config: "Config") -> "Iterator[Iterator[Record]]":
+def _stored(config: "Config", tenant: str | None) -> "Iterator[Iterator[Record]]":
     """The stored traces as requests."""
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.journal.record import Encoding, Record
@@ -105,7 +111,7 @@ def _stored(config: "Config") -> "Iterator[Iterator[Record]]":
                     wire = request.SerializeToString()
                     yield Record(0, 0, 0, trace.tenant, signal, Encoding.PROTOBUF, len(items), wire)
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         yield records(connection)
 
 

@@ -71,6 +71,7 @@ def command(
     experiment: str | None,
     run_name: str | None,
     labels: tuple[str, ...],
+    tenant: str | None,
     config: "Config",
     output_format: str,
 ) -> None:
@@ -100,7 +101,7 @@ def command(
         jobs,
         by=by,
         base=base,
-        selection=Selection(since, until, service, agent, trace_id, release),
+        selection=Selection(since, until, service, agent, trace_id, release, tenant),
     )
     source = ", ".join("standard input" if source == "-" else source for source in sources) or "journal"
     run = asked_run(experiment, run_name, labels, source, asked.selection, asked.rule_set, config)

@@ -8,7 +8,9 @@ import click
 
 from tracegrade.cli.output import print_line
 from tracegrade.cli.private_files import make_files_private
+from tracegrade.cli.tenant_option import TENANT
 from tracegrade.display import count
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from tracegrade.store.runs import Run
 
 R = TypeVar("R")
-
-TENANT = "default"
-"""Whose experiments commands show and write."""
 
 _OPTIONS = (
     click.option(
@@ -39,11 +38,17 @@ _OPTIONS = (
     click.option(
         "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the run, such as model=m-2; several."
     ),
+    click.option(
+        "--tenant",
+        type=TENANT,
+        help="Of the journal, only this tenant's traces; traces in files are taken as its. So are the run that is "
+        f"stored and what is compared with. Without it: all of the journal, else {DEFAULT_TENANT!r}.",
+    ),
 )
 
 
 def run_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add the options of a run that is stored: ``experiment``, ``run_name`` and ``labels``."""
+    """Add the options of a run that is stored: ``experiment``, ``run_name``, ``labels`` and ``tenant``."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -126,10 +131,12 @@ def asked_run(
             raise click.UsageError("--run and --label are of a run that is stored: --experiment NAME stores one")
         return None
     chosen = {name: value for name, value in asdict(selection).items() if value is not None}
-    return described_run(experiment, read_labels(labels), source, chosen, rule_set, config)
+    tenant = selection.tenant or DEFAULT_TENANT
+    return described_run(tenant, experiment, read_labels(labels), source, chosen, rule_set, config)
 
 
 def described_run(
+    tenant: str,
     experiment: str,
     labels: dict[str, str],
     source: str,
@@ -140,7 +147,7 @@ def described_run(
     """What is known of a run before anything is judged; `selection` says what of `source` is in it, and how."""
     from tracegrade.history.new_run import new_run
 
-    return new_run(TENANT, experiment, labels, source, selection, rule_set, config)
+    return new_run(tenant, experiment, labels, source, selection, rule_set, config)
 
 
 def print_run(config: "Config", recording: "RecordedRun") -> None:
@@ -149,8 +156,8 @@ def print_run(config: "Config", recording: "RecordedRun") -> None:
     from tracegrade.store.open import reading_store
 
     with reading_store(config.store_url) as connection:
-        experiment = known_run(connection, TENANT, recording.name).experiment
-        found = timeline(connection, known_experiment(connection, TENANT, experiment))
+        experiment = known_run(connection, recording.tenant, recording.name).experiment
+        found = timeline(connection, known_experiment(connection, recording.tenant, experiment))
     own = next(standing for standing in found.standings if standing.scored.run.name == recording.name)
     text = f"Stored as run {recording.name} of experiment {experiment}: {count(own.scored.traces, 'trace')}"
     text += ", no score" if own.scored.score is None else f", score {own.scored.score:.4f}"

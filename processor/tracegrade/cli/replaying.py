@@ -100,7 +100,7 @@ class Asked:
         if base is not None or needs_baseline(bounds, rule_set.rules):
             from tracegrade.cli.comparing import Comparing
 
-            comparing = Comparing(config, rule_set, bounds, base)
+            comparing = Comparing(config, rule_set, bounds, base, None if selection is None else selection.tenant)
         return cls(paths, rule_set, config, bounds, comparing, output_format, jobs, by, selection or Selection())
 
 

@@ -15,6 +15,7 @@ from tracegrade.cli.redaction import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> N
     type=TRACE_ID,
     help="Expect the tool calls of this stored trace, and use the trace as a test.",
 )
+@tenant_option
 @redaction_options
 @settings_options
 @reports_errors
@@ -56,6 +58,7 @@ def new(
     trace_id: bytes | None,
     keep: tuple[str, ...],
     no_redact: bool,
+    tenant: str | None,
     config: "Config",
 ) -> None:
     """Write a new rule to start from: rule.yaml, tests.yaml and two traces, one that passes and one that fails.
@@ -79,11 +82,11 @@ def new(
     if trace_id is not None and recipe_name is not None:
         raise click.UsageError("--recipe and --from-trace exclude each other: a rule begins from one of the two")
     if trace_id is None:
-        if keep or no_redact:
-            raise click.UsageError("--keep and --no-redact are for --from-trace")
+        if keep or no_redact or tenant:
+            raise click.UsageError("--keep, --no-redact and --tenant are for --from-trace")
         draft = new_rule.from_recipe(rule_id, recipe(recipe_name or "order"))
     else:
-        draft = _from_stored(rule_id, trace_id, config, keep, not no_redact)
+        draft = _from_stored(rule_id, trace_id, config, tenant, keep, not no_redact)
     written = new_rule.write(folder / category / rule_id, draft)
     for path in written:
         print_line(f"wrote {path}")
@@ -94,7 +97,9 @@ def new(
         sys.exit(EXIT_FAILED)
 
 
-def _from_stored(rule_id: str, trace_id: bytes, config: "Config", keep: "Sequence[str]", redacts: bool) -> "Draft":
+def _from_stored(
+    rule_id: str, trace_id: bytes, config: "Config", tenant: str | None, keep: "Sequence[str]", redacts: bool
+) -> "Draft":
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.extract.extract import extract
     from tracegrade.history import new_rule
@@ -105,7 +110,7 @@ def _from_stored(rule_id: str, trace_id: bytes, config: "Config", keep: "Sequenc
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         found = stored_traces(connection, trace_id)
     if not found:
         raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")

@@ -21,6 +21,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.rule_paths import is_place, named_rules
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count, json_text
 
 if TYPE_CHECKING:
@@ -37,10 +38,11 @@ _MAX_CELL = 60
 @click.command("try")
 @click.argument("name", metavar="RULE")
 @click.argument("sources", nargs=-1, required=True, metavar="TRACE_ID|FILE...")
+@tenant_option
 @settings_options
 @format_option
 @reports_errors
-def command(config: "Config", output_format: str, name: str, sources: tuple[str, ...]) -> None:
+def command(config: "Config", output_format: str, name: str, sources: tuple[str, ...], tenant: str | None) -> None:
     """Try one rule on traces, and show every step: what was read, what each clause found, what was judged.
 
     RULE is a rule file, or the id of a rule in the settings. A trace is one of the store, by its id, or a FILE of OTLP.
@@ -58,7 +60,7 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
 
     load_plugins()
     rule = _the_rule(name, config)
-    extractions = list(_extractions(sources, rule, config))
+    extractions = list(_extractions(sources, rule, config, tenant))
     cost_of = Prices(config.traces.prices)
     found = [(extraction, tried(rule, extraction, cost_of)) for extraction in extractions]
     of_sessions = (
@@ -95,7 +97,7 @@ def _is_file(name: str) -> bool:
     return Path(name).exists()
 
 
-def _extractions(sources: Sequence[str], rule: "Rule", config: "Config") -> "Iterator[Extraction]":
+def _extractions(sources: Sequence[str], rule: "Rule", config: "Config", tenant: str | None) -> "Iterator[Extraction]":
     from tracegrade.extract.extract import extract
     from tracegrade.otlp.file import read_sources
     from tracegrade.pipeline.replay import read_traces
@@ -105,19 +107,19 @@ def _extractions(sources: Sequence[str], rule: "Rule", config: "Config") -> "Ite
     ids = [source for source in sources if _TRACE_ID.fullmatch(source.replace("-", "")) and not _is_file(source)]
     files = [source for source in sources if source not in ids]
     if ids:
-        yield from _stored(ids, config)
+        yield from _stored(ids, config, tenant)
     if files:
         stdin = sys.stdin.buffer if "-" in files else None
         for trace in read_traces(read_sources(files, stdin), RuleSet([rule])):
             yield extract(trace, ToolAliases(config.traces.tool_aliases))
 
 
-def _stored(ids: Sequence[str], config: "Config") -> "Iterator[Extraction]":
+def _stored(ids: Sequence[str], config: "Config", tenant: str | None) -> "Iterator[Extraction]":
     from tracegrade.history.stored_extraction import extract_stored
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
-    with reading_store(config.store_url) as connection:
+    with reading_store(config.store_url, tenant) as connection:
         for text in ids:
             found = stored_traces(connection, bytes.fromhex(text.replace("-", "")))
             if not found:

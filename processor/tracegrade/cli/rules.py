@@ -18,7 +18,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
-from tracegrade.cli.reading import ReadSettings, reading_options
+from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.rule_files import export, import_, new
 from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_of_id, rules_with_paths
 from tracegrade.cli.rule_tests import test
@@ -54,7 +54,7 @@ def command(context: click.Context, semantic_model: str | None, allow_code: bool
 @paths_argument
 @click.option("--strict", is_flag=True, help="Treat warnings as mistakes: exit 2 for them, too.")
 @volume_option
-@reading_options
+@tenant_reading_options
 @format_option
 @reports_errors
 def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: float | None, output_format: str) -> None:
@@ -116,11 +116,10 @@ def _stored_tools(settings: ReadSettings) -> frozenset[str]:
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.model.errors import TraceGradeError
-    from tracegrade.store.open import reading_store
     from tracegrade.store.tools import called_tools
 
     try:
-        with reading_store(settings.store_url) as connection:
+        with settings.store() as connection:
             return called_tools(connection)
     except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it
         return frozenset()
@@ -180,7 +179,7 @@ def schema() -> None:
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="ID|PATH...")
 @volume_option
-@reading_options
+@tenant_reading_options
 @reports_errors
 def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) -> None:
     """Explain in words what rules judge, when a subject passes, when they alert, and since when they are in force.
@@ -209,12 +208,12 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
 
 def _in_force_since(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str, str]:
     """Since when each rule judges so, and has its text, as far as the store knows it."""
-    from tracegrade.store.open import StoreError, reading_store
+    from tracegrade.store.open import StoreError
     from tracegrade.store.rule_texts import rule_versions
 
     found = {}
     try:
-        with reading_store(settings.store_url) as connection:
+        with settings.store() as connection:
             for rule in rules:
                 texts = [item for item in rule_versions(connection, rule.id) if item.rule_hash == rule.hash]
                 own = next((item for item in texts if item.text_hash == rule.text_hash), None)

@@ -18,7 +18,7 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reading import ReadSettings, reading_options
-from tracegrade.cli.replay_run import TENANT
+from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import count, json_text, printable_json, time_text
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 
-tenant_option = click.option("--tenant", default=TENANT, show_default=True, help="Whose suites.")
+tenant_option = own_tenant_option("Whose suites.")
 
 
-def named_suite(written: str, rule_paths: Sequence[str], config: "Config") -> "Suite":
-    """The suite that a command was given: a path, or else the id or the name of a stored one.
+def named_suite(written: str, rule_paths: Sequence[str], config: "Config", tenant: str) -> "Suite":
+    """The suite that a command was given: a path, or else the id or the name of a stored one of `tenant`.
 
     Raises:
         SuiteError: no suite, several of that name, or a case that cannot be run.
@@ -48,7 +48,7 @@ def named_suite(written: str, rule_paths: Sequence[str], config: "Config") -> "S
         return load_suite(written, rule_paths, config.rules.reading)
     try:
         with reading_store(config.store_url) as connection:
-            stored = suite_called(connection, TENANT, written)
+            stored = suite_called(connection, tenant, written)
     except (NoSuchSuite, StoreError) as error:
         raise SuiteError(f"{written}: there is no such file, and it names no stored suite: {error}") from None
     return runnable_suite(stored, rule_paths, config.rules.reading)

@@ -4,8 +4,9 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -15,10 +16,11 @@ import click
 from tracegrade.cli.jobs import submit_run
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines, progress, reports_errors
 from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.replay_run import TENANT, described_run, print_run, read_labels, recorded
+from tracegrade.cli.replay_run import described_run, print_run, read_labels, recorded
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.stored_suites import named_suite
 from tracegrade.cli.suite_agents import agent_options
+from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import count
 from tracegrade.models.asking import TOOL_CHOICES, ToolChoice
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from tracegrade.history.suite_results import AnyTarget, CaseResult
     from tracegrade.history.suite_run import Asking, TargetRun
     from tracegrade.models.settings import Target
+    from tracegrade.store.runs import Run
     from tracegrade.suites.agents.target import AgentTarget
     from tracegrade.suites.suite import Suite
 
@@ -99,6 +102,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
     is_flag=True,
     help="Submit it as a job for 'serve' and end at once; SUITE is one of the store. 'tracegrade jobs' shows it.",
 )
+@own_tenant_option("Whose suite, experiment and job.")
 @settings_options
 @reports_errors
 def run(
@@ -115,6 +119,7 @@ def run(
     rule_paths: tuple[str, ...],
     agent: "AgentTarget | None",
     max_parallel: int | None,
+    tenant: str,
     config: "Config",
     output_format: str,
     background: bool,
@@ -161,23 +166,24 @@ def run(
             "labels": read_labels(labels),
             "max_parallel": max_parallel,
         }
-        submit_run(config, suite_path, asked)
+        submit_run(config, tenant, suite_path, asked)
         return
     targets: list[AnyTarget] = [*models, *([agent] if agent is not None else [])]
-    suite = named_suite(suite_path, rule_paths, config)
+    suite = named_suite(suite_path, rule_paths, config, tenant)
     for note in suite.notes:
         print_line(f"Note: {note}.", err=True)
     for hint in hints_of_run(suite) if models else ():  # an agent has tools of its own
         print_line(f"Note: {hint}", err=True)
     asking = Asking(temperature, tool_choice, repeat, max_parallel, prompts)
     with ExitStack() as stack:
-        runs = _begun(stack, config, suite, targets, asking, experiment or suite.name, run_name, read_labels(labels))
+        begun = partial(described_run, tenant, experiment or suite.name)
+        runs = _begun(stack, config, suite, targets, asking, begun, run_name, read_labels(labels))
         is_whole = _run_all(suite, runs, asking, config)
     _say_what_became(runs, config, is_whole)
     cases = [case.id for case in suite.cases]
     with reading_store(config.store_url) as connection:
         results = {
-            item.name: stored_results(connection, TENANT, item.name, suite.rule.id, item.target, cases) for item in runs
+            item.name: stored_results(connection, tenant, item.name, suite.rule.id, item.target, cases) for item in runs
         }
     summaries = [summary_of(item.name, item.target.key, results[item.name]) for item in runs if results[item.name]]
     print_suite_run(suite, summaries, results, output_format, asking)
@@ -236,7 +242,7 @@ def _begun(
     suite: "Suite",
     targets: "Sequence[AnyTarget]",
     asking: "Asking",
-    experiment: str,
+    described: "Callable[..., Run]",
     run_name: str | None,
     labels: dict[str, str],
 ) -> "list[TargetRun]":
@@ -252,7 +258,7 @@ def _begun(
     for target in targets:
         own_labels = {"model": target.key, **labels}
         selection = asking.selection(suite, target)
-        asked = described_run(experiment, own_labels, suite.source, selection, suite.rule_set, config)
+        asked = described(own_labels, suite.source, selection, suite.rule_set, config)
         name = run_name
         if run_name is not None and len(targets) > 1:
             name = f"{run_name}/{_NOT_IN_NAMES.sub('-', target.key)}"

@@ -10,6 +10,7 @@ from tracegrade.cli.access_log import note_command
 from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_table, reports_errors, styled
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import TENANT
 from tracegrade.display import time_text
 from tracegrade.document.duration import duration_s, duration_text
 
@@ -53,7 +54,7 @@ def command() -> None:
 @click.option(
     "--role", "roles", multiple=True, required=True, type=click.Choice(ROLES), help="What it allows; may be repeated."
 )
-@click.option("--tenant", help="Whose data it may send and see; without it, that of every tenant.")
+@click.option("--tenant", type=TENANT, help="Whose data it may send and see; without it, that of every tenant.")
 @_expires
 @settings_options
 @format_option
@@ -70,11 +71,10 @@ def new(
 
     JSON: as of 'list', with the token as "token".
     """
-    from tracegrade.access.tokens import checked_name, checked_tenant, new_token
+    from tracegrade.access.tokens import checked_name, new_token
 
     try:
         checked_name(name)
-        tenant is None or checked_tenant(tenant)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     _refuse_past(lives_s)

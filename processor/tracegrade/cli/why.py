@@ -17,9 +17,9 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
-from tracegrade.cli.reading import tenant_option
 from tracegrade.cli.run_option import LIVE, check_run, run_option
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count, json_text, time_text
 
@@ -71,10 +71,10 @@ def command(
 
     Exit code 1: the store does not have the trace.
     """
-    from tracegrade.cli.replay_run import TENANT
     from tracegrade.deletion.request import Deletions
     from tracegrade.history.late_arrivals import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
+    from tracegrade.model.tenant import DEFAULT_TENANT
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.store.open import reading_store
@@ -95,7 +95,7 @@ def command(
         sys.exit(EXIT_FAILED)
     if not found:
         tombstones = Deletions(config.data_path).tombstones()
-        of_tenant = tenant_mark(tenant or TENANT, trace_id)
+        of_tenant = tenant_mark(tenant or DEFAULT_TENANT, trace_id)
         deleted_ns = tombstones.deleted_ns(trace_id) or tombstones.deleted_ns(of_tenant)
         if deleted_ns is not None:
             print_line(f"Trace {trace_id.hex()} was deleted on request, {time_text(deleted_ns)} UTC.", err=True)

@@ -40,7 +40,9 @@ class Examined:
         return self.traces > 0 or self.journal_spans > 0
 
 
-def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_bytes: int) -> Examined:
+def examine(
+    config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_bytes: int, tenant: str | None = None
+) -> Examined:
     """Look at the installation that `config` describes; changes nothing.
 
     Args:
@@ -48,6 +50,7 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
         rule_set: the rules in force.
         max_traces: how many of the newest stored traces are looked at.
         max_journal_bytes: how much of the newest part of the journal is looked at.
+        tenant: whose data is looked at; None: everybody's, and what is of the installation as a whole, too.
     """
     examined = Examined()
     if not config.data_path.is_dir():
@@ -56,20 +59,24 @@ def examine(config: Config, rule_set: RuleSet, *, max_traces: int, max_journal_b
         examined.findings.append(Finding("data folder", "error", str(config.data_path), text, advice))
         return examined
     folder = DataFolder(config.data_path)
-    examined.findings += installation.disk(config)
-    examined.findings += installation.privacy(config)
-    examined.findings += installation.damaged_stores(config)
+    if tenant is None:
+        examined.findings += installation.disk(config)
+        examined.findings += installation.privacy(config)
+        examined.findings += installation.damaged_stores(config)
     if config.journal.kafka is None:
-        _look_at_journal(examined, config, folder, max_journal_bytes)
-    else:
+        _look_at_journal(examined, config, folder, max_journal_bytes, tenant)
+    elif tenant is None:
         examined.findings += kafka(config, config.journal.kafka)
-    examined.findings += installation.conditions(folder)
-    examined.findings += installation.processes(folder)
-    _look_at_store(examined, config, rule_set, max_traces)
+    if tenant is None:
+        examined.findings += installation.conditions(folder)
+        examined.findings += installation.processes(folder)
+    _look_at_store(examined, config, rule_set, max_traces, tenant)
     return examined
 
 
-def _look_at_journal(examined: Examined, config: Config, folder: DataFolder, max_bytes: int) -> None:
+def _look_at_journal(
+    examined: Examined, config: Config, folder: DataFolder, max_bytes: int, tenant: str | None
+) -> None:
     try:
         reader = JournalReader(folder.journal)
     except JournalNotFound:
@@ -91,13 +98,16 @@ def _look_at_journal(examined: Examined, config: Config, folder: DataFolder, max
             if not records:
                 break
             for record in records:
+                if tenant not in (None, record.tenant):
+                    continue
                 if record.signal == Signal.TRACES and record.position not in passed_over:
                     spans = decoder.spans(record.payload)
                     spans = [span for span in spans if span.scope not in config.traces.ignore_scopes]
                     examined.journal_spans += len(spans)
                     arrivals.add(spans, record.tenant, record.received_ns)
             position = records[-1].end
-        examined.findings += installation.journal(config, folder, reader)
+        if tenant is None:
+            examined.findings += installation.journal(config, folder, reader)
         examined.findings += lateness(arrivals.by_service(), config.traces)
     finally:
         reader.close()
@@ -109,12 +119,12 @@ def _start(folder: DataFolder, reader: JournalReader, wanted: int) -> int:
     return next((base for base in bases if base >= wanted), bases[-1] if bases else reader.first())
 
 
-def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_traces: int) -> None:
+def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_traces: int, tenant: str | None) -> None:
     extractions: list[Extraction] = []
     decisions: list[Decision] = []
     content = Content()
     try:
-        with reading_store(config.store_url) as connection:
+        with reading_store(config.store_url, tenant) as connection:
             for stored in newest_traces(connection, max_traces):
                 extraction = extract_stored(stored, config.traces)
                 extractions.append(extraction)

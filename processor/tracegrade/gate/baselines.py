@@ -43,6 +43,7 @@ class Baselines:
         time_of: Callable[[str], int],
         *,
         folder: Path = FOLDER,
+        tenant: str | None = None,
         progress: Progress = unseen,
     ) -> None:
         """Look in `folder`, and in the store at `store_url`.
@@ -52,12 +53,14 @@ class Baselines:
             rule_set: the rules in force, which say how incomplete traces count.
             time_of: the time that a text names, in ns since 1970 UTC; for sides with a time.
             folder: where saved baselines are.
+            tenant: whose runs and results; None: every tenant's.
             progress: shows how far reading the store is.
         """
         self._store_url = store_url
         self._rule_set = rule_set
         self._time_of = time_of
         self._folder = folder
+        self._tenant = tenant
         self._progress = progress
         self._asked: dict[str, Baseline] = {}
 
@@ -122,7 +125,7 @@ class Baselines:
 
     def _stored(self, text: str, side: Side) -> Results:
         try:
-            with reading_store(self._store_url) as connection:
+            with reading_store(self._store_url, self._tenant) as connection:
                 if side.result_filter.run not in (known := run_names(connection)):
                     raise self._nothing(text, known)
                 return results_of(connection, side, self._rule_set, self._progress)

@@ -13,6 +13,7 @@ from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import SessionPart
 from tracegrade.model.signal import Signal
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.file import SourceRequest
 from tracegrade.pipeline.judged import Judged, JudgedSession
@@ -38,12 +39,16 @@ class Selection:
     agent: str | None = None
     trace_id: str | None = None
     release: str | None = None
+    tenant: str | None = None
 
     def takes(self, judged: Judged) -> bool:
         """Whether the trace is selected: by first receive time (by earliest span start, for files).
 
         A session is selected when one of its traces is.
         """
+        tenant, _ = judged.key
+        if self.tenant not in (None, tenant):
+            return False
         if isinstance(judged, JudgedSession):
             return any(self._takes(part) for part in judged.session.parts)
         return self._takes(judged.judgement.extraction)
@@ -170,12 +175,13 @@ def replay_sources(
     run: str,
     *,
     judges_traces: bool = True,
+    tenant: str = DEFAULT_TENANT,
 ) -> Iterator[Judged]:
-    """Judge the traces in files: one input without receive times, so every trace closes at its end."""
+    """Judge the traces in files as those of `tenant`; no receive times are known, so every trace closes at its end."""
     judge = RecordJudge(
         without_bounds(settings), rule_set, ClosedTraces(), run=run, judges_traces=judges_traces, decodes_all=True
     )
-    for record in records_of(requests):
+    for record in records_of(requests, tenant):
         yield from judge.read(record)
     yield from judge.end()
 
@@ -193,13 +199,11 @@ def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = No
     return list(live.close_all())
 
 
-def records_of(requests: Iterable[SourceRequest]) -> Iterator[Record]:
-    """Requests from files as records, checked as a receiver checks them."""
+def records_of(requests: Iterable[SourceRequest], tenant: str = DEFAULT_TENANT) -> Iterator[Record]:
+    """Requests from files as records of this tenant, checked as a receiver checks them."""
     for number, request in enumerate(requests):
         checked = check(request.signal, Encoding.PROTOBUF, request.payload)
-        yield Record(
-            number, number + 1, 0, "default", request.signal, Encoding.PROTOBUF, checked.items, checked.payload
-        )
+        yield Record(number, number + 1, 0, tenant, request.signal, Encoding.PROTOBUF, checked.items, checked.payload)
 
 
 def without_bounds(settings: TracesSettings) -> TracesSettings:

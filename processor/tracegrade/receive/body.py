@@ -4,7 +4,8 @@ import zlib
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tracegrade.receive.ingest import DEFAULT_TENANT, InFlight, Refused
+from tracegrade.model.tenant import DEFAULT_TENANT
+from tracegrade.receive.ingest import InFlight, Refused
 
 # Decompressed at a time, so that a bomb is noticed before much of it exists.
 _STEP_BYTES = 1024 * 1024

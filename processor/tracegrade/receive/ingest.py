@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 from tracegrade.journal.errors import JournalCannotTake, JournalRefused
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts, next_turn
 from tracegrade.receive.validate import (
     Checked,
@@ -23,7 +24,6 @@ from tracegrade.receive.validate import (
 )
 from tracegrade.telemetry.metrics import Telemetry
 
-DEFAULT_TENANT = "default"
 # Longer, and senders that try for ten seconds in all give up instead of waiting.
 RETRY_AFTER_S = 1
 

@@ -7,8 +7,8 @@ from urllib.parse import unquote
 from tracegrade.access.caller import Caller
 from tracegrade.access.proxies import TrustedProxies
 from tracegrade.access.settings import AccessSettings
-from tracegrade.access.tokens import checked_tenant
-from tracegrade.receive.ingest import DEFAULT_TENANT, Refused
+from tracegrade.model.tenant import DEFAULT_TENANT, checked_tenant
+from tracegrade.receive.ingest import Refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.record import MAX_TENANT_BYTES, Encoding, Record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
-from tracegrade.receive.ingest import DEFAULT_TENANT
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.receive.validate import Checked, TooDenseError, UndecodableError, check, check_in_turns, is_large
 from tracegrade.telemetry.metrics import Telemetry
 

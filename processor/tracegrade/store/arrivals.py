@@ -47,7 +47,18 @@ def number_range(connection: Connection, since_ns: int | None, until_ns: int | N
 
 
 def first_arrival(connection: Connection, since_ns: int) -> int | None:
-    """The first minute from that of `since_ns` on in which a trace was received, as ns since 1970 UTC; None: none."""
-    query = select(func.min(arrivals.c.minute)).where(arrivals.c.minute >= since_ns // MINUTE_NS)
-    minute: int | None = connection.execute(query).scalar()
-    return None if minute is None else minute * MINUTE_NS
+    """The first minute from that of `since_ns` on in which a trace was received, as ns since 1970 UTC.
+
+    None: there is none. Minutes are of all tenants; where `connection` shows one without such a trace, it is None, too.
+    """
+    numbers = number_range(connection, since_ns, None)
+    if numbers is None:
+        return None
+    since_minute = since_ns // MINUTE_NS
+    since_then = traces.c.first_received_ns >= since_minute * MINUTE_NS
+    seen = select(traces.c.number).where(traces.c.number.between(*numbers), since_then).limit(1)
+    if connection.execute(seen).first() is None:
+        return None
+    first = select(func.min(arrivals.c.minute)).where(arrivals.c.minute >= since_minute)
+    minute: int = connection.execute(first).scalar_one()
+    return minute * MINUTE_NS

@@ -8,7 +8,8 @@ from tracegrade.access.caller import Caller
 from tracegrade.access.proxies import TrustedProxies
 from tracegrade.access.rights import rights_of
 from tracegrade.access.settings import AccessSettings
-from tracegrade.access.tokens import checked_name, checked_tenant
+from tracegrade.access.tokens import checked_name
+from tracegrade.model.tenant import checked_tenant
 
 
 class NotBelieved(Exception):
