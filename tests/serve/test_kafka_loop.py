@@ -14,6 +14,7 @@ from tracegrade.journal.kafka.place import number_of
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Beat
+from tracegrade.serve import kafka_gather
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.kafka_partition import Suspects
 from tracegrade.serve.kafka_records import KafkaRecords
@@ -91,6 +92,29 @@ def test_only_what_every_needed_sink_has_is_committed(kafka: MockKafka, judges: 
     judge.delivery.take()
     eventually(lambda: _committed(kafka, SPANS, partition) >= 1)
     eventually(lambda: _committed(kafka, SPANS, other) >= 1)
+
+
+def test_results_that_are_gathered_are_not_committed_before_they_are_durable(
+    kafka: MockKafka, judges: Judges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_gather, "GATHER_S", 60.0)
+    judge = judges()
+    eventually(judge.has_partitions)
+    kafka.send(SPANS, _whole(1), key_of(1), 0)
+    judge.wait_for(t1=2)  # the first one is appended at once
+    eventually(lambda: _committed(kafka, SPANS, 0) == 1)
+    kafka.send(SPANS, _whole(2), key_of(2), 0)
+    kafka.send(SPANS, _whole(3), key_of(3), 1)
+    eventually(lambda: len(judge.loop._results._gathered) == 2, "results of two partitions are gathered")
+    told_ns, commit_due_s = judge.delivery.stored_to_ns(), judge.loop._commit_due_s
+    eventually(lambda: judge.loop._commit_due_s > commit_due_s, "the judge to commit what there is")
+    assert _committed(kafka, SPANS, 0) == 1
+    assert _committed(kafka, SPANS, 1) <= 0
+    assert judge.delivery.stored_to_ns() == told_ns
+    assert judge.revisions == {f"{1:032x}": 2}
+    judge.stop()
+    assert judge.revisions == {f"{trace:032x}": 2 for trace in (1, 2, 3)}
+    assert (_committed(kafka, SPANS, 0), _committed(kafka, SPANS, 1)) == (2, 1)
 
 
 def test_nothing_after_the_start_of_an_open_trace_is_committed(kafka: MockKafka, judges: Judges) -> None:
@@ -216,8 +240,10 @@ def test_lag_is_the_age_of_what_was_read_last_and_nothing_at_the_end(kafka: Mock
     judge = judges()
     judge.wait_for(t1=2)
     eventually(lambda: judge.value("tracegrade.kafka.lag", partition="2") == 0)
-    judge.loop._parts[2].merge.forget_ends()
+    for part in (0, 2):
+        judge.loop._parts[part].merge.forget_ends()
     assert judge.loop._parts[2].lag_s(2 * 10**18) > 10**8  # as if it were a later year
+    assert judge.loop._parts[0].lag_s(2 * 10**18) is None  # nothing was read of it
 
 
 def test_messages_in_another_partition_than_their_keys_are_named(kafka: MockKafka, judges: Judges) -> None:

@@ -132,12 +132,12 @@ class JudgeLoop:
         if not self._gathered:
             return True
         some, self._gathered = self._gathered, []
-        if not self._writer.append(some, judge):
+        if not self._writer.append({judge: some}, judge.read_position):
             return False
         self._append_due_s = time.monotonic() + GATHER_S
         self._commit_due_s = 0.0
         self._metrics.count_closed(some)
-        if not self._writer.wait_for_room(judge):
+        if not self._writer.wait_for_room(judge.read_position):
             return False
         self._metrics.publish(judge)
         return True

@@ -6,18 +6,17 @@ a kill, with all of this machine's disk, is read again by whoever gets the parti
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable
 
 from tracegrade.journal.kafka.consume import EndReached, Extent, GroupConsumer, Message, TopicPart
 from tracegrade.journal.kafka.partition_hash import partition_of
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.hand_over import HandOver
 from tracegrade.serve.judge_deletions import JudgeDeletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.kafka_gather import GatheredResults
 from tracegrade.serve.kafka_partition import PartitionJudge, Suspects
 from tracegrade.serve.kafka_pauses import Pauses
 from tracegrade.serve.kafka_records import KafkaRecords
@@ -30,7 +29,6 @@ from tracegrade.telemetry.metrics import Labels, series
 
 POLL_S = 0.05
 COMMIT_EVERY_S = 0.5
-APPENDED_TOGETHER = 256  # judged traces, as in `judge_loop`
 MESSAGES_A_ROUND = 512
 BYTES_A_ROUND = 1024 * 1024
 # Not reading for so long, a judge no longer believes that what it had read to the end is at its end.
@@ -38,6 +36,7 @@ FORGETS_ENDS_AFTER_S = 2.0
 ASK_FOR_ENDS_EVERY_S = 0.2
 LOOK_AT_ONE_IN = 64  # messages, whether they are where their key belongs
 CONFIRMED_AT_STOP_S = 2.0
+CAUGHT_UP_S = 1.0  # of lag
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +102,8 @@ class KafkaJudgeLoop:
         self._commit_due_s = 0.0
         self._lost_brokers = 0
         self._garbage = RareGarbageCollection()
+        self._results = GatheredResults(writer, metrics, lambda: self._parts.values(), lambda: self.read_position)
+        self._given_s: float | None = None  # when partitions were given that are not read to their ends yet
         self._consumer: GroupConsumer  # joins the group as soon as it is made, and must be polled from then on
         writer.wait = self._keep_polling
 
@@ -127,23 +128,28 @@ class KafkaJudgeLoop:
         self._consumer = GroupConsumer(self._settings, self._worker, self._assigned, self._revoked)
         self._lost_brokers = 0
         try:
-            while not self._hand_over.stopping.is_set():
-                self._round()
+            goes_on = True
+            while goes_on and not self._hand_over.stopping.is_set():
+                goes_on = self._round()
                 if self._deletions.are_waiting():
                     break
+            if goes_on and self._results.append():
+                self._all_appended()
             self._hand_over.wait_until_stored(self._writer.end, CONFIRMED_AT_STOP_S)
         finally:
             self._consumer.close()  # which revokes everything, and so commits
             self._count_ended()
 
-    def _round(self) -> None:
+    def _round(self) -> bool:
+        """Fetch, judge, and make durable what is due; False when stopped meanwhile."""
         clock_ns = time.time_ns() - round(self._settings.clock_skew * 1e9)
         has_all = self._fetch()
-        for part in [*self._parts.values()]:
-            self._judge(part, clock_ns if has_all else None)
-        self._judge_sessions()
+        if not self._judge(clock_ns if has_all else None):
+            return False
+        if self._results.is_empty:
+            self._all_appended()
+            self._note_clock(clock_ns)
         self._writer.release_stored()
-        self._note_clock(clock_ns)
         self._heartbeat.beat(self.read_position)
         self._count_ended()
         self._publish()
@@ -154,6 +160,7 @@ class KafkaJudgeLoop:
         if now_s >= self._commit_due_s:
             self._commit_due_s = now_s + COMMIT_EVERY_S
             self._commit(self._parts.values(), wait=False)
+        return True
 
     def _fetch(self) -> bool:
         """Fetch a round's messages. Returns whether there are no more at the moment."""
@@ -198,27 +205,22 @@ class KafkaJudgeLoop:
                 message.topic,
             )
 
-    def _judge(self, part: PartitionJudge, clock_ns: int | None) -> None:
-        if self._hand_over.stored_to < part.stored_before:
-            return
-        part.judge.use(self._rules.in_force)
-        if self._append(part, part.judged(clock_ns)):
-            part.positions.judged(part.judge.live.oldest_position, self._writer.end)
-
-    def _append(self, part: PartitionJudge, judged: Iterator[Judged]) -> bool:
-        """Make `judged` durable; False when stopped, or when the partition was revoked meanwhile."""
-        while self._parts.get(part.number) is part and (some := list(islice(judged, APPENDED_TOGETHER))):
-            if not self._writer.append(some, part.judge):
-                return False
-            self._metrics.count_closed(some)
-            if not self._writer.wait_for_room(part.judge):
-                return False
-        return self._parts.get(part.number) is part
-
-    def _judge_sessions(self) -> None:
+    def _judge(self, clock_ns: int | None) -> bool:
+        """Judge what was fetched, and the sessions of the same partitions; False when stopped meanwhile."""
         stored_to = self._hand_over.stored_to
         parts = {number: part for number, part in self._parts.items() if stored_to >= part.stored_before}
-        self._sessions.take(parts, self._append, lambda: self._writer.end, stored_to)
+        for part in parts.values():
+            part.judge.use(self._rules.in_force)
+            if not self._results.add(part, part.judged(clock_ns)):
+                return False
+        if not self._sessions.take(parts, self._results, lambda: self._writer.end, stored_to):
+            return False
+        return self._results.append() if self._suspects.numbers else self._results.append_when_due()
+
+    def _all_appended(self) -> None:
+        """Everything that was judged by now is durable: positions go that far."""
+        for part in self._parts.values():
+            part.positions.judged(part.judge.live.oldest_position, self._writer.end)
 
     def _note_clock(self, clock_ns: int) -> None:
         """Tell others up to when everything is judged: by the partition that is furthest behind.
@@ -262,6 +264,7 @@ class KafkaJudgeLoop:
     def _assigned(self, found: dict[int, dict[str, Extent]]) -> None:
         count = len(found) + len(self._parts)
         self._has_none = count == 0
+        self._given_s = time.monotonic() if count else None
         self._partition_counts = self._consumer.partition_counts()
         for number, extents in found.items():
             judge = self._new_judge(count, number)
@@ -283,6 +286,7 @@ class KafkaJudgeLoop:
         self._has_none = False
         gone = [self._parts.pop(number) for number in numbers if number in self._parts]
         self._pauses.forget(gone)
+        self._results.forget(gone)
         self._ended += [part.judge for part in gone]
         if can_commit:
             self._commit(gone, wait=True)
@@ -306,8 +310,16 @@ class KafkaJudgeLoop:
         lags: dict[Labels, float] = {}
         for part in self._parts.values():
             sums.add(part.judge)
-            lags[series("tracegrade.kafka.lag", partition=str(part.number))] = part.lag_s(now_ns)
+            if (lag_s := part.lag_s(now_ns)) is not None:
+                lags[series("tracegrade.kafka.lag", partition=str(part.number))] = lag_s
         self._metrics.telemetry.replace({**sums.metrics(), "tracegrade.kafka.lag": lags})
+        self._say_caught_up(lags)
+
+    def _say_caught_up(self, lags: dict[Labels, float]) -> None:
+        """Say once how long it took to read what had come while nobody read the partitions that were given last."""
+        if self._given_s is not None and len(lags) == len(self._parts) and max(lags.values()) < CAUGHT_UP_S:
+            logger.info("caught up with all partitions, %.1f s after they were given", time.monotonic() - self._given_s)
+            self._given_s = None
 
 
 def _listed(numbers: Iterable[int]) -> str:

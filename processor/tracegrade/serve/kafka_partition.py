@@ -77,11 +77,16 @@ class PartitionJudge:
         """Spans and log records in live traces."""
         return self.judge.live.open_spans + self.judge.live.open_log_records
 
-    def lag_s(self, now_ns: int) -> float:
-        """How long ago the message read last was written; 0 when there is none after it."""
-        if self.merge.has_caught_up and self.merge.is_empty:
+    @property
+    def is_at_end(self) -> bool:
+        """Whether everything is read up to where both topics ended when that was last asked."""
+        return self.merge.has_caught_up and self.merge.is_empty
+
+    def lag_s(self, now_ns: int) -> float | None:
+        """How long ago the message read last was written; 0 when there is none after it, None while none is read."""
+        if self.is_at_end:
             return 0.0
-        return max(0, now_ns - self._read_ns) / 1e9 if self._read_ns else 0.0
+        return max(0, now_ns - self._read_ns) / 1e9 if self._read_ns else None
 
     def judged(self, clock_ns: int | None) -> Iterator[Judged]:
         """What closes by the messages fetched so far.
@@ -94,9 +99,9 @@ class PartitionJudge:
             record = self._records.record(message, begin, end, self.judge.clock_ns)
             if record is not None:
                 yield from self._read(record)
-        is_at_end = clock_ns is not None and self.merge.has_caught_up and self.merge.is_empty
+        own_ns = clock_ns if clock_ns is not None and self.is_at_end else 0
         # Without a clock too: traces that a bound has cut wait for it, and no longer hold their position.
-        yield from self.judge.tick(max(clock_ns if is_at_end and clock_ns else 0, self.judge.clock_ns))
+        yield from self.judge.tick(max(own_ns, self.judge.clock_ns))
 
     def _read(self, record: Record) -> Iterator[Judged]:
         if record.known_as not in self._suspects.numbers:

@@ -8,6 +8,7 @@ gets the partition next reads those that are left, and so knows of all that its 
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
 from typing import Protocol
 
 from tracegrade.assemble.sessions import KnownSession
@@ -22,8 +23,17 @@ LOOK_EVERY_S = 0.5
 _TOGETHER = 500
 _MOST_UNSTORED = 10_000
 
-Append = Callable[[PartitionJudge, Iterator[JudgedSession]], bool]
-"""Makes results durable; False when the partition is no longer ours, or we stop."""
+
+class Results(Protocol):
+    """What makes results durable: `GatheredResults`."""
+
+    def add(self, part: PartitionJudge, judged: Iterator[JudgedSession]) -> bool:
+        """Take what is judged; False when stopped meanwhile."""
+        ...
+
+    def append(self) -> bool:
+        """Make all durable; False when stopped meanwhile."""
+        ...
 
 
 class SharedStore(Protocol):
@@ -56,36 +66,50 @@ class KafkaSessions:
         self._unstored: dict[PartitionJudge, dict[SessionTurn, int]] = {}  # judged turns, and where their results end
         self._due_s = 0.0
 
-    def take(self, parts: Mapping[int, PartitionJudge], append: Append, end: Callable[[], int], stored_to: int) -> None:
+    def take(
+        self, parts: Mapping[int, PartitionJudge], results: Results, end: Callable[[], int], stored_to: int
+    ) -> bool:
         """Judge the sessions of `parts` that have turns, and those that have ended; does nothing until it is time.
 
         Args:
             parts: the partitions that are ours, by number; the store holds what their judges before us judged.
-            append: makes results durable.
-            end: where the results so far end.
+            results: makes results durable.
+            end: where the durable results end.
             stored_to: the store holds all results before.
+
+        Returns:
+            False when stopped meanwhile.
 
         Raises:
             SQLAlchemyError: the store cannot be read or changed.
         """
         now_s = time.monotonic()
         if now_s < self._due_s:
-            return
+            return True
         self._due_s = now_s + LOOK_EVERY_S
         self._begin(parts)
         self._forget_stored(stored_to)
         unstored = sum(map(len, self._unstored.values()))
         if not parts or unstored > _MOST_UNSTORED:
-            return
+            return True
         clock_ns = self._stored.judged_by_all_ns()  # before turns are read: all up to then are there
         limit = unstored + _TOGETHER
         turns = self._stored.turns(self._of, parts, limit)
         if has_more := len(turns) == limit:
             self._due_s = now_s
+        judged: dict[PartitionJudge, list[SessionTurn]] = {}
         for number, part in parts.items():
-            mine = [turn for turn in turns if self._partition(turn.tenant, turn.session) == number]
-            if self._judge(part, mine, append, end) and not has_more:
-                append(part, part.judge.end_sessions(clock_ns))
+            known = self._unstored[part]
+            mine = (turn for turn in turns if self._partition(turn.tenant, turn.session) == number)
+            judged[part] = [turn for turn in mine if turn not in known]
+            ends = () if has_more else part.judge.end_sessions(clock_ns)
+            if not results.add(part, chain(_at_turns(part, judged[part]), ends)):
+                return False
+        if any(judged.values()) and not results.append():
+            return False
+        for part, its_turns in judged.items():
+            self._unstored[part].update(dict.fromkeys(its_turns, end()))
+        return True
 
     def _begin(self, parts: Mapping[int, PartitionJudge]) -> None:
         """Forget partitions that are no longer ours; go on with the sessions of new ones."""
@@ -105,15 +129,10 @@ class KafkaSessions:
                 for part, turns in self._unstored.items()
             }
 
-    def _judge(self, part: PartitionJudge, turns: list[SessionTurn], append: Append, end: Callable[[], int]) -> bool:
-        unstored = self._unstored[part]
-        for turn in turns:
-            if turn not in unstored:
-                own = Turn(turn.tenant, turn.trace_id, turn.revision, turn.closed_ns, [turn.session])
-                if not append(part, part.judge.turn(own)):
-                    return False
-                unstored[turn] = end()
-        return True
-
     def _partition(self, tenant: str, session: str) -> int:
         return share_of(session_trace_id(tenant, session), self._of)
+
+
+def _at_turns(part: PartitionJudge, turns: list[SessionTurn]) -> Iterator[JudgedSession]:
+    for turn in turns:
+        yield from part.judge.turn(Turn(turn.tenant, turn.trace_id, turn.revision, turn.closed_ns, [turn.session]))

@@ -1,7 +1,8 @@
 """Makes results durable in the results journal and hands them over to delivery."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from tracegrade.codec.results import encode_result
@@ -55,38 +56,44 @@ class ResultsWriter:
         """Every result so far is before this position of the results journal."""
         return self._journal.end
 
-    def append(self, judged: Sequence[Judged], judge: RecordJudge) -> bool:
-        """Make the results of `judge` durable; waits while their journal is full. False when stopped meanwhile."""
+    def append(self, judged: Mapping[RecordJudge, Sequence[Judged]], position: int) -> bool:
+        """Make results durable together; waits while their journal is full. False when stopped meanwhile.
+
+        Args:
+            judged: what each judge judged, in its order, at least one of each.
+            position: what is read up to, for the heartbeat.
+        """
         batch, entries = [], []
-        for item in judged:
+        for item in chain.from_iterable(judged.values()):
             self._heartbeat.working(item.key[1])
             result = result_of(item, "live", self._settings_hash)
             batch.append(result)
             entries.append(Entry(Signal.RESULTS, Encoding.PROTOBUF, result.trace.tenant, 1, encode_result(result)))
         while True:
             try:
-                end = self._heartbeat.beat_until(self._journal.append_all(entries), judge.read_position)
+                end = self._heartbeat.beat_until(self._journal.append_all(entries), position)
                 break
             except JournalRefused:
                 # Sinks are behind, or the disk is full: wait, with heartbeats for the watchdog.
-                self._heartbeat.beat(judge.read_position)
+                self._heartbeat.beat(position)
                 if self.wait(_RETRY_S):
                     return False
         self._hand_over.add(batch, end)
-        spans = sum(len(item.trace.spans) for item in judged if isinstance(item, JudgedTrace))
-        self._unstored.append(_Unstored(end, judge, judged[-1].sequence, spans))
-        self._unstored_spans += spans
+        for judge, items in judged.items():
+            spans = sum(len(item.trace.spans) for item in items if isinstance(item, JudgedTrace))
+            self._unstored.append(_Unstored(end, judge, items[-1].sequence, spans))
+            self._unstored_spans += spans
         return True
 
     def judged(self, judge: RecordJudge) -> None:
         """All that `judge` has judged by its clock is in the journal."""
         self._hand_over.judged(judge.clock_ns, self._journal.end)
 
-    def wait_for_room(self, judge: RecordJudge) -> bool:
-        """Wait until enough closed traces of `judge` are stored; False when stopped meanwhile."""
+    def wait_for_room(self, position: int) -> bool:
+        """Wait until enough closed traces are stored; False when stopped meanwhile. `position` is as in `append`."""
         self.release_stored()
         while self._unstored_spans > self._max_spans:
-            self._heartbeat.beat(judge.read_position)
+            self._heartbeat.beat(position)
             if self.wait(_LOOK_AT_STORE_S):
                 return False
             self.release_stored()
