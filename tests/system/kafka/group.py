@@ -2,17 +2,21 @@
 
 import heapq
 import json
+import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 from end_to_end.server import TRACES
@@ -28,6 +32,7 @@ from waiting import eventually
 SPANS, LOGS = "otlp_spans", "otlp_logs"
 TRACES_AT_ONCE = 5  # in a request; they are the turns of one session
 SESSION_QUIET_S = 3.0
+UNDER_WAY = 16  # requests that are not answered yet
 _TRIED_FOR_S = 10.0
 _BEHIND_S = 2.0
 SETTLE_S = 1.0
@@ -59,11 +64,22 @@ def write_session_rule(folder: Path) -> str:
     return str(path)
 
 
+_LOGGED = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) judge INFO \S+: (judging partitions \d|caught up)", re.M)
+
+
+class Recovery(NamedTuple):
+    """What a judge did after a start, by its log: s until it had partitions, and from then until it had caught up."""
+
+    joined_s: float
+    caught_up_s: float
+
+
 class Judge:
     """One judge with a data folder of its own, started again after each kill."""
 
-    def __init__(self, folder: Path, name: str, common: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, name: str, common: dict[str, Any], **environment: str) -> None:
         self.name = name
+        self._environment = os.environ | environment
         self.folder = folder / name
         self.folder.mkdir()
         self.log = self.folder / "log"
@@ -72,12 +88,22 @@ class Judge:
         common["journal"]["kafka"]["instance_id"] = name
         self._config.write_text(json.dumps(common | {"data_dir": str(self.folder / "data")}))
         self._process: subprocess.Popen[bytes] | None = None
+        self._starts_s: list[float] = []
 
     def start(self) -> None:
         """Start it; it joins the group by itself."""
+        self._starts_s.append(time.time())
         command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(self._config), "--role", "judge"]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
+            )
+
+    @property
+    def pid(self) -> int:
+        """Of its process, which runs."""
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """kill -9."""
@@ -95,6 +121,19 @@ class Judge:
         """Start it again if it ended by itself, as a supervisor does."""
         if self._process is not None and self._process.poll() is not None:
             self.start()
+
+    def has_partitions(self) -> bool:
+        """Whether it reads some, since its last start."""
+        return bool(self.lags(round(self._starts_s[-1] * 1e9)))
+
+    def recoveries(self) -> Iterator[Recovery]:
+        """After each start, unless it was killed before it had caught up."""
+        logged = [(datetime.fromisoformat(at).timestamp(), what) for at, what in _LOGGED.findall(self.log.read_text())]
+        for start_s, end_s in zip(self._starts_s, [*self._starts_s[1:], float("inf")], strict=True):
+            found = [(at_s, what) for at_s, what in logged if start_s <= at_s < end_s]
+            done = [at_s for at_s, what in found if what == "caught up"]
+            if found and done:
+                yield Recovery(found[0][0] - start_s, done[0] - found[0][0])
 
     def lags(self, since_ns: int) -> dict[int, float]:
         """Partition -> lag in s, as its newest snapshot says; empty while that is older than `since_ns`."""
@@ -128,7 +167,9 @@ class Sender(threading.Thread):
         """Until `end` is called and all that was begun is sent."""
         following = 1
         next_s = time.monotonic()
+        under_way: set[Future[None]] = set()
         with ExitStack() as opened:
+            pool = opened.enter_context(ThreadPoolExecutor(UNDER_WAY))
             channels = [opened.enter_context(grpc.insecure_channel(endpoint)) for endpoint in self._endpoints]
             exports = [channel.unary_unary(TRACES) for channel in channels]
             while self._due or not self._ending.is_set():
@@ -138,9 +179,17 @@ class Sender(threading.Thread):
                     following += TRACES_AT_ONCE
                     next_s = max(next_s + TRACES_AT_ONCE / self.traces_a_second, now_s - 5)
                 if self._due and self._due[0][0] <= now_s:
-                    self._send(self._random.choice(exports), heapq.heappop(self._due)[2])
+                    spans = heapq.heappop(self._due)[2]
+                    under_way.add(pool.submit(self._send, self._random.choice(exports), spans))
                 else:
                     self._ending.wait(0.005)
+                if len(under_way) >= UNDER_WAY:
+                    wait(under_way, return_when=FIRST_COMPLETED)
+                for sent in [sent for sent in under_way if sent.done()]:
+                    under_way.remove(sent)
+                    sent.result()
+            for sent in under_way:
+                sent.result()
 
     def end(self) -> None:
         """Begin no trace any more, and wait until all are sent."""

@@ -5,6 +5,7 @@ import random
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
 import pytest
 from end_to_end.server import Server
@@ -74,24 +75,32 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
         saturating = f", half of the {rate:.0f} that saturate"
         wait_for_lag(judges, PARTITIONS, 1.0, 120)
     chance = random.Random(7)
+    fourth = Judge(tmp_path, "judge-3", common)
+    leaving_s: list[float] = []
+
+    def leave() -> None:
+        eventually(fourth.has_partitions, "the judge that joined to have partitions", within_s=60)
+        judges.remove(fourth)
+        assert fourth.stop() == 0
+        leaving_s.append(wait_for_lag(judges, PARTITIONS, 1.0, 60))
+
     for kill in range(kills):
         _wait_for_traces(sender, judges)
         victim = chance.choice(judges[:3])
+        eventually(victim.has_partitions, f"{victim.name}, the next to be killed, to have partitions", within_s=60)
         victim.kill()
         victim.start()
         if kill == kills // 3:
             broker.kill()
             broker.start()
-        if kill == kills // 2:
-            judges.append(Judge(tmp_path, "judge-3", common))
-            judges[3].start()
+        if fourth not in judges and kill in (kills // 4, kills * 3 // 4):
+            judges.append(fourth)
+            fourth.start()
+        elif fourth in judges and kill == kills // 2:
+            leave()
     _wait_for_traces(sender, judges)
-    leaving_s = 0.0
-    if len(judges) > 3:
-        joined_ns = time.time_ns()
-        eventually(lambda: judges[3].lags(joined_ns), "the judge that joined to have partitions", within_s=60)
-        assert judges.pop().stop() == 0
-        leaving_s = wait_for_lag(judges, PARTITIONS, 1.0, 60)
+    if fourth in judges:
+        leave()
     last = chance.choice(judges)
     last.kill()
     last.start()
@@ -122,9 +131,10 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
                 f"{sender.traces_a_second:g} traces a second{saturating}, {sender.retries} retries: "
                 f"{len(missing)} missing, {len(wrong)} wrong; "
                 f"of {len(sessions)} sessions {len(sessions.items() - found_sessions.items())} missing or wrong; "
-                f"lag below 1 s {lag_after_s:.1f} s after the last restart, {leaving_s:.1f} s after one left; "
+                f"lag below 1 s {lag_after_s:.1f} s after the last restart, {_listed(leaving_s)} s after one left; "
                 f"all stored {time.monotonic() - ended_s:.1f} s after the last request"
             )
+            print(_table(judges))
             for name in sorted(sessions.items() - found_sessions.items())[:5]:
                 print(name, found_sessions.get(name[0]))
             for trace in (missing + wrong)[:5]:
@@ -136,6 +146,23 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     for judge in judges:
         assert judge.stop() == 0
     assert receiver.stop() == 0
+
+
+def _listed(values: list[float]) -> str:
+    return " and ".join(f"{value:.1f}" for value in values)
+
+
+def _table(judges: list[Judge]) -> str:
+    """How long judges needed after their starts, in parts."""
+    found = [recovery for judge in judges for recovery in judge.recoveries()]
+    lines = [f"{len(found)} starts, in s:{'':30}  median   longest"]
+    for what, values in (
+        ("from the start until it had partitions", [each.joined_s for each in found]),
+        ("from then until it had caught up with all", [each.caught_up_s for each in found]),
+        ("both", [sum(each) for each in found]),
+    ):
+        lines.append(f"  {what:45} {median(values):8.1f} {max(values):9.1f}")
+    return "\n".join(lines)
 
 
 def _wait_for_traces(sender: Sender, judges: list[Judge]) -> None:
