@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from tracegrade.codec.results import decode_result, erased, is_erased
 from tracegrade.deletion.otlp_request import trace_ids, trace_ids_with, without
 from tracegrade.deletion.request import Choice, Deleted, Deletion, Deletions
+from tracegrade.deletion.shared import share_deletions
 from tracegrade.deliver.parquet.erase import erase
 from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.deliver.sinks.parquet import NAME as PARQUET
@@ -274,13 +275,14 @@ def erase_rows(
     *,
     with_files: bool,
 ) -> list[Deletion]:
-    """Delete from the store, after `records` were erased from results journals.
+    """Delete from the store, after `records` were erased from results journals; tell other data folders on it first.
 
     They are ``done`` on return, or ``unstored`` with files.
 
     Raises:
         OSError, SQLAlchemyError: a disk or database refused; the next try goes on.
     """
+    share_deletions(engine, waiting)
     rows = [delete_everywhere(engine, deletion.trace_ids, alive, tenant=deletion.choice.tenant) for deletion in waiting]
     if any(deletion.trace_ids for deletion in waiting):
         overwrite_deleted(engine, alive)

@@ -30,6 +30,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.background import BackgroundLoop, Work, every, run_until
+from tracegrade.serve.deletion_upkeep import take_over_deletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
 from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.results_source import LeftResults, ResultsSource
@@ -154,6 +155,7 @@ class Delivery:
             ),
             delete_damaged_stores(self._store, self._config.store.damaged_kept_s, halt),
             keep_parquet_files(self._config.parquet, self._folder, halt),
+            take_over_deletions(self._config, self._folder, self._store, halt),
             self._rules.run(halt),
             keep_rule_texts(self._store, self._rules, halt),
         ]

@@ -41,7 +41,7 @@ SUBJECT_KINDS = ("agent", "trace", "session", "tool-call")
 ALERT_STATES = ("firing", "resolved")
 
 # The newest migration in migrations/versions.
-VERSION = "0018"
+VERSION = "0019"
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
@@ -217,6 +217,16 @@ session_turns = Table(
     Column("revision", Integer, nullable=False),
     Column("closed_ns", BigInteger, nullable=False),
     Column("place", BigInteger, nullable=False, doc="of the session, among the shares of judges"),
+)
+
+# PostgreSQL: deletions that all data folders with judges carry out (`store.shared_deletions`).
+shared_deletions = Table(
+    "shared_deletions",
+    postgresql_metadata,
+    Column("id", Text, primary_key=True),
+    Column("requested_ns", BigInteger, nullable=False),
+    Column("tenant", Text, doc="NULL: the traces of all tenants"),
+    Column("trace_ids", LargeBinary, nullable=False, doc="one after the other, 16 bytes each"),
 )
 
 # The lowest and highest number of the traces first received in a minute, to read a time range. An index on the time
