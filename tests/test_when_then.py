@@ -35,6 +35,16 @@ def trace_of(*calls: ToolCall) -> Extraction:
     return extraction_of([run])
 
 
+def with_a_nameless_call(extraction: Extraction, start_ns: int) -> Extraction:
+    """`extraction` with a span that is a tool call and does not say of which tool."""
+    nameless = span_of(f"{start_ns:016x}", ROOT)
+    nameless.start_ns, nameless.unread_keys = start_ns, None
+    nameless.attributes["gen_ai.operation.name"] = "execute_tool"
+    extraction.trace.spans.append(nameless)
+    extraction.unread_tool_spans.append(nameless.span_id.hex())
+    return extraction
+
+
 def outcome(rule: Rule, extraction: Extraction) -> str:
     decisions = judge_extraction(extraction, RuleSet([rule])).decisions
     explained = [found.clause for found in explain(rule, extraction)]
@@ -107,12 +117,7 @@ def test_a_value_that_may_come_from_a_call_that_cannot_be_read_leaves_it_unknown
     rule = rule_of(when=found_order)
     opened = [made("open_order", 5, id=7), made("refund", 9)]
     assert outcome(rule, trace_of(*opened)) == "not_matched"
-    nameless = span_of(f"{2:016x}", ROOT)
-    nameless.start_ns, nameless.unread_keys = 2, None
-    nameless.attributes["gen_ai.operation.name"] = "execute_tool"
-    extraction = trace_of(*opened)
-    extraction.trace.spans.append(nameless)
-    extraction.unread_tool_spans.append(nameless.span_id.hex())
+    extraction = with_a_nameless_call(trace_of(*opened), start_ns=2)
     assert outcome(rule, extraction) == "not_evaluable"
     (decision,) = judge_extraction(extraction, RuleSet([rule])).decisions
     assert "which tool an earlier call is of cannot be read (span 0000000000000002)" in decision.reason
@@ -136,3 +141,26 @@ def test_of_handoffs_those_that_follow_are_judged(then: dict[str, Any]) -> None:
         whole = extraction_of([*extraction.runs, sub], [span_of(ROOT), span_of("bb" * 8, ROOT)])
         found = judge_extraction(whole, RuleSet([rule])).decisions
         assert [decision.outcome for decision in found if decision.evaluations] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("calls", "known", "start_ns", "expected"),
+    [
+        # It may have been the policy that said no.
+        ([made("refund", 5)], "not_matched", 7, "not_evaluable"),
+        ([policy("granted", start_ns=2), made("refund", 5)], "not_matched", 1, "not_evaluable"),
+        # Had it been that, the refund before the refusal that is known would have followed it.
+        ([made("refund", 5), policy("refused", start_ns=9)], "pass", 1, "not_evaluable"),
+        ([made("refund", 5), made("look", 6), policy("refused", start_ns=9)], "pass", 6, "not_evaluable"),
+        # It may have been a refund.
+        ([policy("refused", start_ns=1)], "pass", 7, "not_evaluable"),
+        # Whatever it was, a refund followed the refusal.
+        ([policy("refused", start_ns=1), made("refund", 5)], "fail", 7, "fail"),
+        ([policy("refused", start_ns=3), made("refund", 5)], "fail", 1, "fail"),
+    ],
+)
+def test_a_call_of_which_the_tool_is_not_known_may_be_any(
+    calls: list[ToolCall], known: str, start_ns: int, expected: str
+) -> None:
+    assert outcome(rule_of(), trace_of(*calls)) == known
+    assert outcome(rule_of(), with_a_nameless_call(trace_of(*calls), start_ns)) == expected

@@ -25,6 +25,7 @@ from tracegrade.cel.syntax import (
     parse,
 )
 from tracegrade.cel.types import CALL_VALUES, CelTypeError, check
+from tracegrade.cel.with_more_calls import staying
 from tracegrade.document.problem import MEANT_OPERATORS
 
 if TYPE_CHECKING:
@@ -55,13 +56,24 @@ class CelExpression:
     """One compiled expression; ``source`` is the text, ``attributes`` the names of those it reads.
 
     ``tree`` is its syntax, ``loops`` the number of its ``all``, ``exists``, ``filter`` and ``map``. ``reads_values``
-    says whether it may read what calls were given or what they returned, ``reads_handoffs`` whether it reads handoffs.
+    says whether it may read what calls were given or what they returned, ``reads_handoffs`` whether it reads handoffs,
+    ``staying`` which of its results stay as they are if more calls were made than are known.
 
     Raises:
         ValueError: it does not compile, or names what there is not.
     """
 
-    __slots__ = ("_program", "_variables", "attributes", "loops", "reads_handoffs", "reads_values", "source", "tree")
+    __slots__ = (
+        "_program",
+        "_variables",
+        "attributes",
+        "loops",
+        "reads_handoffs",
+        "reads_values",
+        "source",
+        "staying",
+        "tree",
+    )
 
     def __init__(self, source: str, *, judges: bool = False) -> None:
         """Read `source`; `judges`: it may also name what is known of a subject only when it is judged."""
@@ -78,6 +90,7 @@ class CelExpression:
         self.loops = sum(isinstance(node, Loop) for node in nodes)
         self.reads_values = any(map(_may_read_values, nodes))
         self.reads_handoffs = any(isinstance(node, Name) and node.name == "handoffs" for node in nodes)
+        self.staying = staying(tree)
         self.attributes = _attributes_in(nodes, source)
         self._variables = self._program.variables()
 

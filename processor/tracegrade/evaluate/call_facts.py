@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
 
 REMEMBERED = 1024  # scores that follow from the names of calls alone, of all rules together, by evaluator
 # A longer sequence is judged again each time, so that the memory stays within some megabytes.
@@ -50,3 +51,22 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
 def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
     """The arguments of each call by name; none when they are absent or no object."""
     return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]
+
+
+def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> str | None:
+    """Why more calls may have been made than are known: a span is that of a tool call, and names no tool.
+
+    A call that is judged by itself is known, whatever else the run called.
+
+    Args:
+        evidence: the calls.
+        no_later_than: only what began no later than this call matters.
+
+    Returns:
+        One sentence that names the first such span; None without one.
+    """
+    context = evidence.trace_context
+    if context is None or (evidence.run is not evidence and evidence.after is None):
+        return None
+    span_id = context.unread_before(no_later_than)
+    return None if span_id is None else f"which tool a call is of cannot be read (span {span_id})"

@@ -7,6 +7,7 @@ same time, does not.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.constraints.sides import SideTable, Where
 from tracegrade.evaluate.criteria.earlier_calls import Places
 from tracegrade.evaluate.errors import EvaluatorError
@@ -20,7 +21,8 @@ class Begin(NamedTuple):
     """Where what follows begins: after the first call that is meant.
 
     ``certain`` is the position of the first call that is meant for certain, ``possible`` that of an earlier one that
-    may be meant; each None without one. ``unknown`` says what of that one cannot be read, "" without one.
+    may be meant, or after which such a one may have come that is not known; each None without one, and -1 before all
+    calls. ``unknown`` says what of that one cannot be read, "" without one.
     """
 
     certain: int | None
@@ -43,11 +45,26 @@ def begin(evidence: Evidence, meant: SideTable) -> Begin:
         return Begin(None, None, f"when: {error}")
     certain = next((place for place, is_meant in enumerate(found.certain) if is_meant), None)
     possible = found.places[0] if found.places else None
+    unread = _before_unread(evidence, possible)
     if possible is None or possible == certain:
-        return Begin(certain, None, "")
+        if unread is None:
+            return Begin(certain, None, "")
+        return Begin(certain, None if certain is None else unread, unread_call(evidence) or "")
     name = evidence.calls[possible].name
     why = _unknown(evidence, possible, meant.conditions) or "a call that decides when cannot be read"
-    return Begin(certain, possible, f"{why} ({listed([name])}, span {evidence.calls[possible].span_id})")
+    earliest = possible if unread is None or certain is None else unread
+    return Begin(certain, earliest, f"{why} ({listed([name])}, span {evidence.calls[possible].span_id})")
+
+
+def _before_unread(evidence: Evidence, until: int | None) -> int | None:
+    """The last call before a span that is a call of no known tool, -1 without one; None without such a span.
+
+    Only what began no later than the call at `until` matters.
+    """
+    if unread_call(evidence, None if until is None else evidence.calls[until]) is None:
+        return None
+    calls = evidence.calls if until is None else evidence.calls[: until + 1]
+    return next((place for place, call in enumerate(calls) if unread_call(evidence, call)), len(calls)) - 1
 
 
 def _unknown(evidence: Evidence, place: int, conditions: Sequence[Where]) -> str | None:
@@ -61,7 +78,12 @@ def _unknown(evidence: Evidence, place: int, conditions: Sequence[Where]) -> str
 
 
 def following(evidence: Evidence, place: int) -> Evidence:
-    """The evidence of the calls that follow the one at `place`; they still may have values from calls before it."""
+    """The evidence of the calls that follow the one at `place`; they still may have values from calls before it.
+
+    All calls follow -1.
+    """
+    if place < 0:
+        return evidence
     places = evidence.run.once(Places)
     after = evidence.calls[place]
     run_place = places.of(after)

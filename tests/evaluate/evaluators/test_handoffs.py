@@ -5,13 +5,15 @@ import pytest
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.evaluators.handoffs import EVALUATOR
 from tracegrade.model.handoff import Handoff, SeenIn
+from tracegrade.model.tool_call import ToolCall
 
 
 class _Context:
     """A trace with handoffs, each written "from>to", with a "*" before it where a tool was called since the last."""
 
-    def __init__(self, *made: str, seen_in: SeenIn = "spans") -> None:
+    def __init__(self, *made: str, seen_in: SeenIn = "spans", unread: str | None = None) -> None:
         self._made = []
+        self._unread = unread
         work = 0
         for place, text in enumerate(made):
             work += text.startswith("*")
@@ -21,9 +23,18 @@ class _Context:
     def handoffs(self) -> list[Handoff]:
         return self._made
 
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        return self._unread
 
-def judged(criteria: dict[str, Any], *made: str, seen_in: SeenIn = "spans", settings: Any = None) -> Score:
-    context: Any = _Context(*made, seen_in=seen_in)
+
+def judged(
+    criteria: dict[str, Any],
+    *made: str,
+    seen_in: SeenIn = "spans",
+    settings: Any = None,
+    unread: str | None = None,
+) -> Score:
+    context: Any = _Context(*made, seen_in=seen_in, unread=unread)
     read = EVALUATOR.read_criteria(criteria)
     return EVALUATOR.evaluate(Evidence([], trace_context=context), read, EVALUATOR.read_settings(settings or {}))
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key, Keys
 from tracegrade.evaluate.constraints.forms import (
@@ -54,6 +55,11 @@ class Activation:
     at_worst: bool
     at_best: bool
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether it is not satisfied at worst, for a reason that is known: not because of calls that are not."""
+        return not self.at_worst and (bool(self.calls) or not self.at_best)
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
@@ -77,7 +83,7 @@ class Checked:
                     yield place
 
 
-def check(form: Form, evidence: Evidence, work: Work, *, sequential: bool = False) -> Checked:
+def check(form: Form, evidence: Evidence, work: Work, *, sequential: bool = False, unread: bool = False) -> Checked:
     """Find the activations of a constraint.
 
     Args:
@@ -85,29 +91,33 @@ def check(form: Form, evidence: Evidence, work: Work, *, sequential: bool = Fals
         evidence: the calls.
         work: counts the steps.
         sequential: whether calls made together have the order of their starts, too.
+        unread: whether more calls may have been made than are known. They may be any, anywhere: an activation has the
+            verdicts for that, but those that such a call would itself be are not among them.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
     groups: Groups = evidence.once(ties if sequential else batches)
     if isinstance(form, Paired):
-        return _paired(form, evidence, groups, work)
+        return _paired(form, evidence, groups, work, unread)
     if isinstance(form, Counted):
-        return _counted(form, evidence, work)
+        return _counted(form, evidence, work, unread)
     if isinstance(form, NotBoth):
-        return _not_both(form, evidence, work)
+        return _not_both(form, evidence, work, unread)
     if isinstance(form, Never):
         meant = form.tables[0].meant(evidence, work)
         calls = meant.places
-        return Checked(form, [Activation(calls, True, not calls, True not in meant.certain)], [meant])
+        return Checked(form, [Activation(calls, True, not (calls or unread), True not in meant.certain)], [meant])
     assert isinstance(form, First | Last), "the words are all known"
     group = (groups[0] if isinstance(form, First) else groups[-1]) if groups else ()
+    if unread and isinstance(form, First) and group:
+        unread = unread_call(evidence, evidence.calls[group[0]]) is not None
     meant = form.tables[0].meant(evidence, work)
     certain, possible = meant.count(group)
-    return Checked(form, [Activation([*group[:1]], True, certain > 0, possible > 0)], [meant])
+    return Checked(form, [Activation([*group[:1]], True, certain > 0 and not unread, possible > 0 or unread)], [meant])
 
 
-def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work) -> Checked:
+def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread: bool) -> Checked:
     needing = form.tables[0].meant(evidence, work)
     if True not in needing.possible:
         return Checked(form, [])
@@ -121,10 +131,18 @@ def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work) -> Che
         roles = Roles(needing.possible, meant, keys.of_first, keys.of_other, within_ns, evidence.calls, hopeful)
         satisfied.append(_CHECKS[type(form)](groups, roles, needing.certain if hopeful else needing.possible, work))
     at_worst, at_best = satisfied[0], satisfied[-1]
+    looks_back = isinstance(form, Before | RightBefore | BetweenTwo)
+
+    def helped(place: int) -> bool:
+        """Whether a call that is not known may be what the one at `place` needs."""
+        return unread and (not looks_back or unread_call(evidence, evidence.calls[place]) is not None)
+
     return Checked(
         form,
         [
-            Activation([place], needing.certain[place], at_worst[place] and at_best[place], at_best[place])
+            Activation(
+                [place], needing.certain[place], at_worst[place] and at_best[place], at_best[place] or helped(place)
+            )
             for place, may_need in enumerate(needing.possible)
             if may_need
         ],
@@ -158,7 +176,7 @@ _CHECKS: dict[type[Paired], _Check] = {
 }
 
 
-def _counted(form: Counted, evidence: Evidence, work: Work) -> Checked:
+def _counted(form: Counted, evidence: Evidence, work: Work, unread: bool) -> Checked:
     meant = form.tables[0].meant(evidence, work)
     least, most = form.bounds
     calls, keys = meant.places, None
@@ -167,6 +185,8 @@ def _counted(form: Counted, evidence: Evidence, work: Work) -> Checked:
         fewest, highest, calls = _most_of_one_value(meant, calls, keys.of_first, form.at_most)
     else:
         fewest, highest = meant.count(calls)
+    if unread:
+        highest = max(highest, least, (most or 0) + 1)
     at_worst = fewest >= least and (most is None or highest <= most)
     at_best = highest >= least and (most is None or fewest <= most)
     return Checked(form, [Activation(calls, True, at_worst, at_best)], [meant], keys)
@@ -184,12 +204,12 @@ def _most_of_one_value(
     return max(certain.values(), default=0), max(possible.values(), default=0) + unknown, too_many
 
 
-def _not_both(form: NotBoth, evidence: Evidence, work: Work) -> Checked:
+def _not_both(form: NotBoth, evidence: Evidence, work: Work, unread: bool) -> Checked:
     one, other = (table.meant(evidence, work) for table in form.tables)
     keys = Keys(form.same, evidence, work)
     sure, _ = _meet(one.certain, other.certain, keys, hopeful=False)
     may, calls = _meet(one.possible, other.possible, keys, hopeful=True)
-    return Checked(form, [Activation(calls, True, not may, not sure)], [one, other], keys)
+    return Checked(form, [Activation(calls, True, not (may or unread), not sure)], [one, other], keys)
 
 
 def _meet(one: Sequence[bool], other: Sequence[bool], keys: Keys, *, hopeful: bool) -> tuple[bool, list[int]]:

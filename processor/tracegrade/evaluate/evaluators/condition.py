@@ -4,7 +4,8 @@ The score is 1 or 0. The expression is of the Common Expression Language, as in 
 the clause sees: the calls with their arguments and outputs, handoffs, the prompt, the final answer, the session,
 attributes; and the tokens and the cost of the run's model calls. It is checked when the rule is loaded.
 
-Where something that it reads was not recorded, or has another type, nothing is scored. ``has(c.arguments.amount)``
+Where something that it reads was not recorded, or has another type, nothing is scored; nor where a span is a tool call,
+names no tool, and could change the result. ``has(c.arguments.amount)``
 says whether something is there. One that loops over long lists inside each other is refused when it would take more
 than a million turns.
 """
@@ -18,6 +19,7 @@ from pydantic import Field
 from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import MAX_STEPS, CelContext, CelExpression, Condition
 from tracegrade.cel.reads import names_read, values_read
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.compare.differences import bounded
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.errors import EvaluatorError
@@ -113,6 +115,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     holds = expression.holds(variables.context, 0)
     if isinstance(holds, str):
         return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))
+    if holds not in expression.staying and (unread := unread_call(evidence)) is not None:
+        return Score(None, {"expression": expression.source}, unread)
     return Score(float(holds), justify=lambda: _justify(expression, variables, holds=holds))
 
 

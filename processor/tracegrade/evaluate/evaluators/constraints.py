@@ -33,7 +33,7 @@ score, or it is 1 with ``vacuous: pass``. The last seven always apply; without a
 hold.
 
 What cannot be read where a condition needs it leaves the evaluation without a score only if that could change whether
-it passes.
+it passes; so does a span that is a tool call and names no tool: it may be any call.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -42,7 +42,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
+from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, unread_call
 from tracegrade.evaluate.call_order import any_tied, any_together, batches, ties
 from tracegrade.evaluate.constraints.agreement import pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked, check
@@ -99,11 +99,15 @@ class Settings(NotedSettings):
 
 
 class _Found(NamedTuple):
-    """What was found of all constraints, and the least and the most that the score may be; None: not triggered."""
+    """What was found of all constraints, and the least and the most that the score may be; None: not triggered.
+
+    ``unread`` says why more calls may have been made than are known, None where all are.
+    """
 
     checked: Sequence[Checked]
     at_worst: float | None
     at_best: float | None
+    unread: str | None
 
     @property
     def names_no_call(self) -> bool:
@@ -120,7 +124,8 @@ class _Violated(NamedTuple):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     key: Hashable = None
-    if criteria.by_name and (names := evidence.once(NamesMade).key) is not None:
+    unread = unread_call(evidence)
+    if unread is None and criteria.by_name and (names := evidence.once(NamesMade).key) is not None:
         sequential = settings.concurrency == "sequential"
         if evidence.once(any_tied if sequential else any_together):
             groups = tuple(map(tuple, evidence.once(ties if sequential else batches)))
@@ -132,7 +137,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 return known
             if type(known) is _Violated:
                 return Score(known.score, justify=partial(_justified, known.checked, evidence))
-    found = _find(evidence, criteria, settings.concurrency == "sequential")
+    found = _find(evidence, criteria, unread, sequential=settings.concurrency == "sequential")
     score = _judged(found, evidence, settings)
     if key is not None:
         if len(_known) >= REMEMBERED:
@@ -150,26 +155,31 @@ _known: dict[Hashable, Score | _Violated] = {}
 
 
 def _judged(found: _Found, evidence: Evidence, settings: Settings) -> Score:
-    checked, at_worst, at_best = found
+    checked, at_worst, at_best, unread = found
     if at_worst is None:
-        return _untriggered(checked, evidence, settings)
+        return _untriggered(checked, evidence, settings, unread)
     justify = partial(_justified, checked, evidence)
     if at_worst == at_best:
         return Score(at_worst, justify=justify)
-    return Score(at_worst, justify=justify, at_best=at_best, doubt=_doubt(checked, evidence))
+    return Score(at_worst, justify=justify, at_best=at_best, doubt=unread or _doubt(checked, evidence))
 
 
 def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
     return _details(checked, evidence), _explanation(checked, evidence)
 
 
-def _find(evidence: Evidence, criteria: Criteria, sequential: bool) -> _Found:
+def _find(evidence: Evidence, criteria: Criteria, unread: str | None, *, sequential: bool) -> _Found:
     work = Work()
-    checked = [check(form, evidence, work, sequential=sequential) for form in criteria.constraints]
+    checked = [
+        check(form, evidence, work, sequential=sequential, unread=unread is not None) for form in criteria.constraints
+    ]
     activations = [activation for each in checked for activation in each.activations]
     if any(activation.certain for activation in activations):
-        return _Found(checked, _share_at_worst(activations), _share_at_best(activations))
-    return _Found(checked, None, None)
+        at_worst = _share_at_worst(activations)
+        if unread is not None and any(isinstance(form, Paired) for form in criteria.constraints):
+            at_worst = 0.0  # calls that are not known may need others, too
+        return _Found(checked, at_worst, _share_at_best(activations), unread)
+    return _Found(checked, None, None, unread)
 
 
 def _share_at_worst(activations: Sequence[Activation]) -> float:
@@ -183,9 +193,11 @@ def _share_at_best(activations: Sequence[Activation]) -> float:
     return sum(each.at_best for each in counting) / len(counting) if counting else 1.0
 
 
-def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Settings) -> Score:
+def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Settings, unread: str | None) -> Score:
     activations = [activation for each in checked for activation in each.activations]
     details = _details(checked, evidence)
+    if unread is not None:
+        return Score(0.0 if settings.vacuous == "pass" else None, details, unread, at_best=1.0, doubt=unread)
     if not activations:
         text = f"No constraint was triggered: {_never_triggered(checked)}."
         return Score(1.0 if settings.vacuous == "pass" else None, details, text)
@@ -233,7 +245,7 @@ def _untouched(checked: Sequence[Checked]) -> list[str]:
 def _violations(checked: Sequence[Checked]) -> Iterator[tuple[Checked, Activation]]:
     for each in checked:
         for activation in each.activations:
-            if not activation.at_worst:
+            if activation.is_broken:
                 yield each, activation
 
 
@@ -294,7 +306,7 @@ def _counterpart(checked: Checked, position: int) -> int | None:
 def _details(checked: Sequence[Checked], evidence: Evidence) -> dict[str, JsonValue]:
     constraints: list[JsonValue] = []
     for each in checked:
-        violated = [activation for activation in each.activations if not activation.at_worst]
+        violated = [activation for activation in each.activations if activation.is_broken]
         shown: list[JsonValue] = [_violation(each, activation, evidence) for activation in violated[:_MAX_SHOWN]]
         constraints.append(
             {

@@ -23,6 +23,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.call_order import batches
 from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, is_readable, rule_of
 from tracegrade.evaluate.criteria.parameters import ParameterModel
@@ -112,7 +113,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     flows = _found(evidence, sources.certain, targets.certain, criteria, settings, work)
     asks_prompt = settings.unless_in_prompt and evidence.prompt is None
     if not flows or asks_prompt:
-        unknown = _unknown(evidence, sources, targets)
+        unknown = _unknown(evidence, sources, targets) or unread_call(evidence)
         if flows:
             unknown = "the prompt cannot be read"
         if unknown is not None:

@@ -11,8 +11,8 @@ and ``max_in_a_row`` are limits; in a row are those with no other tool call betw
 tools count as well: ``billing_team`` is Billing Team.
 
 Agents that take turns, as in a group chat or a fixed chain, are runs that follow each other too: give ``seen_in:
-[calls, spans]`` where only what an agent itself passed on should count. Where a handoff does not say to whom, and that
-decides, nothing is scored.
+[calls, spans]`` where only what an agent itself passed on should count. Where a handoff does not say to whom, or a span
+is a tool call and names no tool, and that decides, nothing is scored.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
 from tracegrade.evaluate.evaluator import Evaluator
@@ -98,12 +99,15 @@ def _are(limit: int) -> str:
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     handoffs = [each for each in evidence.once(handoffs_made) if each.seen_in in settings.seen_in]
-    found = list(_checks(handoffs, criteria))
+    unread = unread_call(evidence) if "calls" in settings.seen_in else None
+    found = list(_checks(handoffs, criteria, more_may_be=unread is not None))
     if not found:
         return Score(None, {}, "Nothing is asked of handoffs, so there is nothing to score.")
     broken = [text for text in found if text]
     shown: list[JsonValue] = [_detail(each) for each in handoffs[:MAX_LISTED]]
     details: dict[str, JsonValue] = {"handoffs": shown, "longest_row": _longest_row(handoffs), "broken": [*broken]}
+    if None in found and not broken and unread is not None:
+        return Score(None, details, unread)
     if None in found and not broken:
         nameless = next(each for each in handoffs if not each.to_agent)
         return Score(None, details, f"A handoff does not say to which agent (span {nameless.span_id}).")
@@ -113,22 +117,28 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     return Score((len(known) - len(broken)) / len(known), details, text)
 
 
-def _checks(handoffs: Sequence[Handoff], criteria: Criteria) -> Iterator[str | None]:
-    """Of each thing that is asked, what is wrong, "" where nothing is; None: it is unknown."""
+def _checks(handoffs: Sequence[Handoff], criteria: Criteria, *, more_may_be: bool) -> Iterator[str | None]:
+    """Of each thing that is asked, what is wrong, "" where nothing is; None: it is unknown.
+
+    `more_may_be`: calls were made that are not known, which may be handoffs, or stand between two.
+    """
+    kept = None if more_may_be else ""
     if criteria.may_pass_to is not None:
         wrong = [each for each in handoffs if not _may(each, criteria)]
         told = next((each for each in wrong if each.to_agent), None)
-        yield f"{_named(told)} is not allowed" if told is not None else None if wrong else ""
+        yield f"{_named(told)} is not allowed" if told is not None else None if wrong else kept
     if criteria.order is not None:
         reached = _reached(handoffs, criteria.ordered)
         if reached == len(criteria.ordered):
             yield ""
         else:
-            yield _not_reached(criteria.order, reached) if all(each.to_agent for each in handoffs) else None
+            is_known = not more_may_be and all(each.to_agent for each in handoffs)
+            yield _not_reached(criteria.order, reached) if is_known else None
     if criteria.max_handoffs is not None:
-        yield _over(len(handoffs), criteria.max_handoffs, "in all")
+        yield _over(len(handoffs), criteria.max_handoffs, "in all") or kept
     if criteria.max_in_a_row is not None:
-        yield _over(_longest_row(handoffs), criteria.max_in_a_row, "in a row without another tool call")
+        over = _over(_longest_row(handoffs), criteria.max_in_a_row, "in a row without another tool call")
+        yield None if more_may_be else over
 
 
 def _over(found: int, limit: int, how: str) -> str:

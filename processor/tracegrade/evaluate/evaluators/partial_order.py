@@ -16,7 +16,7 @@ its step's 1/2, and, with ``extra: count``, a call that is no step 1. The score 
 was made, 1/2 for other arguments; extra calls that count make the whole larger. A step that is missing while a call of
 its tool is left over was made out of order, and the details say so. Calls made together may come in any order, unless
 ``concurrency: sequential``. Many calls of tools that several long branches name take too much work: that is an error,
-which says so.
+which says so. A span that is a tool call and names no tool may be any step: where that decides, nothing is scored.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 from tracegrade.evaluate.alignment.align import Alignment, Made, align
 from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsError
 from tracegrade.evaluate.alignment.words import in_order
-from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.call_facts import arguments, unread_call
 from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.compare.differences import listed_differences
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, expected_arguments
@@ -113,6 +113,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     def justify() -> Justification:
         return _details(found, plain, evidence), _explanation(found, plain, evidence, settings)
 
+    if (unread := unread_call(evidence)) is not None:
+        # A call that is not known may be any step, and where those that are none count, such a one.
+        at_worst = 0.0 if settings.extra == "count" else score
+        return Score(at_worst, justify=justify, at_best=1.0, doubt=unread)
     return Score(score, justify=justify)
 
 

@@ -1,0 +1,170 @@
+"""A span that is a tool call and names no tool: it may be any call, so what it could change is not evaluable."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from evaluate.conftest import made_call
+from tracegrade.cel.expression import CelExpression
+from tracegrade.evaluate.call_facts import unread_call
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.handoff import Handoff, handoffs_among
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.usage import Cost
+
+UNREAD = 25  # when the span began; calls begin at 10, 20, 30, ...
+
+
+class _Context:
+    def __init__(self, calls: Sequence[ToolCall]) -> None:
+        self._calls = calls
+
+    def handoffs(self) -> Sequence[Handoff]:
+        return handoffs_among(self._calls)
+
+    def tokens(self) -> int | None:
+        return None
+
+    def cost(self) -> Cost:
+        return Cost(None)
+
+    def unread_before(self, call: ToolCall | None) -> str | None:
+        return "0f" * 8 if call is None or call.start_ns >= UNREAD else None
+
+
+def made(names: str) -> list[ToolCall]:
+    """Calls of the tools that are named, each with an id and the output "what it is"."""
+    return [
+        made_call(name, {"id": "ORDER-1"}, output="ORDER-1", start_ns=place * 10, end_ns=place * 10 + 1)
+        for place, name in enumerate(names.split(), 1)
+    ]
+
+
+def outcome(evaluator: str, written: dict[str, Any], names: str, *, known: bool = False, threshold: float = 1) -> str:
+    judge = EVALUATORS[evaluator]
+    settings = {key: value for key, value in written.items() if key in judge.Settings.model_fields}
+    criteria = judge.read_criteria({key: value for key, value in written.items() if key not in settings})
+    calls = made(names)
+    context: Any = None if known else _Context(calls)
+    found = judge.evaluate(Evidence(calls, "Hello", trace_context=context), criteria, judge.read_settings(settings))
+    if found.outcome(threshold) == "not_evaluable" and not known:
+        assert "which tool a call is of cannot be read (span 0f0f0f0f0f0f0f0f)" in (found.doubt or found.explanation)
+    return found.outcome(threshold)
+
+
+CONSTRAINTS: list[tuple[dict[str, Any], str, str, str]] = [
+    # the constraint, the calls, the outcome if these are all, and with a call between the second and the third or later
+    ({"never": "pay"}, "look", "pass", "not_evaluable"),
+    ({"never": "pay"}, "look pay", "fail", "fail"),
+    ({"at_most": 1, "of": "pay"}, "pay", "pass", "not_evaluable"),
+    ({"at_most": 1, "of": "pay"}, "pay pay", "fail", "fail"),
+    ({"at_most": 1, "of": "pay", "same": "id"}, "pay", "pass", "not_evaluable"),
+    ({"at_least": 1, "of": "pay"}, "look", "fail", "not_evaluable"),
+    ({"at_least": 1, "of": "pay"}, "pay", "pass", "pass"),
+    ({"exactly": 1, "of": "pay"}, "pay", "pass", "not_evaluable"),
+    ({"exactly": 1, "of": "pay"}, "look", "fail", "not_evaluable"),
+    ({"exactly": 1, "of": "pay"}, "pay pay", "fail", "fail"),
+    ({"not_both": ["pay", "ship"]}, "look", "pass", "not_evaluable"),
+    ({"not_both": ["pay", "ship"]}, "pay ship", "fail", "fail"),
+    ({"first": "look"}, "look pay", "pass", "pass"),
+    ({"first": "look"}, "pay look", "fail", "fail"),
+    ({"first": "look"}, "", "fail", "not_evaluable"),
+    ({"last": "pay"}, "look pay", "pass", "not_evaluable"),
+    ({"last": "pay"}, "pay look", "fail", "not_evaluable"),
+    # It came after the refund, which needed one before.
+    ({"before": "pay", "comes": "look"}, "x pay", "fail", "fail"),
+    ({"before": "pay", "comes": "look"}, "x x pay", "fail", "not_evaluable"),
+    ({"before": "pay", "comes": "look"}, "look x pay", "pass", "not_evaluable"),
+    ({"after": "pay", "comes": "mail"}, "pay", "fail", "not_evaluable"),
+    ({"right_before": "pay", "comes": "look"}, "look pay", "pass", "not_evaluable"),
+    ({"before_each": "pay", "comes_its_own": "ok"}, "pay", "fail", "fail"),
+    ({"if": "pay", "also": "mail"}, "pay", "fail", "not_evaluable"),
+    # Nothing that is known triggers it.
+    ({"before": "pay", "comes": "look"}, "x", "not_evaluable", "not_evaluable"),
+]
+
+
+@pytest.mark.parametrize(("constraint", "names", "if_all", "found"), CONSTRAINTS)
+def test_a_constraint(constraint: dict[str, Any], names: str, if_all: str, found: str) -> None:
+    written = {"constraints": [constraint]}
+    assert outcome("constraints", written, names, known=True) == if_all
+    assert outcome("constraints", written, names) == found
+
+
+def test_a_constraint_that_nothing_known_triggers_is_not_taken_as_kept() -> None:
+    written = {"constraints": [{"before": "pay", "comes": "look"}], "vacuous": "pass"}
+    assert outcome("constraints", written, "x", known=True) == "pass"
+    assert outcome("constraints", written, "x") == "not_evaluable"
+
+
+def test_one_constraint_that_is_broken_for_certain_is_enough() -> None:
+    written = {"constraints": [{"before": "pay", "comes": "look"}, {"never": "x"}]}
+    assert outcome("constraints", written, "look pay x") == "fail"
+    assert outcome("constraints", written, "look pay x", threshold=0.5) == "not_evaluable"
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "written", "names", "if_all", "found"),
+    [
+        ("partial-order", {"steps": ["a", "b"]}, "a b", "pass", "pass"),
+        ("partial-order", {"steps": ["a", "b"]}, "a", "fail", "not_evaluable"),
+        ("partial-order", {"steps": ["a", "b"], "extra": "count"}, "a b", "pass", "not_evaluable"),
+        ("handoffs", {"max_handoffs": 1}, "transfer_to_b", "pass", "not_evaluable"),
+        ("handoffs", {"max_handoffs": 1}, "transfer_to_b transfer_to_c", "fail", "fail"),
+        ("handoffs", {"max_handoffs": 1, "seen_in": ["spans"]}, "transfer_to_b", "pass", "pass"),
+        ("handoffs", {"order": ["b"]}, "transfer_to_b", "pass", "pass"),
+        ("handoffs", {"order": ["b", "c"]}, "transfer_to_b", "fail", "not_evaluable"),
+        ("handoffs", {"may_pass_to": {"*": "b"}}, "transfer_to_b", "pass", "not_evaluable"),
+        ("handoffs", {"may_pass_to": {"*": "b"}}, "transfer_to_c", "fail", "fail"),
+        # A call that is no handoff may stand between the two.
+        ("handoffs", {"max_in_a_row": 1}, "transfer_to_b transfer_to_c", "fail", "not_evaluable"),
+        ("data-flow", {"returned_by": "page", "given_to": "send"}, "page x", "pass", "not_evaluable"),
+        ("data-flow", {"returned_by": "page", "given_to": "send"}, "page send", "fail", "fail"),
+        ("condition", {"expression": "calls.all(c, c.name != 'pay')"}, "look", "pass", "not_evaluable"),
+        ("condition", {"expression": "calls.all(c, c.name != 'pay')"}, "pay", "fail", "fail"),
+        ("condition", {"expression": "calls.exists(c, c.name == 'pay')"}, "pay", "pass", "pass"),
+        ("condition", {"expression": "calls.exists(c, c.name == 'pay')"}, "look", "fail", "not_evaluable"),
+        ("condition", {"expression": "prompt == 'Hello'"}, "look", "pass", "pass"),
+    ],
+)
+def test_another_evaluator(evaluator: str, written: dict[str, Any], names: str, if_all: str, found: str) -> None:
+    assert outcome(evaluator, written, names, known=True) == if_all
+    assert outcome(evaluator, written, names) == found
+
+
+def test_a_call_that_is_judged_by_itself_is_known() -> None:
+    calls = made("look pay")
+    context: Any = _Context(calls)
+    alone = Evidence(calls[1:], trace_context=context, run=Evidence(calls))
+    assert unread_call(alone) is None
+    assert unread_call(Evidence(calls, trace_context=context)) is not None
+    following = Evidence(calls[1:], trace_context=context, run=Evidence(calls), after=calls[0])
+    assert unread_call(following) is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "stays"),
+    [
+        ("prompt == 'x'", {True, False}),
+        ("calls.all(c, c.failed)", {False}),
+        ("calls.exists(c, c.failed)", {True}),
+        ("!calls.exists(c, c.failed)", {False}),
+        ("calls.exists_one(c, c.failed)", set()),
+        ("calls.filter(c, c.failed).all(c, c.name == 'a')", {False}),
+        ("calls.filter(c, size(calls) > 1).exists(c, c.name == 'a')", set()),
+        ("calls.all(a, calls.all(b, a.name == b.name))", {False}),
+        ("calls.all(a, calls.exists(b, a.name == b.name))", set()),
+        ("'a' in tools", {True}),
+        ("size(calls) > 3", {True}),
+        ("3 >= calls.size()", {False}),
+        ("size(calls) > size(tools)", set()),
+        ("size(handoffs) == 2", set()),
+        ("calls[0].name == 'a'", set()),
+        ("prompt == 'x' || 'a' in tools", {True}),
+        ("calls.all(c, c.failed) && 'a' in tools", set()),
+    ],
+)
+def test_which_results_of_an_expression_stay(source: str, stays: set[bool]) -> None:
+    assert CelExpression(source).staying == stays
