@@ -11,6 +11,7 @@ from tracegrade.model.session import TURN
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.store.judges import slowest_ns
+from tracegrade.store.present_ids import PresentIds
 from tracegrade.store.read import closed_traces, sessions_going_on, stored_session
 from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
 
@@ -24,6 +25,7 @@ class StoredTraces:
         self._heartbeat = heartbeat
         self._share = share
         self._opened: Engine | None = None
+        self._present = PresentIds(lambda: self._engine)
 
     @property
     def _engine(self) -> Engine:
@@ -33,8 +35,12 @@ class StoredTraces:
 
     def closed_traces(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
         """The traces of `keys` that the store holds."""
-        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
-            found = closed_traces(connection, list(keys))
+        asked = list(keys)
+        with self._heartbeat.elsewhere():
+            if not self._present.may_be([trace_id for _, trace_id in asked]):
+                return {}
+            with self._engine.connect() as connection:
+                found = closed_traces(connection, asked)
         return {key: ClosedTrace.of(trace) for key, trace in found.items()}
 
     def session(self, key: SessionKey) -> KnownSession | None:
@@ -66,6 +72,7 @@ class StoredTraces:
 
     def close(self) -> None:
         """Close the connections."""
+        self._present.close()
         if self._opened is not None:
             self._opened.dispose()
 
