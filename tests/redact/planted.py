@@ -22,6 +22,8 @@ CASES = sorted((Path(__file__).parents[1] / "extract").glob("*/*.yaml"))
 # Of these, every part is the secret in another form.
 _RECODED = ("base64", "gzip", "utf-16", "escapes", "all", "html", "unseen", "full width", "quoted-printable")
 
+_TELLING = 10  # characters: fewer are also found in times and scores, by chance
+
 
 class Planter:
     """Makes secrets of all kinds, each once, and remembers what must not be found: ``needles``; ``secrets`` counts."""
@@ -46,7 +48,8 @@ class Planter:
         name = list(DISGUISES)[self.secrets % len(DISGUISES)]
         text = DISGUISES[name](self.plain())
         if name.startswith(_RECODED) or name.endswith(_RECODED):
-            self.needles += [text, text[len(text) // 3 : 2 * len(text) // 3]]
+            part = text[len(text) // 3 : 2 * len(text) // 3]
+            self.needles += [text, part] if len(part) >= _TELLING else [text]
         return text
 
     def seen_in(self, content: str | bytes) -> set[str]:

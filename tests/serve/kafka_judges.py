@@ -1,5 +1,6 @@
 """Judges of a Kafka that is a mock in this process: librdkafka's, which keeps the sender's times."""
 
+import math
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -126,7 +127,7 @@ class Delivery(MemoryHandOver):
         super().__init__(0)
         self.results: list[TraceResult] = []
         self.end = 0
-        self.takes_all = True
+        self.takes = math.inf  # so many results in all; with one that is more, it waits for `take`
         self._store = store
         self._taken = 0
         store.deliveries.append(self)
@@ -135,7 +136,7 @@ class Delivery(MemoryHandOver):
         """As in `HandOver`."""
         self.results += batch
         self.end = end
-        if self.takes_all:
+        if len(self.results) <= self.takes:
             self.take()
 
     def take(self) -> None:

@@ -1,5 +1,6 @@
 """Judging where Kafka is the journal, against librdkafka's mock broker, which keeps the senders' times."""
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_the_tenant_is_in_a_header(kafka: MockKafka, judges: Judges) -> None:
 def test_only_what_every_needed_sink_has_is_committed(kafka: MockKafka, judges: Judges) -> None:
     judge = judges()
     eventually(judge.has_partitions)
-    judge.delivery.takes_all = False
+    judge.delivery.takes = 0
     partition, _ = kafka.send(SPANS, _whole(1), key_of(1))
     judge.wait_for(t1=2)
     judge.delivery.store_holds(judge.delivery.end)  # the store alone, not the exporter beside it
@@ -134,7 +135,7 @@ def test_nothing_after_the_start_of_an_open_trace_is_committed(kafka: MockKafka,
 
 def test_what_no_sink_confirmed_is_judged_again_by_another_disk(kafka: MockKafka, judges: Judges) -> None:
     judge = judges()
-    judge.delivery.takes_all = False
+    judge.delivery.takes = 0
     kafka.send(SPANS, _whole(1), key_of(1))
     judge.wait_for(t1=2)
     judge.stop()
@@ -221,14 +222,14 @@ def test_spans_with_broken_ids_are_left_out_of_their_message(kafka: MockKafka, j
 def test_while_the_store_is_behind_polling_goes_on_and_reading_waits(kafka: MockKafka, judges: Judges) -> None:
     judge = judges(traces=QUICK.model_copy(update={"max_live_spans": 3}))
     eventually(judge.has_partitions)
-    judge.delivery.takes_all = False
+    judge.delivery.takes = 0
     for trace in range(1, 7):
         kafka.send(SPANS, _whole(trace), key_of(trace), 0)
     eventually(lambda: len(judge.delivery.results) >= 2)
     eventually(lambda: judge.loop._pauses.partitions == PARTITIONS, "all are paused")
     read = judge.loop.read_position
     kafka.send(SPANS, _whole(100), key_of(100), 0)
-    judge.delivery.takes_all = True
+    judge.delivery.takes = math.inf
     judge.delivery.take()
     judge.wait_for(t6=2, t100=2)
     assert read < judge.loop.read_position
