@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from cli.journalled import START_S, Came, judged_live
 from cli.replayed import request, write_source
@@ -243,3 +243,42 @@ def test_a_silence_of_one_tenant_is_of_its_alerts_alone(tmp_path: Path, rule: Pa
 def test_repair_is_of_all_tenants(full: Path) -> None:
     refused = run(full, "doctor", "--repair", "--tenant", "default")
     assert (refused.exit_code, "--repair makes the store of all tenants whole" in refused.output) == (2, True)
+
+
+OF_SHOP = """\
+id: of-shop
+match: {tenant: shop, tools: [create_order]}
+evaluate: [{evaluator: tool-call-count, tool_calls_count: {create_order: ['<=', 0]}}]
+"""
+
+
+def test_a_rule_of_one_tenant_judges_its_traces_alone(tmp_path: Path) -> None:
+    path = tmp_path / "own.rule.yaml"
+    path.write_text(OF_SHOP)
+    spans = [agent_span(1, 1), tool_span(1, 2, 1, PLANTED)]
+    results = judged_live(tmp_path, [Came(1, spans, "shop"), Came(2, spans, "globex")], path)
+    assert {result.trace.tenant: [item.outcome for item in result.evaluations] for result in results} == {
+        "shop": ["fail"],
+        "globex": [],
+    }
+    (why,) = run_json(tmp_path, "why", ID, "--tenant", "globex", "--rules", str(path))
+    assert (why["rule_id"], why["decision"], why["reason"]) == (
+        "of-shop",
+        "not_matched",
+        'match.tenant does not hold: expected "shop"',
+    )
+    source = write_source(tmp_path, request(3, PLANTED))
+    (judged,) = run_json(tmp_path, "replay", source, "--rules", str(path), "--tenant", "shop")
+    assert judged["outcome"] == "fail"
+    unjudged = run(tmp_path, "replay", source, "--rules", str(path), "--tenant", "globex")
+    assert "no rules to judge the traces of 'globex' by" in unjudged.output
+    assert run_json(tmp_path, "replay", source, "--rules", str(path)) == []
+
+
+def test_a_tenants_rule_is_tested_as_if_its_traces_were_the_tenants(tmp_path: Path) -> None:
+    made = run(tmp_path, "rules", "new", "orders/checked-first")
+    assert made.exit_code == 0
+    path = Path("rules/orders/checked-first/rule.yaml")
+    path.write_text(path.read_text().replace("match: {", "match: {tenant: shop, ", 1))
+    tested = CliRunner().invoke(main, ["rules", "test", str(path)])
+    assert (tested.exit_code, tested.output.splitlines()[-1]) == (0, "2 passed, 0 failed"), tested.output

@@ -29,6 +29,7 @@ def rule_of(number: int, clauses: dict[str, Any]) -> Rule:
 
 def facts_of(**fields: Any) -> Facts:
     known: dict[str, Any] = {
+        "tenant": "shop",
         "service": "shop",
         "environment": None,
         "release": None,

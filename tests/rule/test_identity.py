@@ -43,6 +43,7 @@ JUDGES: dict[str, Any] = {
     "then": [{"evaluator": "loop-repetition", "name": "after", "failed_only": True}],
 }
 CLAUSES: dict[str, Any] = {
+    "tenant": "globex",
     "service": "shop-*",
     "environment": "staging",
     "release": ["1.0", "1.1"],
@@ -147,7 +148,7 @@ def test_each_field_that_judges_changes_the_hash(field: str) -> None:
 def test_each_clause_changes_the_hash(clause: str, side: str) -> None:
     with_clause = rule(**{side: {clause: CLAUSES[clause]}})
     assert with_clause.hash != rule().hash
-    other = {"attributes": {"tenant.tier": "silver"}, "cel": "size(tools) > 2"}.get(clause, ["quite another"])
+    other = {"attributes": {"tenant.tier": "silver"}, "cel": "size(tools) > 2"}.get(clause, ["quite-another"])
     assert rule(**{side: {clause: other}}).hash != with_clause.hash
 
 

@@ -24,6 +24,7 @@ from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.heads import session_heads, trace_heads
 from tracegrade.store.jobs import Job, add_job
@@ -46,6 +47,14 @@ from web.websockets import Refused, opened
 # Who reads what is live, and ends when the server does: `test_live.py` and below.
 STREAMS = {"/live"}
 RANGE = "since=2026-01-01T00:00:00Z&until=2036-01-01T00:00:00Z"
+OWN_RULE: dict[str, Any] = {
+    "id": "of-default-alone",
+    "title": "In the kitchen, OPS-41",
+    "match": {"tenant": "default"},
+    "evaluate": [{"evaluator": "tool-call-count", "tool_calls_count": {"nothing": ["<=", 0]}}],
+    "alert": [{"slo": {"objective": 0.9, "window": "30d"}}],
+}
+"""In force where there is much, and known to its tenant alone."""
 MARKERS = re.compile(rb"shop|order-agent|Weather|prompts/1|talk|1\.5\.0|OPS-41|example\.org")
 NUMBERS = re.compile(rb"[0-9a-f]{8,}|\d+")
 
@@ -73,8 +82,10 @@ def world(folder: Path, names: dict[str, str] | None = None) -> World:
     open_store(config.store_url).dispose()
     (folder / "journal").mkdir()
     rules = load_rules([str(RULES)])
-    names = filled(folder, rules) if names is None else names
-    with changing_store(config.store_url) as connection:  # which rules there are is no secret of anybody
+    if names is None:
+        rules = RuleSet([*rules.rules, Rule.model_validate(OWN_RULE)], {**rules.paths, OWN_RULE["id"]: "own.rule.yaml"})
+        names = filled(folder, rules)
+    with changing_store(config.store_url) as connection:  # which rules there are of all is no secret of anybody
         connection.execute(delete(rule_texts))
         save_rule_texts(connection, rules, 1)
     tokens = {}
@@ -238,6 +249,34 @@ def test_who_it_belongs_to_reads_it(full: World, path: str, methods: set[str], r
     if path in ("/traces/{trace_id}/spans/{span_id}", "/api/tool-eval/history/{eval_id:path}"):
         accepted = {200, 404}  # spans and evals have ids of their own
     assert answer.status in accepted, answer.body[:500]
+
+
+@pytest.mark.parametrize("address", ["/rules/{}", "/api/v1/rules/{}", f"/traces/{'1' * 32}/tests/{{}}.zip"])
+def test_a_rule_of_another_tenant_is_as_one_that_is_not_there(full: World, address: str) -> None:
+    own, none = (address.format(name) for name in (OWN_RULE["id"], "of-somebody-else"))
+    there, nowhere = full.ask("globex", "GET", own), full.ask("globex", "GET", none)
+    assert (there.status, there.body.replace(OWN_RULE["id"].encode(), b"of-somebody-else")) == (
+        nowhere.status,
+        nowhere.body,
+    )
+    assert there.status == 404
+    if "traces" not in address:
+        assert full.ask("default", "GET", own).status == 200
+
+
+def test_a_former_text_that_was_of_another_tenant_is_not_shown(full: World) -> None:
+    """Now it is a rule of all; what it said before was its tenant's."""
+    rule_id = "was-of-default"
+    former = Rule.model_validate({**OWN_RULE, "id": rule_id})
+    now = Rule.model_validate({**OWN_RULE, "id": rule_id, "match": {}, "title": "Of all"})
+    with changing_store(f"sqlite:///{full.folder / 'tracegrade.db'}") as connection:
+        save_rule_texts(connection, RuleSet([former]), 2)
+        save_rule_texts(connection, RuleSet([now]), 3)
+    for who, sees in (("default", True), ("globex", False)):
+        page = full.ask(who, "GET", f"/rules/{rule_id}")
+        assert (page.status, b"OPS-41" in page.body) == (200, sees)
+    with changing_store(f"sqlite:///{full.folder / 'tracegrade.db'}") as connection:
+        connection.execute(delete(rule_texts).where(rule_texts.c.rule_id == rule_id))
 
 
 @pytest.mark.parametrize(("path", "methods", "route"), WRITE)

@@ -3,7 +3,10 @@
 from pydantic import Field, model_validator
 
 from tracegrade.access.tokens import Tenant
+from tracegrade.display import count
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.rule.rule_set import RuleSet
 
 _SPANS = "Most spans and log records a second; beyond it senders are asked to come back"
 _MIB = "Most MiB of requests a second, after decompression; beyond it senders are asked to come back"
@@ -21,6 +24,10 @@ class RateQuota(FileModel):
         return None if self.mib_per_second is None else self.mib_per_second * 1024**2
 
 
+class TooManyRules(TraceGradeError):
+    """More rules name a tenant than its quota allows."""
+
+
 class TenantQuota(RateQuota):
     """How much a tenant may send, keep and run."""
 
@@ -31,6 +38,7 @@ class TenantQuota(RateQuota):
         None, gt=0, description="How long its traces stay in the store, less than `store.retention`; not in `each`"
     )
     jobs: int | None = Field(None, gt=0, description="Most jobs that wait or run at a time")
+    rules: int | None = Field(None, gt=0, description="Most rules of its own: those that name it in `match.tenant`")
 
 
 class QuotasSettings(FileModel):
@@ -54,6 +62,26 @@ class QuotasSettings(FileModel):
         rates: list[RateQuota] = [self.each, *self.tenants.values()]
         rates += [service for quota in (self.each, *self.tenants.values()) for service in quota.services.values()]
         return any(rate.spans_per_second is not None or rate.mib_per_second is not None for rate in rates)
+
+    def check_rules(self, rule_set: RuleSet) -> None:
+        """Refuse rules of which a tenant has more of its own than its quota allows.
+
+        Raises:
+            TooManyRules: it says which tenant's.
+        """
+        own: dict[str, list[str]] = {}
+        for rule in rule_set.rules:
+            for tenant in rule.tenants:
+                own.setdefault(tenant, []).append(rule.id)
+        for tenant, found in sorted(own.items()):
+            most = self.of(tenant).rules
+            if most is not None and len(found) > most:
+                where = f"tenants.{tenant}" if tenant in self.tenants else "each"
+                first = rule_set.paths.get(found[most], found[most])
+                raise TooManyRules(
+                    f"{first}: tenant {tenant!r} has {count(len(found), 'rule')} of its own, and quotas.{where}.rules "
+                    f"allows {most}; remove {found[most]!r}, or allow more"
+                )
 
     @model_validator(mode="after")
     def _fit_in_their_tenants(self) -> "QuotasSettings":

@@ -57,6 +57,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     if config.parquet is not None:
         check_extra()
     rule_set = config.rules.reading.load(config.rules.paths)
+    config.quotas.check_rules(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     for warning in (*config.warnings, *rule_set.warnings, *costs, *access):

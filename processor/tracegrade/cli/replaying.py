@@ -90,9 +90,11 @@ class Asked:
         from tracegrade.pipeline.replay import Selection
 
         paths = tuple(rule_paths or config.rules.paths)
-        rule_set = config.rules.reading.load(paths)
+        tenant = None if selection is None else selection.tenant
+        rule_set = config.rules.reading.load(paths).seen_by(tenant)
         if not len(rule_set):
-            raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
+            whose = "" if tenant is None else f" the traces of {tenant!r}"
+            raise click.UsageError(f"no rules to judge{whose} by: give --rules PATH, or rules.paths in the settings")
         for warning in rule_set.warnings:
             print_line(f"Warning: {warning}", err=True)
         bounds = gate.bounds(rule_set, compares=base is not None, no_fails=no_fails)
@@ -100,7 +102,7 @@ class Asked:
         if base is not None or needs_baseline(bounds, rule_set.rules):
             from tracegrade.cli.comparing import Comparing
 
-            comparing = Comparing(config, rule_set, bounds, base, None if selection is None else selection.tenant)
+            comparing = Comparing(config, rule_set, bounds, base, tenant)
         return cls(paths, rule_set, config, bounds, comparing, output_format, jobs, by, selection or Selection())
 
 

@@ -110,7 +110,7 @@ def _extractions(sources: Sequence[str], rule: "Rule", config: "Config", tenant:
         yield from _stored(ids, config, tenant)
     if files:
         stdin = sys.stdin.buffer if "-" in files else None
-        for trace in read_traces(read_sources(files, stdin), RuleSet([rule])):
+        for trace in read_traces(read_sources(files, stdin), RuleSet([rule]), tenant or rule.tried_as):
             yield extract(trace, ToolAliases(config.traces.tool_aliases))
 
 

@@ -212,6 +212,7 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.evaluators]
     # A wrong rule stops the start here, not in a restarted judge.
     rule_set = config.rules.reading.load(config.rules.paths)
+    config.quotas.check_rules(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     for warning in (*rule_set.warnings, *costs, *access) if with_judge else ():

@@ -24,10 +24,12 @@ class Facts:
     """One subject as clauses read it; None stands for what was not recorded.
 
     ``context_of`` gives what the trace says of the subject beside its calls.
-    ``service`` is "" when the resource names none, as everywhere. ``attributes`` are the places where an attribute is
-    looked up, in this order: the subject's span, the trace's root span, the resource of the subject's span.
+    ``tenant`` is whose trace or session it is. ``service`` is "" when the resource names none, as everywhere.
+    ``attributes`` are the places where an attribute is looked up, in this order: the subject's span, the trace's root
+    span, the resource of the subject's span.
     """
 
+    tenant: str
     service: str
     environment: JsonValue
     release: JsonValue
@@ -67,7 +69,7 @@ class Facts:
                 return any(patterns.match(name) for name in self.tools)
             case "prompt":
                 return self.normalised_prompt in patterns.exact or patterns.match(self.prompt)
-            case "service" | "environment" | "release" | "agent":
+            case "tenant" | "service" | "environment" | "release" | "agent":
                 value: JsonValue = getattr(self, clause)
                 return patterns.match(value)
             case _:
@@ -155,6 +157,7 @@ class FactReader:
         resource = self._resource if span is None or subject.kind == "trace" else span.resource
         return _facts(
             subject,
+            self._extraction.trace.tenant,
             resource,
             [place.attributes for place in (span, self._root, resource) if place is not None],
             self._context_of,
@@ -171,11 +174,12 @@ def session_facts(session: Session, subject: Subject) -> Facts:
     traces = [part.trace for part in session.parts]
     resource = traces[0].resource
     roots = [root.attributes for trace in traces if (root := trace.root) is not None]
-    return _facts(subject, resource, [*roots, resource.attributes], lambda _: SessionContext(session))
+    return _facts(subject, session.tenant, resource, [*roots, resource.attributes], lambda _: SessionContext(session))
 
 
 def _facts(
     subject: Subject,
+    tenant: str,
     resource: Resource,
     places: list[dict[str, JsonValue]],
     context_of: Callable[[Subject], TraceContext],
@@ -184,6 +188,7 @@ def _facts(
     for call in subject.calls:
         tools[call.name] = tools[call.raw_name] = None
     return Facts(
+        tenant=tenant,
         service=resource.service,
         environment=environment_of(resource),
         release=resource.attributes.get(RELEASE),

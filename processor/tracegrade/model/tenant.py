@@ -5,7 +5,7 @@ import re
 DEFAULT_TENANT = "default"
 """Whose everything is of which nobody said whose it is."""
 
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+TENANT_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 def checked_tenant(text: str) -> str:
@@ -14,6 +14,6 @@ def checked_tenant(text: str) -> str:
     Raises:
         ValueError: it holds other characters than letters, digits, '.', '_' and '-', or begins with none of the first.
     """
-    if not _TENANT.fullmatch(text):
+    if not re.fullmatch(TENANT_PATTERN, text):
         raise ValueError(f"expected a tenant of 1 to 64 letters, digits, '.', '_' and '-', found {text!r}")
     return text

@@ -186,12 +186,14 @@ def replay_sources(
     yield from judge.end()
 
 
-def read_traces(requests: Iterable[SourceRequest], rule_set: RuleSet | None = None) -> list[Trace]:
-    """The whole traces in files, in order of their first appearance, with the attributes that rules read."""
+def read_traces(
+    requests: Iterable[SourceRequest], rule_set: RuleSet | None = None, tenant: str = DEFAULT_TENANT
+) -> list[Trace]:
+    """The whole traces in files as those of `tenant`, in order of their first appearance, with what rules read."""
     settings = without_bounds(TracesSettings())
     decoder = Decoder(attribute_filter_for(rule_set or RuleSet([]), settings))
     live = LiveTraces(settings, ClosedTraces(), "")
-    for record in records_of(requests):
+    for record in records_of(requests, tenant):
         if record.signal == Signal.TRACES:
             live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)
         elif record.signal == Signal.LOGS:

@@ -92,7 +92,7 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         return
     proof = _Proof()
     for test, sources in _read_tests(path, rule):
-        judged = list(replay_sources(read_sources(sources), settings, RuleSet([rule]), "test"))
+        judged = list(replay_sources(read_sources(sources), settings, RuleSet([rule]), "test", tenant=rule.tried_as))
         found = found_in(rule, judged)
         if isinstance(found, dict) and test.known_gap is None:
             proof.add(worst(found.values()), judged)

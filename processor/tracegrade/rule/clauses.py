@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from tracegrade.cel.expression import Cel
 from tracegrade.document.file_model import FileModel
-from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts
+from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts, Tenants
 
 SERVICE = "service.name"
 RELEASE = "service.version"
@@ -20,6 +20,10 @@ RESOURCE_ATTRIBUTES = frozenset((SERVICE, RELEASE, *ENVIRONMENTS))
 class Clauses(FileModel):
     """What a subject must be; all clauses must hold, and a list means any of its items."""
 
+    tenant: Tenants = Field(
+        default=None,
+        description="Whose trace it is, by name. A rule that names tenants in match is theirs: others do not see it.",
+    )
     service: Names = Field(default=None, description="service.name of the subject's resource.")
     environment: Names = Field(
         default=None, description="deployment.environment.name, else deployment.environment, of the resource."
@@ -47,7 +51,7 @@ class Clauses(FileModel):
 
     def named(self) -> Iterator[tuple[str, Patterns]]:
         """Every clause but ``cel``, cheapest to check first, under the name by which decisions call it."""
-        for name in ("service", "environment", "release", "agent", "tools"):
+        for name in ("tenant", "service", "environment", "release", "agent", "tools"):
             if (patterns := getattr(self, name)) is not None:
                 yield name, patterns
         for name, patterns in self.attributes.items():

@@ -24,6 +24,7 @@ _SUBJECTS = {
     "tool-call": "tool call",
 }
 _CLAUSES = {
+    "tenant": "the trace is of tenant {}",
     "service": "the service is {}",
     "environment": "the environment is {}",
     "release": "the release is {}",

@@ -1,4 +1,4 @@
-"""What a clause compares with: globs for names, exact text for prompts, scalars for attributes, ``{$regex: ...}``."""
+"""What a clause compares with: globs for names, exact text for tenants and prompts, scalars, ``{$regex: ...}``."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
@@ -8,6 +8,7 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression, is_glob, regex_expression
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tenant import TENANT_PATTERN, checked_tenant
 from tracegrade.rule.mistakes import mistake, refuse
 
 # Distinct values remembered per clause: service, agent and tool names are few; beyond that forget, never grow. Longer
@@ -125,6 +126,12 @@ def _add_name(collector: _Collector, item: object) -> None:
     collector.glob(item)
 
 
+def _add_tenant(collector: _Collector, item: object) -> None:
+    if not isinstance(item, str):
+        raise ValueError(f"expected the name of a tenant, found {_shown(item)}")
+    collector.exact.add(checked_tenant(item))
+
+
 def _add_prompt(collector: _Collector, item: object) -> None:
     if isinstance(item, dict):
         collector.regex(item)
@@ -157,6 +164,7 @@ def _one_or_more(*one: dict[str, Any]) -> WithJsonSchema:
 
 
 _TEXT = {"type": "string"}
+_TENANT = {"type": "string", "pattern": f"^{TENANT_PATTERN}$"}
 _REGEX = {
     "type": "object",
     "properties": {"$regex": {"type": "string", "description": "An RE2 expression, found anywhere in the text."}},
@@ -168,6 +176,9 @@ _as_written = PlainSerializer(lambda patterns: patterns and patterns.written)
 # None is a clause that was left out; one that is there must hold something.
 Names: TypeAlias = Annotated[
     Patterns | None, PlainValidator(lambda value: _collect(value, _add_name)), _as_written, _one_or_more(_TEXT)
+]
+Tenants: TypeAlias = Annotated[
+    Patterns | None, PlainValidator(lambda value: _collect(value, _add_tenant)), _as_written, _one_or_more(_TENANT)
 ]
 Prompts: TypeAlias = Annotated[
     Patterns | None,

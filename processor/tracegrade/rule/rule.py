@@ -23,6 +23,7 @@ from tracegrade.evaluate.constraints.sides import SideTable, conditions_of
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.model.evaluation import MEASURES, Measure
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.case import CaseList
 from tracegrade.rule.clauses import Clauses, UnlessClauses
@@ -191,6 +192,21 @@ class Rule(FileModel):
     def begins_after(self) -> SideTable | None:
         """What ``when`` means, ready to be looked for."""
         return SideTable(self.when) if self.when is not None else None
+
+    @property
+    def tenants(self) -> frozenset[str]:
+        """Whose rule it is, by name; empty for a rule of all."""
+        named = self.match.tenant
+        return frozenset() if named is None else frozenset(map(str, named.exact))
+
+    def is_of(self, tenant: str) -> bool:
+        """Whether it is a rule of this tenant, or of all."""
+        return not self.tenants or tenant in self.tenants
+
+    @property
+    def tried_as(self) -> str:
+        """The tenant that it judges for, where traces do not say whose they are."""
+        return DEFAULT_TENANT if self.is_of(DEFAULT_TENANT) else min(self.tenants)
 
     @property
     def is_suite(self) -> bool:

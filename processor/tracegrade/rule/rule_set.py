@@ -5,6 +5,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from tracegrade.document.problem import Problem
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.rule.clauses import RESOURCE_ATTRIBUTES
 from tracegrade.rule.rule import Rule
 from tracegrade.semconv import TOKEN_USAGE
@@ -53,6 +54,20 @@ class RuleSet:
         if rule_ids is None:
             return self
         return RuleSet([rule for rule in self.rules if rule.id in rule_ids], self.paths, self.warnings)
+
+    def seen_by(self, tenant: str | None) -> "RuleSet":
+        """The rules without those of other tenants; with the hashes of all, which traces carry. None sees all."""
+        if tenant is None or all(rule.is_of(tenant) for rule in self.rules):
+            return self
+        found = self.only({rule.id for rule in self.rules if rule.is_of(tenant)})
+        found.hash, found.judgement_hash = self.hash, self.judgement_hash
+        return found
+
+    @property
+    def tried_as(self) -> str:
+        """The tenant that all of them judge for, where traces do not say whose they are."""
+        found = {rule.tried_as for rule in self.rules}
+        return found.pop() if len(found) == 1 else DEFAULT_TENANT
 
     def once(self, work_out: Callable[["RuleSet"], Fact]) -> Fact:
         """What `work_out` says of these rules; asked once."""

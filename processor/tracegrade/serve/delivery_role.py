@@ -59,7 +59,7 @@ class DeliveryRole:
         self._set = JudgeSet(folder)
         self._judges = self._set.judges
         self._metrics = JudgeMetrics(folder, config.telemetry.max_series, DELIVERY)
-        self._rules = RuleReload(config.rules, self._metrics.telemetry)
+        self._rules = RuleReload(config.rules, self._metrics.telemetry, config.quotas)
         self._deletions = Deletions(folder.path)
         self._stopping = threading.Event()
         self._failure: BaseException | None = None

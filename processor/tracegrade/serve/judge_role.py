@@ -77,7 +77,7 @@ class JudgeRole:
         self._own = judge
         self._folder = DataFolder(config.data_path)
         self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series, judge.name)
-        self._rules = RuleReload(config.rules, self._metrics.telemetry)
+        self._rules = RuleReload(config.rules, self._metrics.telemetry, config.quotas)
         with ExitStack() as opened:
             self._results = self._open_results()
             opened.callback(self._results.close)

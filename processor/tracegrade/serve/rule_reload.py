@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from tracegrade.access.quotas import QuotasSettings
 from tracegrade.config import RulesSettings
 from tracegrade.deliver.consumer import wait
 from tracegrade.model.errors import TraceGradeError
@@ -17,13 +18,14 @@ logger = logging.getLogger(__name__)
 class RuleReload:
     """Watches the rule files of one process."""
 
-    def __init__(self, settings: RulesSettings, telemetry: Telemetry) -> None:
+    def __init__(self, settings: RulesSettings, telemetry: Telemetry, quotas: QuotasSettings | None = None) -> None:
         """Read the first rules: ``in_force``.
 
         Raises:
-            TraceGradeError: the rules are wrong.
+            TraceGradeError: the rules are wrong, or a tenant has more of its own than its quota allows.
         """
         self._settings = settings
+        self._quotas = quotas or QuotasSettings()
         self._telemetry = telemetry
         # Taken before reading: a file that is written meanwhile then counts as changed.
         self._stamp = self._stamp_now()
@@ -34,7 +36,9 @@ class RuleReload:
         return rules_stamp(self._settings.paths, allow_code=self._settings.allow_code)
 
     def _read(self) -> RuleSet:
-        return self._settings.reading.load(self._settings.paths)
+        found = self._settings.reading.load(self._settings.paths)
+        self._quotas.check_rules(found)
+        return found
 
     async def run(self, stop: asyncio.Event) -> None:
         """Look as often as the settings say, in a thread, until `stop` is set."""

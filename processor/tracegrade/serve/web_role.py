@@ -38,7 +38,7 @@ class WebRole:
         self._settings = settings
         self._store_url = config.store_url
         self._folder = DataFolder(config.data_path)
-        self._reload = RuleReload(config.rules, Telemetry("web"))
+        self._reload = RuleReload(config.rules, Telemetry("web"), config.quotas)
         self._engines: OrderedDict[str | None, Engine] = OrderedDict()  # by the tenant that they show; None: all
         self._opening = threading.Lock()
 

@@ -93,10 +93,18 @@ def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) ->
     return connection.execute(query).scalar() == rule_set.judgement_hash
 
 
-def rule_versions(connection: Connection, rule_id: str) -> list[RuleText]:
-    """Every stored text of a rule, the latest first."""
+def rule_versions(connection: Connection, rule_id: str, tenant: str | None = None) -> list[RuleText]:
+    """Every stored text of a rule, the latest first; for a `tenant`, without those that were of others."""
     query = select(rule_texts).where(rule_texts.c.rule_id == rule_id)
-    return _texts(connection, query.order_by(rule_texts.c.since_ns.desc()))
+    texts = _texts(connection, query.order_by(rule_texts.c.since_ns.desc()))
+    return texts if tenant is None else [item for item in texts if _is_of(item, tenant)]
+
+
+def _is_of(item: RuleText, tenant: str) -> bool:
+    try:
+        return _rule_of(item).is_of(tenant)
+    except ValidationError:  # its evaluator is of a package that is no longer installed: whose it is cannot be told
+        return False
 
 
 def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]:

@@ -18,10 +18,11 @@ from tracegrade.web.rights import token_of
 class Sources:
     """The sources of everything shown; each call gives the present state.
 
-    ``opened`` gives a connection to the store that only reads, and raises `StoreError` while there is no store: for
-    None all of it, for a tenant its part. ``published`` gives the roles' metrics, of one moment; [] while nothing was
-    published. ``is_stopping`` says that long answers should end. ``tenant`` is whose data is shown; None: every
-    tenant's. ``note`` takes what the access log is to say; None: there is none.
+    ``rule_set`` gives the rules in force; for a tenant, without those of others. ``opened`` gives a connection to the
+    store that only reads, and raises `StoreError` while there is no store: for None all of it, for a tenant its part.
+    ``published`` gives the roles' metrics, of one moment; [] while nothing was published. ``is_stopping`` says that
+    long answers should end. ``tenant`` is whose data is shown; None: every tenant's. ``note`` takes what the access log
+    is to say; None: there is none.
     """
 
     opened: Callable[[str | None], AbstractContextManager[Connection]]
@@ -44,4 +45,6 @@ class Sources:
 def sources_of(connection: HTTPConnection) -> Sources:
     """The sources of the app that answers a request or WebSocket, as far as its caller may see them."""
     sources: Sources = connection.app.state.sources
-    return replace(sources, tenant=token_of(connection).tenant)
+    if (tenant := token_of(connection).tenant) is None:
+        return sources
+    return replace(sources, tenant=tenant, rule_set=lambda: sources.rule_set().seen_by(tenant))

@@ -20,8 +20,8 @@ Outcomes: TypeAlias = list[tuple[object, ...]]
 
 def judged_as_files(traces: Sequence[Trace], rule: Rule, settings: TracesSettings) -> list[Judged]:
     """The last judgement of each trace and session that files of `traces` hold."""
-    latest = {item.key: item for item in replay_sources(_requests(traces), settings, RuleSet([rule]), "test")}
-    return list(latest.values())
+    judged = replay_sources(_requests(traces), settings, RuleSet([rule]), "test", tenant=rule.tried_as)
+    return list({item.key: item for item in judged}.values())
 
 
 def _requests(traces: Sequence[Trace]) -> Iterator[SourceRequest]:

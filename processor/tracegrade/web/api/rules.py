@@ -94,7 +94,8 @@ def show_rule(sources: ApiSources, rule_id: PathName, query: NoParameters) -> Ex
 def _stored(sources: Sources, rule_id: str) -> dict[str, list[dict[str, Any]]]:
     try:
         with sources.store() as connection:
-            versions, backfills = rule_versions(connection, rule_id), stored_backfills(connection, rule_id)
+            versions = rule_versions(connection, rule_id, sources.tenant)
+            backfills = stored_backfills(connection, rule_id)
     except StoreError:  # its rules can be read before anything was judged
         versions, backfills = [], []
     return {

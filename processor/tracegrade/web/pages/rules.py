@@ -77,7 +77,7 @@ def show(request: Request) -> Response:
     counting = [rule_id] if rule is not None and rule.incomplete == "count" else []
     with sources.store() as connection:
         charted = view.window.charted(begins_ns(connection, result_filter), time.time_ns())
-        texts = rule_versions(connection, rule_id)
+        texts = rule_versions(connection, rule_id, sources.tenant)
         by_hash = trends(connection, result_filter, ["rule_hash"], counting_incomplete=counting)
         # Two curves: of a changed rule, its earlier form judged live what the new one judged afterwards.
         live, afterwards = (
