@@ -1,7 +1,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from evaluate.conftest import made_call
+from tracegrade.evaluate.constraints.forms import FORMS, Counted, NotBoth, Paired
+from tracegrade.evaluate.evaluators.constraints import EVALUATOR
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.warnings import unknown_tools, warnings_of
 
@@ -38,7 +44,65 @@ BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
         ([{"never": "l*"}, PAY], [(1, "no pay can be right, as look is never to be called")]),
         ([{"never": "pay"}, PAY], [(1, "it is about calls that are never to be made: pay")]),
         ([{"never": BIG}, PAY], []),
-        ([{"never": "pay"}, {"before": BIG, "comes": "look"}], []),
+        (
+            [{"never": "pay"}, {"before": BIG, "comes": "look"}],
+            [(1, "it is about calls that are never to be made: pay")],
+        ),
+        ([{"never": BIG}, {"never": BIG}], [(1, "it says again what constraint 1 says")]),
+        ([{"never": BIG}, {"never": "pay"}], [(0, "it follows from constraint 2")]),
+        ([{"never": "p*"}, {"never": "pay"}], [(1, "it follows from constraint 1")]),
+        ([{"never": "pay"}, {"not_both": ["pay", "ship"]}], [(1, "it follows from constraint 1")]),
+        ([{"not_both": ["a", "b"]}, {"not_both": ["b", "a"]}], [(1, "it follows from constraint 1")]),
+        (
+            [
+                {"between_two": "pay", "comes": "ok", "within": "1m"},
+                {"before_each": "pay", "comes_its_own": "ok", "within": "60s"},
+            ],
+            [(1, "it says again what constraint 1 says")],
+        ),
+        ([PAY | {"within": "3s"}, PAY | {"within": "5s"}], [(1, "it follows from constraint 1")]),
+        ([PAY | {"within": "5s"}, PAY | {"same": "id"}], []),
+        ([{"before": ["pay", "ship"], "comes": "look"}, PAY], [(1, "it follows from constraint 1")]),
+        ([PAY, {"before": "pay", "comes": ["look", "find"]}], [(1, "it follows from constraint 1")]),
+        (
+            [{"before": "pay", "comes": BIG}, {"before": "pay", "comes": "pay"}],
+            [(1, "follows"), (1, "no pay can be the")],
+        ),
+        ([{"first": "look"}, PAY], [(1, "it follows from constraint 1")]),
+        ([{"first": "look"}, PAY | {"same": "id"}], []),
+        ([{"first": "look"}, {"right_before": "pay", "comes": "look"}], []),
+        ([{"last": "mail"}, {"after": "pay", "comes": "mail"}], [(1, "it follows from constraint 1")]),
+        ([{"last": "mail"}, {"at_least": 1, "of": "m*"}], [(1, "it follows from constraint 1")]),
+        ([{"last": "mail"}, {"at_least": 2, "of": "m*"}], []),
+        ([{"at_least": 1, "of": "look"}, {"if": "pay", "also": "look"}], [(1, "it follows from constraint 1")]),
+        (
+            [{"first": "pay"}, {"before": "p*", "comes": "look"}],
+            [(0, "it contradicts 'before every p* comes look', unless calls of both are made together")],
+        ),
+        (
+            [{"first": BIG}, {"right_before": BIG, "comes": "look", "same": "id"}],
+            [(0, "it contradicts 'right before every pay (args.n as given) comes look with the same id', unless")],
+        ),
+        ([{"first": "pay"}, {"before": BIG, "comes": "look"}], []),
+        (
+            [{"last": "pay"}, {"after": "pay", "comes": "mail"}],
+            [(0, "it contradicts 'after every pay comes mail', unless calls of both are made together")],
+        ),
+        ([{"last": "mail"}, {"after": "pay", "comes": "tell"}], []),
+        (
+            [{"at_most": 1, "of": "*"}, {"at_least": 2, "of": "pay"}],
+            [(1, "it contradicts 'any tool is called at most 1 time'")],
+        ),
+        (
+            [{"at_most": 1, "of": ["pay", "look"]}, PAY],
+            [(1, "no pay can be right, as pay or look is called at most 1 time")],
+        ),
+        ([{"at_most": 1, "of": "pay", "same": "id"}, {"at_most": 2, "of": "pay", "same": "id"}], [(1, "follows")]),
+        ([{"at_most": 1, "of": "pay", "same": "id"}, {"at_most": 2, "of": "pay", "same": "to"}], []),
+        (
+            [{"exactly": 0, "of": "a"}, {"exactly": 0, "of": "a"}, {"first": "a"}],
+            [(1, "again"), (2, "contradicts that a")],
+        ),
         ([{"never": "pay"}, {"first": "pay"}], [(1, "it contradicts that pay is never called")]),
         ([{"never": "pay"}, {"exactly": 1, "of": "pay"}], [(1, "it contradicts that pay is never called")]),
         ([{"if": "a", "also": "b"}, {"not_both": ["b", "a"]}], [(0, "it contradicts 'b and a are not both called'")]),
@@ -133,3 +197,51 @@ def test_tools_that_no_stored_trace_has_are_named() -> None:
     assert list(unknown_tools(rule, {"pay", "look"})) == [
         (("evaluate", 0, "constraints", 0, "before"), "no stored trace calls 'payy'; did you mean 'pay'?")
     ]
+
+
+TOOLS = ["a", "b", "c", "*", ["a", "b"], ["b", "c"], {"tool": "a", "where": {"args": {"id": 1}}}]
+sides = st.sampled_from(TOOLS)
+
+
+@st.composite
+def written_constraints(draw: st.DrawFn) -> dict[str, Any]:
+    form = draw(st.sampled_from(FORMS))
+    if issubclass(form, Paired):
+        conditions = draw(st.sampled_from([{}, {}, {"same": "id"}, {"within": "1s"}, {"within": "9s"}]))
+        other = "also" if form.word == "if" else "comes"
+        return {form.word: draw(sides), other: draw(sides), **conditions}
+    if issubclass(form, Counted):
+        same = draw(st.sampled_from([{}, {"same": "id"}])) if form.word == "at_most" else {}
+        return {form.word: draw(st.integers(1 if form.word == "at_least" else 0, 2)), "of": draw(sides), **same}
+    if form is NotBoth:
+        return {"not_both": [draw(sides), draw(sides)], **draw(st.sampled_from([{}, {"same": "id"}]))}
+    return {form.word: draw(sides)}
+
+
+runs = st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 2)), max_size=4)
+
+
+def keeps(constraint: dict[str, Any], run: list[tuple[str, int]]) -> bool:
+    criteria = EVALUATOR.read_criteria({"constraints": [constraint]})
+    second = 1_000_000_000
+    calls = [
+        made_call(name, {"id": number}, start_ns=place * 4 * second, end_ns=place * 4 * second + second)
+        for place, (name, number) in enumerate(run, 1)
+    ]
+    return EVALUATOR.evaluate(Evidence(calls), criteria, EVALUATOR.read_settings({"vacuous": "pass"})).score == 1.0
+
+
+@given(one=written_constraints(), other=written_constraints(), of=st.lists(runs, min_size=20, max_size=20))
+@settings(max_examples=600, deadline=None)
+def test_what_is_said_of_two_is_so_in_every_run(
+    one: dict[str, Any], other: dict[str, Any], of: list[list[tuple[str, int]]]
+) -> None:
+    pair = [one, other]
+    for place, says in warned(pair):
+        for run in of:
+            if says.startswith("it follows"):
+                assert keeps(pair[place], run) or not keeps(pair[1 - place], run), (pair, says, run)
+            elif says.startswith("it contradicts") and any(
+                {"first", "last", "at_least"} & each.keys() for each in pair
+            ):
+                assert not (keeps(one, run) and keeps(other, run)), (pair, says, run)

@@ -93,6 +93,11 @@ class ExtractionContext:
     def _of(self, runs: Sequence[AgentRun] | None) -> Iterable[str | None]:
         return self._calls() if runs is None else dict.fromkeys(run.span_id for run in runs)
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether there are spans that look like tool calls and could not be read."""
+        return bool(self._extraction.unread_tool_spans)
+
     def unread_before(self, runs: Collection[str] | None, call: ToolCall | None) -> str | None:
         """As `TraceContext.unread_before`, of some runs (hex ids), of the whole trace when it is None."""
         return _before(call, self.first_unread(runs))
@@ -181,7 +186,7 @@ class SubjectContext:
 
     def unread_before(self, call: ToolCall | None) -> str | None:
         """The first of the trace, or of the runs that are judged or whose call is."""
-        return self._trace.unread_before(self._judged_runs, call)
+        return self._trace.unread_before(self._judged_runs, call) if self._trace.has_unread else None
 
     def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
         """The first in the trace; None where the whole trace is judged."""

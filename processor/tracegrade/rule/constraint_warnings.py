@@ -40,6 +40,8 @@ _SAYS_TOO: dict[type[Form], tuple[type[Form], ...]] = {
     RightAfter: (After, If),
     After: (If,),
 }
+_LOOKING_BACK = (Before, RightBefore, BetweenTwo)
+_LOOKING_ON = (After, RightAfter)
 
 
 class _Placed(NamedTuple):
@@ -50,7 +52,11 @@ class _Placed(NamedTuple):
 
 
 def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
-    """What looks wrong in the constraints of a rule, each where it stands."""
+    """What looks wrong in the constraints of a rule, each where it stands, and once."""
+    yield from dict.fromkeys(_all_warnings(rule))
+
+
+def _all_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
     for key, number, spec in rule.items():
         if spec.evaluator.name != constraints.EVALUATOR.name:
             continue
@@ -66,15 +72,15 @@ def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
                 if other is not one:
                     yield from _contradicted(one, other.form)
             yield from _both_needed(one, placed)
-        yield from _circle(placed, (Before, RightBefore, BetweenTwo), "first", "come after")
-        yield from _circle(placed, (After, RightAfter), "last", "come before")
+        yield from _circle(placed, _LOOKING_BACK, "first", "come after")
+        yield from _circle(placed, _LOOKING_ON, "last", "come before")
 
 
 def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
     form = one.form
     if rule.scope == "tool-call" and isinstance(form, Paired | First | Last | NotBoth):
         yield one.where, "scope: tool-call judges one call at a time, and this is about several; write scope: agent"
-    if isinstance(form, NotBoth) and form.sides[0] == form.sides[1]:
+    if isinstance(form, NotBoth) and _written(form.sides[0]) == _written(form.sides[1]):
         yield one.where, f"both sides are {words_of(form.sides[0])}; name two that differ, or write never or at_most"
     never, tools = _forbidden(form), rule.match.tools
     if never is not None and tools is not None and _covers(never, _tools_of(tools)):
@@ -109,7 +115,7 @@ def _forbidden(form: Form) -> Side | None:
 
 def _repeated(earlier: _Placed, later: _Placed) -> Iterator[tuple[Location, str]]:
     one, other = earlier.form, later.form
-    if one == other:
+    if one.model_dump() == other.model_dump():
         yield later.where, f"it says again what constraint {_number(earlier)} says"
     elif _follows(other, one):
         yield later.where, f"it follows from constraint {_number(earlier)}; remove it"
@@ -120,16 +126,53 @@ def _repeated(earlier: _Placed, later: _Placed) -> Iterator[tuple[Location, str]
 def _follows(form: Form, other: Form) -> bool:
     """Whether `form` holds wherever `other` does."""
     if isinstance(form, Paired) and isinstance(other, Paired):
-        is_weaker = type(form) in _SAYS_TOO.get(type(other), ()) and list(form.sides) == list(other.sides)
-        return is_weaker and form.same in (None, other.same) and form.within in (None, other.within)
-    if isinstance(form, Counted) and isinstance(other, Counted | Never):
-        of_other = other.of if isinstance(other, Counted) else other.never
-        if not _alike(form.of, of_other) or getattr(other, "same", None) is not None:
-            return False
-        least, most = form.bounds
-        other_least, other_most = other.bounds if isinstance(other, Counted) else (0, 0)
-        return least <= other_least and (most is None or (other_most is not None and other_most <= most))
+        is_weaker = type(form) in (type(other), *_SAYS_TOO.get(type(other), ()))
+        covers = _covers(other.sides[0], form.sides[0]) and _covers(form.sides[1], other.sides[1])
+        in_time = form.within is None or (other.within is not None and other.within <= form.within)
+        return is_weaker and covers and in_time and form.same in (None, other.same)
+    if isinstance(form, Paired):
+        return _is_always_there(form, other)
+    if isinstance(form, NotBoth):
+        if isinstance(other, NotBoth) and [*map(_written, form.sides)] == [*map(_written, other.sides)][::-1]:
+            return form.same == other.same and not isinstance(form.same, dict)
+        never = _forbidden(other)
+        return never is not None and any(_covers(never, side) for side in form.sides)
+    if isinstance(form, Counted | Never):
+        return _counted_already(form, other)
     return False
+
+
+def _is_always_there(form: Paired, other: Form) -> bool:
+    """Whether `other` asks for what `form` asks for, whatever is called."""
+    if form.same is not None or form.within is not None or not _are_apart(*form.sides):
+        return False
+    is_first, is_last = isinstance(other, First), isinstance(other, Last)
+    if not (isinstance(form, If) or (is_first and type(form) is Before) or (is_last and type(form) is After)):
+        return False
+    needed = _needed(other)
+    return needed is not None and _covers(form.sides[1], needed)
+
+
+def _needed(form: Form) -> Side | None:
+    """The calls of which one has to be made; None where it says no such thing."""
+    if isinstance(form, First | Last) or (isinstance(form, Counted) and form.bounds[0] > 0):
+        return form.sides[0]
+    return None
+
+
+def _counted_already(form: Counted | Never, other: Form) -> bool:
+    """Whether `other` leaves no more and no fewer calls than `form` does."""
+    least, most = form.bounds if isinstance(form, Counted) else (0, 0)
+    if (needed := _needed(other)) is not None and most is None and not isinstance(other, Counted):
+        return least == 1 and _covers(form.sides[0], needed)
+    if not isinstance(other, Counted | Never):
+        return False
+    other_least, other_most = other.bounds if isinstance(other, Counted) else (0, 0)
+    if getattr(other, "same", None) not in (None, getattr(form, "same", None)):
+        return False
+    enough = least == 0 or (least <= other_least and _covers(form.sides[0], other.sides[0]))
+    few = most is None or (other_most is not None and other_most <= most and _covers(other.sides[0], form.sides[0]))
+    return enough and few
 
 
 def _contradicted(one: _Placed, other: Form) -> Iterator[tuple[Location, str]]:
@@ -137,17 +180,28 @@ def _contradicted(one: _Placed, other: Form) -> Iterator[tuple[Location, str]]:
     never = _forbidden(other)
     if never is not None and (isinstance(other, Never) or not isinstance(form, Counted)):
         yield from _never_called(one, never)
-    if isinstance(form, AtLeast | Exactly) and isinstance(other, AtMost | Exactly) and _alike(form.of, other.of):
-        least, (_, most) = form.bounds[0], other.bounds
-        if most is not None and least > most and getattr(other, "same", None) is None:
-            yield one.where, f"it contradicts '{other.sentence}'"
+    elif isinstance(other, AtMost | Exactly) and getattr(other, "same", None) is None:
+        yield from _too_few(one, other)
     if isinstance(form, Paired) and isinstance(other, NotBoth) and other.same is None:
         sides = list(other.sides)
-        if list(form.sides) in (sides, sides[::-1]):
+        if any(all(map(_covers, each, form.sides)) for each in (sides, sides[::-1])):
             yield one.where, f"it contradicts '{other.sentence}'"
-
     if type(form) is type(other) and _ask_for_others(form, other):
         yield one.where, f"it contradicts '{other.sentence}', unless calls of both are made together"
+    ends: tuple[tuple[type[Form], tuple[type[Form], ...]], ...] = ((First, _LOOKING_BACK), (Last, _LOOKING_ON))
+    for end, looking in ends:
+        if isinstance(form, end) and isinstance(other, looking) and _covers(other.sides[0], form.sides[0]):
+            yield one.where, f"it contradicts '{other.sentence}', unless calls of both are made together"
+
+
+def _too_few(one: _Placed, other: AtMost | Exactly) -> Iterator[tuple[Location, str]]:
+    """Of calls of which there are to be few, that more are asked for."""
+    form, (_, most) = one.form, other.bounds
+    assert most is not None, "these have one"
+    if isinstance(form, AtLeast | Exactly) and form.bounds[0] > most and _covers(other.of, form.of):
+        yield one.where, f"it contradicts '{other.sentence}'"
+    if isinstance(form, Paired) and most == 1 and all(_covers(other.of, side) for side in form.sides):
+        yield one.where, f"no {words_of(form.sides[0])} can be right, as {other.sentence}"
 
 
 def _ask_for_others(form: Form, other: Form) -> bool:
@@ -163,11 +217,7 @@ def _both_needed(one: _Placed, placed: Sequence[_Placed]) -> Iterator[tuple[Loca
     """Of two that must not both be called, that other constraints ask for both."""
     if not isinstance(one.form, NotBoth) or one.form.same is not None:
         return
-    needed = [
-        each.form.sides[0]
-        for each in placed
-        if isinstance(each.form, First | Last) or (isinstance(each.form, AtLeast | Exactly) and each.form.bounds[0] > 0)
-    ]
+    needed = [side for each in placed if (side := _needed(each.form)) is not None]
     if all(any(_covers(side, each) for each in needed) for side in one.form.sides):
         yield one.where, f"it contradicts that {' and '.join(map(words_of, one.form.sides))} have to be called"
 
@@ -211,7 +261,7 @@ def _circle(
 def _alike(side: Side, other: Side) -> bool:
     """Whether two sides mean the same calls: a list of one tool is that tool."""
     names, others = _names(side), _names(other)
-    return side == other if names is None or others is None else set(names) == set(others)
+    return _written(side) == _written(other) if names is None or others is None else set(names) == set(others)
 
 
 def _are_apart(side: Side, other: Side) -> bool:
@@ -226,12 +276,21 @@ def _tools_named(side: Side) -> set[str]:
 
 
 def _covers(side: Side, other: Side) -> bool:
-    """Whether a side, without conditions, means every call that `other` means."""
-    names, wanted = _names(side), _names(other)
-    if names is None or wanted is None:
-        return False
+    """Whether a side means every call that `other` means; one with conditions does so only of itself."""
+    names = _names(side)
+    if names is None:
+        return _written(side) == _written(other)
     table = NameTable([names], "glob")
-    return all(name in names or (not any(sign in name for sign in "*?[") and table.met_by(name)) for name in wanted)
+    return "*" in names or all(
+        name in names or (not any(sign in name for sign in "*?[") and bool(table.met_by(name)))
+        for name in _tools_named(other)
+    )
+
+
+def _written(side: Side) -> list[object]:
+    """A side as it is written, since conditions that were read equal none but themselves."""
+    items = side if isinstance(side, list) else [side]
+    return [item if isinstance(item, str) else item.model_dump() for item in items]
 
 
 def _names(side: Side) -> Sequence[str] | None:
