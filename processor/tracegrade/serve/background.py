@@ -62,19 +62,22 @@ class BackgroundLoop:
 async def run_until(
     stopping: asyncio.Event, halt: asyncio.Event, works: Sequence[Work], wake: Callable[[], object]
 ) -> None:
-    """Run `works` until `stopping` is set or one of them ends; then set `halt`, `wake` them, and wait for all.
+    """Run `works` until `stopping` is set or one of them fails; then set `halt`, `wake` them, and wait for all.
 
     Raises:
-        Exception: what one of them raised.
+        Exception: what one of them raised; a RuntimeError when one ended by itself, which would end all others unseen.
     """
     tasks = [asyncio.create_task(work) for work in works]
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait({stopped, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+    ended = [str(task.get_coro()) for task in tasks if task.done()]
     halt.set()
     wake()
     for task in tasks:
         await task  # a failed task raises here and ends the process with its traceback
-    stopped.cancel()
+    if not stopped.done():
+        stopped.cancel()
+        raise RuntimeError(f"{', '.join(ended)} ended without being told to")
 
 
 async def every(seconds: float, action: Callable[[], object], stop: asyncio.Event) -> None:

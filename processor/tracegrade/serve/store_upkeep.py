@@ -103,7 +103,10 @@ async def keep_values_young(store: Engine, values_retention_s: float, leader: Le
 async def delete_damaged_stores(store: Engine, kept_s: float, stop: asyncio.Event) -> None:
     """Until `stop` is set, delete damaged SQLite stores that a repair put aside so long ago."""
     path = sqlite_path(str(store.url))
-    while path is not None and not await wait(stop, RETENTION_EVERY_S):
+    if path is None:
+        await stop.wait()
+        return
+    while not await wait(stop, RETENTION_EVERY_S):
         try:
             deleted = await asyncio.to_thread(delete_put_aside, path, time.time_ns() - round(kept_s * 1e9))
         except OSError as error:

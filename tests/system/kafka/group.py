@@ -3,6 +3,7 @@
 import heapq
 import json
 import os
+import queue
 import random
 import re
 import signal
@@ -12,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -161,17 +161,19 @@ class Sender(threading.Thread):
         self._random = random.Random(20)
         self._ending = threading.Event()
         self._due: list[tuple[float, int, list[Any]]] = []
+        self._waiting: queue.Queue[tuple[Any, list[Any]]] = queue.Queue(1)
+        self._error: BaseException | None = None
         self._count = 0
 
     def run(self) -> None:
         """Until `end` is called and all that was begun is sent."""
         following = 1
         next_s = time.monotonic()
-        under_way: set[Future[None]] = set()
         with ExitStack() as opened:
-            pool = opened.enter_context(ThreadPoolExecutor(UNDER_WAY))
             channels = [opened.enter_context(grpc.insecure_channel(endpoint)) for endpoint in self._endpoints]
             exports = [channel.unary_unary(TRACES) for channel in channels]
+            for _ in range(UNDER_WAY):  # daemons: after a failed test they would try again for ever
+                threading.Thread(target=self._send_waiting, daemon=True).start()
             while self._due or not self._ending.is_set():
                 now_s = time.monotonic()
                 if now_s >= next_s and not self._ending.is_set():
@@ -180,22 +182,27 @@ class Sender(threading.Thread):
                     next_s = max(next_s + TRACES_AT_ONCE / self.traces_a_second, now_s - 5)
                 if self._due and self._due[0][0] <= now_s:
                     spans = heapq.heappop(self._due)[2]
-                    under_way.add(pool.submit(self._send, self._random.choice(exports), spans))
+                    self._waiting.put((self._random.choice(exports), spans))
                 else:
                     self._ending.wait(0.005)
-                if len(under_way) >= UNDER_WAY:
-                    wait(under_way, return_when=FIRST_COMPLETED)
-                for sent in [sent for sent in under_way if sent.done()]:
-                    under_way.remove(sent)
-                    sent.result()
-            for sent in under_way:
-                sent.result()
+                if self._error is not None:
+                    raise self._error
+            self._waiting.join()
 
     def end(self) -> None:
         """Begin no trace any more, and wait until all are sent."""
         self._ending.set()
         self.join(120)
         assert not self.is_alive()
+
+    def _send_waiting(self) -> None:
+        while True:
+            export, spans = self._waiting.get()
+            try:
+                self._send(export, spans)
+            except BaseException as error:
+                self._error = error
+            self._waiting.task_done()
 
     def _begin(self, traces: range, now_s: float) -> None:
         first: list[Any] = []
