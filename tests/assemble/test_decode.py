@@ -1,5 +1,6 @@
 import math
 import tracemalloc
+from dataclasses import fields
 
 import pytest
 from google.protobuf.message import DecodeError
@@ -294,3 +295,16 @@ def test_a_request_that_rules_ask_for_whole_is_parsed_once(monkeypatch: pytest.M
     asked["other"] = NOTHING
     assert [type(span) for span in decoder.spans(both)] == [Span, RawSpan]
     assert decoder.spans(both) == decoded
+
+
+def test_a_span_held_as_it_came_has_the_fields_of_the_decoded_one() -> None:
+    request = request_with(attribute("flag", bool_value=True))
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    span.dropped_attributes_count = 2
+    span.events.add(name="exception", time_unix_nano=3)
+    (held,) = Decoder(FILTER, demand_of=lambda origin: NOTHING).spans(request.SerializeToString())
+    (decoded,) = Decoder(FILTER).spans(request.SerializeToString())
+    assert type(held) is RawSpan
+    for name in [field.name for field in fields(Span)]:
+        assert getattr(held, name) == getattr(decoded, name), name
+    assert held.attributes is held.attributes  # decoded once
