@@ -34,8 +34,17 @@ def _sentence(number: int, each: dict[str, Any]) -> str:
         if found["outcome"] != outcome:
             raise ValueError(f"docs/guides/constraints.yaml: {each['says']!r}: {key} is {found}, expected {outcome}")
         runs.append(f"- {key}: {run_text(each[key])}")
-    line = f"```yaml\n- {flow(each['constraint'])}\n```"
+    line = f"```yaml\n- {_line(each['constraint'])}\n```"
     return f"**{number}. {each['says']}**\n\n{line}\n\n" + "\n".join(runs)
+
+
+def _line(constraint: dict[str, Any]) -> str:
+    """The constraint on one line, or a line for each key where a page has no room for one."""
+    line = flow(constraint)
+    return line if len(line) <= _ROOM else "\n  ".join(f"{key}: {flow(value)}" for key, value in constraint.items())
+
+
+_ROOM = 78  # characters
 
 
 def judge(constraint: dict[str, Any], calls: list[dict[str, Any]]) -> dict[str, Any]:

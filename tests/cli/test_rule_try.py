@@ -96,3 +96,38 @@ def test_what_cannot_be_tried_is_refused(traces: Path, rule: str, source: str, w
     result = invoke("rules", "try", rule, source)
     assert result.exit_code == 2
     assert why in result.output
+
+
+def test_each_constraint_names_its_calls_by_the_numbers_of_the_table(traces: Path) -> None:
+    lines = "[{never: issue_refund}, {before: issue_refund, comes: find_order}, {after: x, comes: y}]"
+    then = f"when: find_order\nthen: [{{evaluator: constraints, constraints: {lines}}}]\n"
+    Path("one.rule.yaml").write_text(f"id: one\ntitle: A refund was made\nscope: trace\n{then}")
+    shown = invoke("rules", "try", "one.rule.yaml", str(traces / "looked_up_then_refunded.json")).stdout
+    said = " ".join(shown.split())
+    # Only what follows the first call is judged; the numbers are still those of the whole table.
+    assert "✗ constraint 1 issue_refund is never called call 3 (issue_refund) " in said
+    assert "✗ constraint 2 before every issue_refund comes find_order call 3 (issue_refund) " in said
+    assert " constraint 3 after every x comes y never triggered " in said
+    assert said.endswith("fail: A refund was made")
+    trace = json.loads((traces / "looked_up_then_refunded.json").read_text())
+    span = trace["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
+    assert f"one on trace {span['traceId']} of support" in said
+
+
+def test_each_step_and_each_value_that_was_read_is_shown(traces: Path) -> None:
+    steps = "{evaluator: partial-order, steps: [issue_refund, find_order]}"
+    condition = "{evaluator: condition, expression: 'size(calls) > 2 && service == \"help-desk\"'}"
+    Path("one.rule.yaml").write_text(f"id: one\nevaluate: [{steps}, {condition}]\n")
+    shown = invoke("rules", "try", "one.rule.yaml", str(traces / "looked_up_then_refunded.json")).stdout
+    said = " ".join(shown.split())
+    assert "✗ step 1 issue_refund out of order: call 3 (issue_refund) " in said
+    assert "✓ step 2 find_order made: call 1 (find_order) " in said
+    assert "reads calls 3 items reads service help-desk" in said
+
+
+def test_a_single_call_is_named_with_its_tool(traces: Path) -> None:
+    Path("one.rule.yaml").write_text(
+        "id: one\nscope: tool-call\nmatch: {tools: issue_refund}\nevaluate: [{evaluator: budget, max_calls: 3}]\n"
+    )
+    shown = invoke("rules", "try", "one.rule.yaml", str(traces / "looked_up_then_refunded.json")).stdout
+    assert "one on a call of issue_refund of support (span " in shown

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.judged_parts import judged_parts
 from tracegrade.cli.output import (
     EXIT_FAILED,
+    Styled,
     format_option,
     outcome_text,
     print_json,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from tracegrade.history.rule_trial import Trial
     from tracegrade.model.extraction import Extraction
     from tracegrade.model.json_value import JsonValue
+    from tracegrade.model.subject import Subject
     from tracegrade.rule.rule import Rule
 
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -152,35 +155,53 @@ def _print_trace(extraction: "Extraction") -> None:
 
 def _print_trial(rule: "Rule", trial: "Trial") -> None:
     subject = trial.matching.subject
-    named = f"{subject.kind} {subject.agent or subject.id}"
+    evaluators = {spec.name: spec.evaluator.name for _, spec in rule.named_specs()}
     rows: list[Sequence[object]] = []
     for step in trial.matching.steps:
         # `unless` excludes by holding.
         good = step.holds is not step.clause.startswith("unless.") if isinstance(step.holds, bool) else None
-        sign = styled("?", "yellow") if good is None else styled("✓", "green") if good else styled("✗", "bold red")
+        sign = styled("?", "yellow") if good is None else _sign(good=good)
         found = step.holds if isinstance(step.holds, str) else _shown(step.found)
         rows.append((sign, step.clause, _shown(step.asks), found))
     for item in trial.decision.evaluations if trial.decision is not None else ():
         score = "" if item.score is None else f"score {item.score:.4g}, passes from {item.threshold:.4g}"
         rows.append((outcome_text(item.outcome), item.evaluation, score, item.explanation or item.reason))
+        for part in judged_parts(evaluators.get(item.evaluation, ""), item.details, subject.calls):
+            sign = styled("") if part.good is None else _sign(good=part.good)
+            rows.append((sign, f"  {part.name}", part.asks, part.found))
     print_table(
-        f"{rule.id} on {named}",
+        f"{rule.id} on {_named(subject)}",
         ("", "step", "asks", "found"),
         rows,
         empty="it has no clauses: it judges everything in its scope",
         whole=["", "step"],
     )
-    print_line(f"  {_verdict(trial)}")
+    print_line(f"  {_verdict(rule, trial)}")
 
 
-def _verdict(trial: "Trial") -> str:
+def _sign(*, good: bool) -> Styled:
+    return styled("✓", "green") if good else styled("✗", "bold red")
+
+
+def _named(subject: "Subject") -> str:
+    """What was judged, so that it is told from others of its kind."""
+    agent = f" of {subject.agent}" if subject.agent else ""
+    if subject.kind == "agent":
+        return f"agent {subject.agent or subject.id}"
+    if subject.kind == "tool-call":
+        return f"a call of {subject.calls[0].name}{agent} (span {subject.span_id})"
+    return f"{subject.kind} {subject.id}{agent}"
+
+
+def _verdict(rule: "Rule", trial: "Trial") -> str:
     decision = trial.decision
     if decision is None:
         return f"not_matched: {trial.matching.clause} does not hold" + (
             " (all its clauses do, so the subject is excluded)" if trial.matching.clause == "unless" else ""
         )
     outcome = decision.outcome or decision.kind
-    return f"{outcome}: {decision.reason}" if decision.reason else outcome
+    why = decision.reason or (rule.title if outcome == "fail" else "")
+    return f"{outcome}: {why}" if why else outcome
 
 
 def _shown(value: "JsonValue") -> str:

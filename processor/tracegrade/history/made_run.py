@@ -52,11 +52,11 @@ def _turn(seed: str, number: int, turns: int, agent: str, steps: Sequence[Step],
     root: dict[str, JsonValue] = {
         "gen_ai.operation.name": "invoke_agent",
         **({"gen_ai.agent.name": agent} if agent else {}),
-        **({"gen_ai.conversation.id": "conversation-1"} if turns > 1 else {}),
+        **({"gen_ai.conversation.id": f"conversation-{_digest(seed, 4).hex()}"} if turns > 1 else {}),
         "gen_ai.input.messages": _message("user", said.get("prompt", _PROMPT)),
         "gen_ai.output.messages": _message("assistant", said.get("answer", _ANSWER)),
     }
-    trace_id = blake2b(f"{seed}/{number}".encode(), digest_size=16).digest()
+    trace_id = _digest(f"{seed}/{number}", 16)
     begin_ns = _BEGIN_NS + number * _TURN_NS
     end_ns = begin_ns + (2 * len(calls) + 1) * _SECOND_NS
     spans = [_span(trace_id, 1, f"invoke_agent {agent}".strip(), begin_ns, end_ns, root, resource)]
@@ -72,6 +72,10 @@ def _turn(seed: str, number: int, turns: int, agent: str, steps: Sequence[Step],
         name = f"execute_tool {step['tool']}"
         spans.append(_span(trace_id, place + 2, name, start_ns, start_ns + _SECOND_NS, call, resource))
     return spans
+
+
+def _digest(text: str, size: int) -> bytes:
+    return blake2b(text.encode(), digest_size=size).digest()
 
 
 def _message(role: str, text: str) -> str:

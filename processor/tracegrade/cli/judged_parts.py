@@ -1,0 +1,80 @@
+"""What an evaluation judged, part by part, for people who try a rule: each constraint, each step, each value read."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tracegrade.display import json_text
+from tracegrade.model.tool_call import ToolCall
+
+_MAX_SHOWN = 3  # calls that broke one constraint
+
+
+class Part(NamedTuple):
+    """One of them: whether it is as it should be (None: no question), its name, what it asks, and what was found."""
+
+    good: bool | None
+    name: str
+    asks: str
+    found: str
+
+
+def judged_parts(evaluator: str, details: Mapping[str, Any], calls: Sequence[ToolCall]) -> Iterator[Part]:
+    """The parts in an evaluation's `details`; none of evaluators whose explanation says it all.
+
+    Args:
+        evaluator: its name.
+        details: as it gave them.
+        calls: those of the subject, by whose numbers people know them.
+    """
+    if (read := _READERS.get(evaluator)) is not None:
+        yield from read(details, _Numbers(calls))
+
+
+class _Numbers:
+    """The numbers of calls, by the spans that show them."""
+
+    def __init__(self, calls: Sequence[ToolCall]) -> None:
+        self._calls = calls
+        shared = Counter(call.span_id for call in calls)
+        self._by_span = {call.span_id: number for number, call in enumerate(calls, 1) if shared[call.span_id] == 1}
+
+    def of(self, call: Mapping[str, Any]) -> str:
+        """``call 2 (refund)``; `call` has a number too, which counts from the call that ``when`` means, if any."""
+        number = self._by_span.get(call["span_id"], call["call"])
+        return f"call {number} ({self._calls[number - 1].name})" if number <= len(self._calls) else f"call {number}"
+
+
+def _constraints(details: Mapping[str, Any], numbers: _Numbers) -> Iterator[Part]:
+    for place, each in enumerate(details.get("constraints", ()), 1):
+        broken, times = each["violations"], each["triggered"]
+        if broken:
+            more = f"; and {len(broken) - _MAX_SHOWN} more" if len(broken) > _MAX_SHOWN else ""
+            found = "; ".join(_violation(one, numbers) for one in broken[:_MAX_SHOWN]) + more
+        else:
+            found = f"kept {each['satisfied']} of {times} times" if times else "never triggered"
+        yield Part(not broken if times else None, f"constraint {place}", each["constraint"], found)
+
+
+def _violation(violation: Mapping[str, Any], numbers: _Numbers) -> str:
+    calls = ", ".join(map(numbers.of, violation["calls"])) or "no call"
+    nearest = f", nearest: {numbers.of(violation['nearest'])}" if "nearest" in violation else ""
+    return f"{calls}{nearest}{' (not known)' if violation.get('unknown') else ''}"
+
+
+def _steps(details: Mapping[str, Any], numbers: _Numbers) -> Iterator[Part]:
+    for place, each in enumerate(details.get("steps", ()), 1):
+        call = f": {numbers.of(each)}" if "call" in each else ""
+        yield Part(each["found"] == "made", f"step {place}", each["step"], f"{each['found']}{call}")
+
+
+def _values(details: Mapping[str, Any], _: _Numbers) -> Iterator[Part]:
+    for path, value in details.get("read", {}).items():
+        yield Part(None, "reads", path, value if isinstance(value, str) else json_text(value))
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], _Numbers], Iterator[Part]]] = {
+    "constraints": _constraints,
+    "partial-order": _steps,
+    "condition": _values,
+}
