@@ -36,7 +36,6 @@ class Door:
         except ValueError as error:
             raise RedactionSettingsError(f"redaction: {error}") from None
         self._requests = RequestRedaction(settings, scanner, _key(settings), id_key)
-        self._held = False  # whether some part of the last request was looked into
         self.changed_key: str | None = None
 
     @property
@@ -55,11 +54,8 @@ class Door:
         self, signal: Signal, payload: bytes, tenant: str, on_found: OnFound | None = None
     ) -> Generator[None, None, Redacted]:
         """As `redacted`, some parts of a large request at a time."""
-        # One look at the whole is cheaper than one at each part, where nothing is found; senders repeat what they send.
-        if not (self._requests.needs_all or self._held) and not self._requests.scanner.may_hold(payload):
-            return Redacted(payload)
-        parts = RedactedParts(self._requests, signal, payload, tenant, on_found)
         try:
+            parts = RedactedParts(self._requests, signal, payload, tenant, on_found)
             redacted = yield from parts.request()
         except Exception as error:
             # The error itself may quote what it failed at.
@@ -67,7 +63,6 @@ class Door:
                 f"the request could not be redacted ({type(error).__name__}), so it is not taken; "
                 "tell who runs this receiver"
             ) from None
-        self._held = parts.held > 0
         return Redacted(redacted, parts.counts)
 
 

@@ -23,8 +23,13 @@ class Detector:
     searched for all detectors at once: whatever ``find`` gives holds one of them; () when that is not known. What
     ``may_be`` gives False for, of what a sign found, is nothing. ``is_named`` says whether a name makes ``find`` look
     at values of any form; ``key_signs`` are the signs of such names in a request, and ``joins`` whether the value is
-    also looked for split over several texts; ``begins`` says how it begins, where that is known, and
-    ``across`` are further signs of it, with ``~`` where a text may end and the next begin; nine digits are one always.
+    also looked for split over several texts; ``begins`` says how it begins, where that is known, and ``cuts`` are what
+    is left of it where a text ends within it, with ``>`` for the end of a text and ``<`` for the begin of one; an end
+    between two digits, and one within or behind what it ``begins`` with, are known.
+
+    ``first`` are signs that are cheaper to look for, in place of ``signs`` and ``key_signs`` (empty: these serve): one
+    of them begins in each sign of the value, or less than 64 bytes behind its begin. ``not_behind`` are characters
+    behind which no value begins.
     """
 
     name: str
@@ -38,4 +43,6 @@ class Detector:
     is_named: Callable[[str], bool] | None = None
     joins: bool = True
     begins: tuple[str, ...] = ()
-    across: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    not_behind: str = ""

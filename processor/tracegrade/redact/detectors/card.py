@@ -6,7 +6,7 @@ Source: ISO/IEC 7812-1; the issuers' ranges of first digits.
 import re
 from collections.abc import Iterator, Sequence
 
-from tracegrade.redact.check_digits import digits_of, luhn_sum
+from tracegrade.redact.check_digits import NOT_BEHIND_NUMBERS, digits_of, luhn_sum
 from tracegrade.redact.detector import Detector, Part
 
 _RUN = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,}+(?![\w\-])(?!\.\d)", re.ASCII)
@@ -78,4 +78,6 @@ DETECTOR = Detector(
     in_numbers=True,
     signs=(r"\d(?:[ \-]?\d){12,}",),
     may_be=_may_be,
+    first=(r"\d(?:[ \-]?\d){12}",),
+    not_behind=NOT_BEHIND_NUMBERS,
 )

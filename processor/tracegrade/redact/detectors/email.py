@@ -34,5 +34,6 @@ DETECTOR = Detector(
     _find,
     _stand_in,
     identity=str.casefold,
-    signs=(r"[\w.%+\-'\x80-\xff]@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]",),
+    signs=(r"[\w.%+\-'\x80-\xff]@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
+    first=(r"@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
 )

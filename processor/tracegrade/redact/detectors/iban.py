@@ -5,6 +5,7 @@ Source: ISO 13616 and the SWIFT IBAN registry (lengths by country); the check di
 
 import re
 from collections.abc import Iterator
+from string import ascii_letters, digits
 
 from tracegrade.redact.detector import Detector, Part
 
@@ -48,13 +49,13 @@ def _find(text: str, key: str) -> Iterator[Part]:
 def _end(text: str, start: int, longest: int) -> int:
     """Where the number that begins at `start` ends; 0 when there is none."""
     length = _LENGTHS[text[start : start + 2].upper()]
-    digits = []
+    signs = []
     for at in range(start, longest):
         if text[at].isalnum():
-            digits.append(text[at])
-            if len(digits) == length:
+            signs.append(text[at])
+            if len(signs) == length:
                 is_word = _BESIDE.match(text, at + 1) is None
-                return at + 1 if is_word and _is_right("".join(digits).upper()) else 0
+                return at + 1 if is_word and _is_right("".join(signs).upper()) else 0
     return 0
 
 
@@ -93,4 +94,10 @@ DETECTOR = Detector(
     identity=_identity,
     signs=(rf"(?i:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11,40}}",),
     may_be=_may_be,
+    first=(rf"(?i:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11}}",),
+    cuts=(
+        r"<[A-Za-z]?\d\d(?:[ \-]?[A-Za-z0-9]){11}",
+        rf"(?:[^A-Za-z0-9]|<)(?i:{_COUNTRIES})\d(?:\d(?:[ \-]?[A-Za-z0-9])*[ \-]?)?>",
+    ),
+    not_behind=ascii_letters + digits,
 )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from tracegrade.redact.check_digits import NOT_BEHIND_NUMBERS
 from tracegrade.redact.detector import Detector, Part
 
 _NUMBER = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
@@ -96,5 +97,11 @@ DETECTOR = Detector(
         r"(?:[0-9A-Fa-f]{1,4}:){3}",
     ),
     may_be=_may_be,
+    first=(
+        r"\d\.\d{1,3}\.\d{1,3}\.\d",
+        r"::[0-9A-Fa-f]{1,4}:",
+        r"[0-9A-Fa-f](?::[0-9A-Fa-f]{1,4}){2}:",
+    ),
+    not_behind=NOT_BEHIND_NUMBERS + "^~",
     joins=False,
 )

@@ -29,4 +29,11 @@ def _is_header(part: str) -> bool:
     return isinstance(header, dict) and "alg" in header
 
 
-DETECTOR = Detector("jwt", _find, likeness, signs=(r"eyJ[\w\-]{8,}\.[\w\-]{4,}\.[\w\-]*",), begins=("eyJ",))
+DETECTOR = Detector(
+    "jwt",
+    _find,
+    likeness,
+    signs=(r"eyJ[\w\-]{8,}\.[\w\-]{4,}\.[\w\-]*",),
+    begins=("eyJ",),
+    first=(r"eyJ[\w\-]{8,}\.[\w\-]{4}",),
+)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tracegrade.redact.check_digits import is_date, luhn_sum, mod_11_10, verhoeff, weighted
+from tracegrade.redact.check_digits import NOT_BEHIND_NUMBERS, is_date, luhn_sum, mod_11_10, verhoeff, weighted
 from tracegrade.redact.detector import Detector, Part
 from tracegrade.redact.likeness import is_likeness, likeness
 
@@ -33,7 +33,7 @@ class _Form:
     plain: str | None
     names: str
     is_right: Callable[[str], bool]
-    across: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
 
 
 def _ssn(number: str) -> bool:
@@ -178,7 +178,7 @@ _FORMS = (
         None,
         r"(?!)",
         _nino,
-        (r"[A-Za-z]~[A-Za-z]~ ?(?:~\d~ ?){6}~[A-Da-d]",),
+        (r"<[A-Za-z]? ?(?:\d ?){6}[A-Da-d]", r"[A-Za-z]{2} ?(?:\d ?){6}>"),
     ),
     _Form("de_tax_id", r"\d{2} \d{3} \d{3} \d{3}", r"\d{11}", r"tax[_\- ]?id|steuer|idnr", _de_tax),
     _Form(
@@ -194,7 +194,7 @@ _FORMS = (
         None,
         r"(?!)",
         _es_dni,
-        (r"[\dXYZxyz](?:~\d){7}~-?~[A-Za-z]",),
+        (r"(?:\d|[XYZxyz]-?)\d{7}-?>", r"<-?\d{7}-?[A-Za-z]"),
     ),
     _Form(
         "it_codice_fiscale",
@@ -202,7 +202,10 @@ _FORMS = (
         None,
         r"(?!)",
         _it_fiscal,
-        (r"(?:[A-Za-z]~){6}(?:\d~){2}[A-EHLMPRSTa-ehlmprst]~(?:\d~){2}[A-Za-z]~(?:\d~){3}[A-Za-z]",),
+        (
+            r"<[A-Za-z]{0,5}\d\d[A-EHLMPRSTa-ehlmprst]\d",
+            r"[A-Za-z]{6}\d{1,2}(?:[A-EHLMPRSTa-ehlmprst](?:\d{1,2}(?:[A-Za-z]\d{0,3})?)?)?>",
+        ),
     ),
     _Form("nl_bsn", None, r"\d{9}|\d{4}\.\d{2}\.\d{3}", r"bsn|burgerservice|sofi", _nl_bsn),
     _Form("pl_pesel", None, r"\d{11}", r"pesel", _pl_pesel),
@@ -218,7 +221,7 @@ _FORMS = (
         None,
         r"(?!)",
         _fi_hetu,
-        (r"\d(?:~\d){5}~[\-+A-FU-Y](?:~\d){3}~\w",),
+        (r"<[\-+A-FU-Y]\d{3}\w>", r"\d{6}[\-+A-FU-Y]\d{0,3}>"),
     ),
     _Form("no_fodselsnummer", r"\d{6} ?\d{5}", None, r"(?!)", _no_number),
     _Form("dk_cpr", None, r"\d{6}-?\d{4}", r"cpr", _dk_cpr),
@@ -241,8 +244,10 @@ def _detector(form: _Form) -> Detector:
         return len(key) <= 128 and names.search(_CAMEL_CASE.sub("_", key)) is not None
 
     signs: tuple[str, ...] = (rf"(?:{form.laid_out})\d{{0,8}}",) if form.laid_out else ()
+    first: tuple[str, ...] = (form.laid_out,) if form.laid_out else ()
     if form.plain:
         signs += (rf"(?i:{form.names})[^\d]{{0,{_BEFORE}}}(?:{form.plain})\d{{0,8}}",)
+        first += (rf"(?i:{form.names})[^\d]*(?:{form.plain})",)
     known = re.compile("|".join(f"(?=({one}))" for one in (form.laid_out, form.plain) if one), re.ASCII)
     find = partial(_find, form, anywhere, named, names, is_named)
     return Detector(
@@ -251,10 +256,12 @@ def _detector(form: _Form) -> Detector:
         likeness,
         identity=_identity,
         in_numbers=True,
-        across=form.across,
+        cuts=form.cuts,
         signs=signs,
         may_be=lambda text: any(_is_one(form, match[match.lastindex or 0]) for match in known.finditer(text)),
         is_named=is_named if form.plain else None,
+        first=first,
+        not_behind=NOT_BEHIND_NUMBERS,
     )
 
 

@@ -61,5 +61,11 @@ DETECTOR = Detector(
         r"[2-9]\d{2}(?:\) ?|[ .\-])[2-9]\d{2}[ .\-]\d{4}",
     ),
     key_signs=(r"(?i:phone|mobile|whatsapp|msisdn|tel|fax|cell)[^\d]{0,40}\d(?:[ .\-/()]{0,2}\d){6}",),
+    first=(
+        r"\+[1-9](?:[ .\-/()]{0,2}\d){7}",
+        r"[2-9]\d{2}(?:\) ?|[ .\-])[2-9]\d{2}[ .\-]\d{4}",
+        r"(?i:phone|mobile|whatsapp|msisdn|tel|fax|cell)[^\d]*\d(?:[ .\-/()]{0,2}\d){6}",
+    ),
+    cuts=(r"\+>",),
     is_named=lambda key: _NAMED.search(key) is not None,
 )

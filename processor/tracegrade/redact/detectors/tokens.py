@@ -25,14 +25,15 @@ class _Form:
     """One form of token: what it begins with, what follows, and whether its end is right for its rest.
 
     The beginning tells a token from other text, so texts without any of ``begins`` are not searched. The beginning
-    stays in the stand-in.
+    stays in the stand-in. ``first``: see `Detector`; () for the beginning and the fewest characters behind it.
     """
 
     name: str
     begins: tuple[str, ...]
     rest: str
     is_whole: Callable[[str], bool] | None = None
-    across: tuple[str, ...] = ()
+    cuts: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
 
 def _has_crc32(token: str) -> bool:
@@ -84,13 +85,20 @@ _FORMS = (
     _Form("stripe_key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"), r"[A-Za-z0-9]{16,}"),
     _Form("sendgrid_key", ("SG.",), r"[\w\-]{22}\.[\w\-]{43}"),
     _Form("twilio_key", ("SK",), _HEX32),
-    _Form("telegram_token", ("",), r"\d{8,10}:AA[\w\-]{33}", across=(r":~A~A(?:~[\w\-]){6}",)),
+    _Form(
+        "telegram_token",
+        ("",),
+        r"\d{8,10}:AA[\w\-]{33}",
+        cuts=(r"<:?A?A[\w\-]{20,34}>", r"\d{5}:(?:A(?:A[\w\-]*)?)?>", r"<\d{0,5}:AA[\w\-]{6}"),
+        first=(r"\d:AA[\w\-]{33}",),
+    ),
     # discord.com/developers: the number of the bot in base64, a time, a signature
     _Form(
         "discord_token",
         ("",),
         r"[MNO][A-Za-z0-9]{22,27}\.[\w\-]{6}\.[\w\-]{27,40}",
-        across=(r"[MNO](?:~[A-Za-z0-9]){22,27}~\.(?:~[\w\-]){6}~\.(?:~[\w\-]){27}",),
+        cuts=(r"<[A-Za-z0-9]*\.[\w\-]{6}\.[\w\-]{20}", r"[A-Za-z0-9]{22}\.(?:[\w\-]{0,6}|[\w\-]{6}\.[\w\-]*)>"),
+        first=(r"[A-Za-z0-9]\.[\w\-]{6}\.[\w\-]{27}",),
     ),
     _Form("square_token", ("sq0atp-", "sq0csp-"), r"[\w\-]{22,43}"),
     _Form("shopify_token", ("shpat_", "shpca_", "shppa_", "shpss_"), r"[0-9a-fA-F]{32}"),
@@ -99,7 +107,13 @@ _FORMS = (
     _Form("google_oauth", ("ya29.", "GOCSPX-"), r"[\w\-]{20,}"),
     _Form("azure_key", ("AccountKey=", "SharedAccessKey="), r"[A-Za-z0-9+/]{43,88}={0,2}"),
     # Microsoft Entra: the secret of an application
-    _Form("azure_secret", ("",), r"[\w.~\-]{3}[78]Q~[\w.~\-]{31,34}", across=(r"[78]~Q~\x7e",)),
+    _Form(
+        "azure_secret",
+        ("",),
+        r"[\w.~\-]{3}[78]Q~[\w.~\-]{31,34}",
+        cuts=(r"<[\w.\-]{0,2}[78]?Q?\x7e[\w.\x7e\-]{20}", r"[\w.\x7e\-]{3}[78]Q(?:\x7e[\w.\x7e\-]*)?>"),
+        first=(r"[78]Q~[\w.~\-]{31}",),
+    ),
     _Form("azure_signature", ("sig=",), r"[A-Za-z0-9%+/]{43,60}(?:%3D|=)"),
     _Form("digitalocean_token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"[0-9a-f]{64}"),
     _Form("databricks_token", ("dapi",), _HEX32),
@@ -118,6 +132,7 @@ _FORMS = (
 _AT_BEGIN = re.compile(r"[\w\-]*+", re.ASCII)
 _DIGIT = re.compile(r"\d")
 _AHEAD = re.compile(r"\(\?[!=][^)]*\)")
+_MORE = re.compile(r"\{(\d+),\d*\}$")
 
 
 def _detector(form: _Form) -> Detector:
@@ -129,7 +144,8 @@ def _detector(form: _Form) -> Detector:
     find = partial(_find, form, by_itself, within)
     known = tuple(filter(None, form.begins))
     may_be = _has_digit if "(?=" in form.rest else None
-    return Detector(form.name, find, likeness, signs=(sign,), may_be=may_be, begins=known, across=form.across)
+    first = form.first or (_MORE.sub(r"{\1}", sign),)
+    return Detector(form.name, find, likeness, signs=(sign,), may_be=may_be, begins=known, cuts=form.cuts, first=first)
 
 
 def _has_digit(text: str) -> bool:

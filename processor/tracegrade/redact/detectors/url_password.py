@@ -24,4 +24,5 @@ DETECTOR = Detector(
     _find,
     lambda value, number: f"redacted-{number}",
     signs=(r"[A-Za-z][A-Za-z0-9+.\-]{1,30}://[^\s/?#:@\"']{0,128}:[^\s/?#@\"']+@",),
+    first=(r"://[^\s/?#:@\"']*:[^\s/?#@\"']+@",),
 )

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from tracegrade.redact.json_text import BEGINS, Leaf
@@ -34,8 +34,8 @@ class Found(Protocol):
 class Scanner(Protocol):
     """What finds personal data and secrets; see `redact.scan`."""
 
-    def may_hold(self, wire: bytes) -> bool:
-        """Whether anything may be found in a request."""
+    def places(self, wire: bytes) -> Iterable[tuple[int, int]]:
+        """Where in a request something may be found, from and up to."""
 
     def find(self, texts: Sequence[str], keys: Sequence[str]) -> Sequence[Found]:
         """What is found in neighbouring texts, which stand under `keys`."""

@@ -33,6 +33,7 @@ _PAIRS = re.compile(f"{_PAIR}{{{_FEWEST_PAIRS}}}")
 _LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _BASE64 = re.compile(rf"(?:{_SIGN}{{60,100}}{_LINE_END})++{_SIGN}*+={{0,2}}|{_SIGN}{{12,}}+={{0,2}}")
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{18,}+")
+_RUN = re.compile(rb"(?:[A-Za-z0-9+/_=.\-]|\\+[rn]|\r?\n)*+")
 _NO_SIGNS = re.compile(r"\\+[rn]|[^A-Za-z0-9+/_\-]")
 _FOR_URLS = str.maketrans("-_", "+/")
 
@@ -57,6 +58,11 @@ def pieces(text: str) -> Iterator[Piece]:
         for first in sorted({found.start() % 2 for found in _PAIRS.finditer(run)}):
             raw = bytes.fromhex(run[first : len(run) - (len(run) - first) % 2])
             yield Piece(*match.span(), _text_of(raw))
+
+
+def run_end(data: bytes, start: int) -> int:
+    """Where a piece ends that `start` is within."""
+    return _RUN.match(data, start).end()  # type: ignore[union-attr]  # it matches the empty text
 
 
 def _from_base64(run: str) -> Iterator[bytes]:

@@ -1,20 +1,30 @@
-"""One look at the bytes of a request: whether anything may be found in it.
+"""The look at the bytes of a request: where in it something may be found.
 
 Nothing is parsed. What stands beside a text on the wire, such as its length, may look like a letter or digit of it: so
 signs know nothing of the edges of words, and what only looks like a value is let pass to the precise search.
+
+Two steps, as most bytes hold nothing. `First` reads all of them, for signs that are cheap to look for. What stands
+around those is looked at with all that is known of values, once: agents send the same messages again and again.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded, spelling
-from tracegrade.redact.scan.neighbours import across, around, joined
+from tracegrade.redact.scan.cut import Cuts
+from tracegrade.redact.scan.first import SIGN, First, Place
 from tracegrade.redact.scan.own import own_signs
+from tracegrade.redact.scan.seen import Seen
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression, signs_of
+from tracegrade.redact.scan.split import split_values
 
 MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
-_BEHIND = 24  # bytes: no number of a person is longer
+_BEHIND = 96  # bytes: no number of a person is longer, nor what a token must have a digit in
 _AROUND = 300  # bytes beside a character in another spelling: one value stands within
+# Before the length of a text, a tag; before a character that an escape ends with, a backslash.
+_BEFORE_BEGIN = frozenset(b"\n\x12\x1a*b\\")
 
 
 class Gate:
@@ -26,45 +36,88 @@ class Gate:
         # Detectors without signs may find something anywhere.
         self._is_blind = any(not one.signs for one in detectors)
         self._signs = signs_of(detectors, (*spelling.SIGNS, *encoded.SIGNS), with_keys=True)
+        self._not_behind = [frozenset(one.not_behind.encode("ascii")) for one in detectors]
         self._spelled = Signs([(sign, DISGUISED) for sign in spelling.SIGNS])
         self._encoded = Signs([(sign, DISGUISED) for sign in encoded.SIGNS])
         own = own_signs(names, patterns)
         self._own = expression(own, is_utf_8=True) if own else None
-        joining = [one for one in detectors if one.joins]
-        begins = {begin for one in joining for begin in one.begins}
-        signs = {sign for one in joining for sign in one.across}
-        self._across = expression(across(begins, signs)) if joining else None
+        self._joining = [one for one in detectors if one.joins]
+        self._joined_signs = signs_of(self._joining)
+        self._cuts = Cuts(self._joining)
+        self._first = First(detectors, self._cuts.first)
+        self._seen = Seen()
 
     def may_hold(self, wire: bytes) -> bool:
         """Whether anything may be found in `wire`."""
+        return next(self.places(wire), None) is not None
+
+    def places(self, wire: bytes) -> Iterator[Place]:
+        """Where something may be found, from and up to, in no order; what is split over texts begins or ends there."""
         if self._is_empty or not wire:
+            return
+        if self._is_blind:
+            yield 0, len(wire)
+            return
+        if self._own is not None:
+            yield from (match.span() for match in self._own.finditer(wire))
+        signs, cuts = self._first.places(wire)
+        for start, end in _merged(signs):
+            part = wire[start : encoded.run_end(wire, min(len(wire), end))]
+            if self._may_be_in(part, SIGN, partial(self._may, part, 0)):
+                yield start, end
+        for (start, end), kind in cuts:
+            part, at, to = self._cuts.around(wire, start, end, kind)
+            joined = partial(self._may_be_cut, part, at, to, kind)
+            if self._may_be_in(part, kind, joined):
+                yield start, end
+
+    def _may_be_in(self, part: bytes, kind: int, looked_at: Callable[[], bool]) -> bool:
+        """Whether a look says so, which is spared where it was done before and did not."""
+        digest = self._seen.digest(part, kind)
+        if digest in self._seen:
             return False
-        return self._is_blind or self._may(wire, 0) or self._may_across(wire)
+        if looked_at():
+            return True
+        self._seen.add(digest)
+        return False
 
     def _may(self, data: bytes, depth: int) -> bool:
-        if self._own is not None and self._own.search(data):
-            return True
         numbers = self._signs.numbers_in(data)
-        if not numbers:
-            return False
         if any(self._is_there(number, data) for number in numbers if number != DISGUISED):
             return True
         return DISGUISED in numbers and depth < MOST_DISGUISES and self._may_be_disguised(data, depth + 1)
 
+    def _may_in(self, text: str, depth: int) -> bool:
+        data = text.encode("utf-8", "replace")
+        return (self._own is not None and self._own.search(data) is not None) or self._may(data, depth)
+
     def _is_there(self, number: int, data: bytes) -> bool:
+        """Whether what a sign found may be a value."""
         may_be = self._detectors[number].may_be
         if may_be is None:
             return True
         # With what follows, as the value may begin within what only looked like one.
-        places = (match.span() for match in self._signs.matches(number, data))
-        return any(may_be(data[start : end + _BEHIND].decode("latin-1")) for start, end in places)
+        return any(
+            self._can_begin(number, data, start, end) and may_be(data[start : end + _BEHIND].decode("latin-1"))
+            for start, end in (match.span() for match in self._signs.matches(number, data))
+        )
+
+    def _can_begin(self, number: int, data: bytes, start: int, end: int) -> bool:
+        """Whether a value can begin at one of these places, by what stands before."""
+        behind = self._not_behind[number]
+        return not behind or any(
+            not place
+            or data[place - 1] not in behind
+            or (place > 1 and (data[place - 2] in _BEFORE_BEGIN or data[place - 2] >= 0x80))
+            for place in range(start, end)
+        )
 
     def _may_be_disguised(self, data: bytes, depth: int) -> bool:
         for window in self._windows(data):
-            if any(self._may(_bytes(plain.text), depth) for plain in spelling.respelled(window)):
+            if any(self._may_in(plain.text, depth) for plain in spelling.respelled(window)):
                 return True
         return self._encoded.any_in(data) and any(
-            self._may(_bytes(piece.text), depth) for piece in encoded.pieces(data.decode("latin-1"))
+            self._may_in(piece.text, depth) for piece in encoded.pieces(data.decode("latin-1"))
         )
 
     def _windows(self, data: bytes) -> Iterator[str]:
@@ -79,21 +132,37 @@ class Gate:
         if stop:
             yield data[max(0, begin) : stop].decode("utf-8", "replace")
 
-    def _may_across(self, data: bytes) -> bool:
-        """Whether a value may be split over neighbouring texts."""
-        if self._across is None:
+    def _may_be_cut(self, part: bytes, start: int, end: int, kind: int) -> bool:
+        return any(map(self._may_join, self._cuts.joined(part, start, end, kind)))
+
+    def _may_join(self, pieces: Sequence[bytes]) -> bool:
+        """Whether a value is split over these texts."""
+        data = b"".join(pieces)
+        ends = list(accumulate(map(len, pieces)))[:-1]
+        if not any(self._may_be_over(number, data, ends) for number in self._joined_signs.numbers_in(data)):
             return False
+        texts = [piece.decode("utf-8", "replace") for piece in pieces]
+        return next(split_values(texts, self._joining, self._joined_signs), None) is not None
+
+    def _may_be_over(self, number: int, data: bytes, ends: Sequence[int]) -> bool:
+        """Whether what a sign found may be a value that goes over one of these places."""
+        may_be = self._joining[number].may_be
+        behind = _BEHIND if may_be is not None else 0
         return any(
-            (part := around(data, *match.span())) and self._may_join(joined(part))
-            for match in self._across.finditer(data)
+            any(start < place < end + behind for place in ends)
+            and (may_be is None or may_be(data[start : end + behind].decode("latin-1")))
+            for start, end in (match.span() for match in self._joined_signs.matches(number, data))
         )
 
-    def _may_join(self, data: bytes) -> bool:
-        return any(
-            number != DISGUISED and self._detectors[number].joins and self._is_there(number, data)
-            for number in self._signs.numbers_in(data)
-        )
 
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "replace")
+def _merged(places: Sequence[Place]) -> Iterator[Place]:
+    """The same, those that overlap as one; they may begin before the begin, and end behind the end."""
+    begin = stop = 0
+    for start, end in sorted(places):
+        if start > stop:
+            if stop:
+                yield begin, stop
+            begin = max(0, start)
+        stop = max(stop, end)
+    if stop:
+        yield begin, stop

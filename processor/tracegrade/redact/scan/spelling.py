@@ -34,7 +34,7 @@ SIGNS = (
     r"\\(?:u00[2-7]|x[2-7])[0-9a-fA-F]|\\/",
     r"%[2-7][0-9a-fA-F]",
     r"&(?:#|commat;|period;|lowbar;|hyphen;|dash;|colon;|sol;|plus;|equals;)",
-    r"=(?:[2-7][0-9A-F]|\r?\n)",
+    r"=(?:[2-7][0-9A-F]|\r?\n[!-~])",
     r"\xc2[\xa0\xad]|\xcd\x8f|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x80-\x92\xaa-\xaf]|\x81[\x9f-\xaf]|\x88\x92)"
     r"|\xe3\x80\x80|\xef(?:\xb8[\x80-\x8f]|\xb9\xa3|\xbb\xbf)",
     r"\xef(?:\xbc[\x8b\x8d-\x9a\xa0-\xbf]|\xbd[\x81-\x9a])|\xf0\x9d[\x90-\x9f]|\xd9[\xa0-\xa9]|\xdb[\xb0-\xb9]"

@@ -1,0 +1,168 @@
+"""Values that are cut by the end of a text and go on in the next one, or in the next one of the same name.
+
+In the bytes of a request, what stands between two texts is in JSON the end of a text, commas, brackets, names of
+members, numbers, and the begin of the next text; in protobuf the tags and lengths before an attribute, its key, and
+attributes that are no texts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tracegrade.redact.detector import Detector
+from tracegrade.redact.scan.signs import expression
+
+_QUOTE = rb'\\*+"'
+_INSIDE = rb"(?:[\s\[{\]},]|" + _QUOTE + rb'[^"\\]{0,100}+' + _QUOTE + rb"\s*:|-?\d[\d.eE+\-]*+|true|false|null)*+"
+_LENGTH = rb"[\x80-\xff]{0,2}[\x00-\x7f]"
+_KEY = rb"[\x0a\x12\x1a\x22\x2a\x32\x3a\x42\x4a\x52]" + _LENGTH + rb"\n[\x00-\x7f][!-~]{1,127}\x12" + _LENGTH
+_NO_TEXT = rb"(?:\x18[\x80-\xff]{0,9}[\x00-\x7f]|\x10[\x00\x01]|!.{8})"
+_ATTRIBUTE = rb"(?:" + _KEY + _NO_TEXT + rb")*" + _KEY + rb"(?:\n|\x2a" + _LENGTH + rb"\n" + _LENGTH + rb"\n)" + _LENGTH
+_BETWEEN = re.compile(
+    rb"(?:" + _QUOTE + rb"[\s\]}]*+)?(?:" + _ATTRIBUTE + rb"|\n" + _LENGTH + rb"\n" + _LENGTH + rb")"
+    rb"(?:[\[{]" + _INSIDE + _QUOTE + rb")?"
+    rb"|" + _QUOTE + rb"[\s\]}]*+," + _INSIDE + _QUOTE,
+    re.DOTALL,
+)
+# A member of an object that is a text: its name, and what it holds.
+_MEMBER = re.compile(rb'(\\*+)"([^"\\]{1,64})\1"\s*:\s*\1"(.*?)(?<!\\)\1"', re.DOTALL)
+_GOES_ON = re.compile(rb"[\w@.:/+~\- ()=%]")
+# The field behind the last text, whose tag, and perhaps its length, look like letters of it.
+_FIELDS = [re.compile(rb'["*2:BJPRXZbjz]' + length + rb"[\x00-\x1f\x80-\xff].*", re.DOTALL) for length in (b"", b".")]
+_TEXT_END = re.compile(rb'\\*+"')
+
+# The same as RE2 can look for it, some texts of JSON included: they stand between two of the same name.
+_RE2_QUOTE = r'\\*"'
+_RE2_LENGTH = r"[\x80-\xff]*[\x00-\x7f]"
+_RE2_KEY = rf'[\n\x12\x1a"*2:BJR]{_RE2_LENGTH}\n[\x00-\x7f][!-~]+\x12{_RE2_LENGTH}'
+_RE2_NO_TEXT = rf"(?:\x18{_RE2_LENGTH}|\x10[\x00\x01]|![\x00-\xff]{{8}})"
+_RE2_ATTRIBUTE = rf"(?:{_RE2_KEY}{_RE2_NO_TEXT})*{_RE2_KEY}(?:\n|\*{_RE2_LENGTH}\n{_RE2_LENGTH}\n){_RE2_LENGTH}"
+_RE2_INSIDE = rf'[\s\[{{\]}},0-9a-zE.+\-]*(?:{_RE2_QUOTE}[^"\\]*{_RE2_QUOTE}[\s:,\[\]{{}}0-9a-zE.+\-]*){{0,5}}'
+_CUT = (
+    rf"(?:(?:{_RE2_QUOTE}[\s\]}}]*)?(?:{_RE2_ATTRIBUTE}|\n{_RE2_LENGTH}\n{_RE2_LENGTH})(?:[\[{{]{_RE2_INSIDE}{_RE2_QUOTE})?"
+    rf"|{_RE2_QUOTE}[\s\]}}]*,{_RE2_INSIDE}{_RE2_QUOTE})"
+)
+# Cheaper, and in more places: the same, roughly; and where a text ends, whatever comes.
+_SHORT_LENGTH = r"[\x80-\xff]?[\x00-\x7f]"
+_FIRST_KEY = rf'["*2:BJR\n]{_SHORT_LENGTH}\n[\x00-\x7f][!-~]+\x12{_SHORT_LENGTH}'
+_FIRST_CUT = (
+    rf"(?:(?:{_FIRST_KEY}{_RE2_NO_TEXT})*{_FIRST_KEY}\n{_SHORT_LENGTH}(?:[\[{{]{_RE2_INSIDE}{_RE2_QUOTE})?"
+    rf"|\n{_SHORT_LENGTH}\n{_SHORT_LENGTH}|{_RE2_QUOTE}[\s\]}}]*,{_RE2_INSIDE}{_RE2_QUOTE})"
+)
+_END = r'(?:\\*"|[\n\x12\x1a"*2:BJRZjz][\x00-\xff]{1,2}[\n\x12\t])'
+_BEGIN = r'(?:"|\n[\x80-\xff]?[\x00-\x7f])'
+_NO_LETTER = r'(?:[ !#-/:-@\[\]^_`{-~"]|\\[nrt]|\n[\x01-\x08])'
+
+_BODY = 6  # characters behind a token's beginning: with fewer it is the beginning of a word
+_FEWEST_DIGITS = 6  # of a number
+_LONGEST_BEGIN = 8
+_SHORT_BEGIN = 2  # behind which come hexadecimal digits
+# Bytes before what a first look found, and behind it: the other parts of a value, each with what stands before it.
+_AROUND = {1: (60, 200), 2: (300, 1500), 3: (60, 400)}
+_OF_TOKEN = 600  # the same, of the beginning of a token alone
+
+_SEPARATORS = r"[ .\-/()]*"
+_NO_DIGITS = re.compile(rb"\D+")
+_TEXT_STOP = re.compile(_END.encode("ascii"), re.DOTALL)
+_DIGITS_BEFORE = re.compile(rb"[\d .\-/()]{0,60}+")  # read backwards
+_DIGITS_BEHIND = re.compile(rb"[\d .\-/()]{0,60}+")
+
+
+class Cuts:
+    """What values look like on the wire that are cut.
+
+    Attributes:
+        first: signs of all of them, for a first look: expressions for RE2, and the number of what each is of.
+    """
+
+    NUMBER, TOKEN, OTHER = 1, 2, 3
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        """`detectors` are those that join."""
+        begins = sorted({begin[:_LONGEST_BEGIN] for one in detectors for begin in one.begins})
+        self.first: list[tuple[str, int]] = []
+        if detectors:
+            self.first = [
+                (rf"\d{_SEPARATORS}{_FIRST_CUT}{_SEPARATORS}\d", self.NUMBER),
+                *((sign, self.TOKEN) for sign in _of_tokens(begins)),
+                *((sign, self.OTHER) for sign in _OF_ADDRESSES),
+                *((cut.replace("<", _BEGIN).replace(">", _END), self.OTHER) for one in detectors for cut in one.cuts),
+            ]
+        self._tokens = expression(_begin_of_token(begins)) if begins else None
+
+    def around(self, wire: bytes, start: int, end: int, kind: int) -> tuple[bytes, int, int]:
+        """What to look at where one of `first` was found: a part of `wire`, and where in it that stands."""
+        longest, behind = _AROUND[kind]
+        begin = max(0, start - longest)
+        return wire[begin : end + behind], start - begin, end - begin
+
+    def joined(self, wire: bytes, start: int, end: int, kind: int) -> Iterator[list[bytes]]:
+        """Texts that may be parts of one, in each way there is; all arguments are of `around`."""
+        if not self._may_go_on(wire, start, end, kind):
+            return
+        pieces = _BETWEEN.split(wire)
+        yield pieces
+        for field in _FIELDS:
+            yield [pieces[0], *(field.sub(b"", piece) for piece in pieces[1:])]
+        if text_end := _TEXT_END.search(wire, start):
+            first = wire[: text_end.start()]
+            by_name: dict[bytes, list[bytes]] = {}
+            for member in _MEMBER.finditer(wire, text_end.end()):
+                if member[2] in by_name or _GOES_ON.match(member[3]):
+                    by_name.setdefault(member[2], [first]).append(member[3])
+            yield from by_name.values()
+
+    def _may_go_on(self, wire: bytes, start: int, end: int, kind: int) -> bool:
+        if kind == self.TOKEN:
+            return self._tokens is not None and (
+                self._tokens.search(wire, max(0, start - 1), min(len(wire), end + _OF_TOKEN)) is not None
+            )
+        if kind != self.NUMBER:
+            return True
+        before = _DIGITS_BEFORE.match(wire[: start + 1][::-1])
+        behind = _DIGITS_BEHIND.match(wire, end - 1)
+        assert before is not None  # both match the empty text
+        assert behind is not None
+        if len(_NO_DIGITS.sub(b"", before[0] + behind[0])) >= _FEWEST_DIGITS:
+            return True
+        # A number may be cut again: then the next text is digits alone.
+        return _TEXT_STOP.match(wire, behind.end()) is not None
+
+
+_OF_ADDRESSES = (
+    rf"@[\w\-.\x80-\xff]*{_END}",
+    r"@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",
+    rf"://[^\s/?#@\"'\\\x00-\x1f]*{_END}",
+    r"/[^\s/?#:@\"'\\\x00-\x1f]*:[^\s/?#@\"'\\\x00-\x1f]+@",
+)
+
+
+def _of_tokens(begins: Sequence[str]) -> Iterator[str]:
+    """A text that ends within a token, and one that ends within the beginning of one."""
+    long = [begin for begin in begins if len(begin) > _SHORT_BEGIN]
+    yield rf"(?:{'|'.join(map(re.escape, long))})[\w\-./=~+]*{_END}"
+    if short := [begin for begin in begins if begin not in long]:
+        yield rf"(?:{'|'.join(map(re.escape, short))})[0-9a-f]*{_END}"
+    parts = sorted({begin[:length] for begin in begins for length in range(1, len(begin))})
+    yield rf"{_NO_LETTER}(?:{'|'.join(map(re.escape, parts))}){_END}"
+
+
+def _begin_of_token(begins: Sequence[str]) -> str:
+    """The beginning of a token and some more of it, with cuts or without."""
+    gap = f"{_CUT}?"
+    tree: dict[str, Any] = {}
+    short = []
+    for begin in begins:
+        if len(begin) <= _SHORT_BEGIN:
+            short.append(gap.join(map(re.escape, begin)) + rf"(?:{gap}[0-9a-f]){{{_BODY}}}")
+            continue
+        node = tree
+        for character in begin:
+            node = node.setdefault(character, {})
+    return "|".join((*short, rf"(?:{_written(tree, gap)})(?:{gap}[\w\-./=~]){{{_BODY}}}"))
+
+
+def _written(tree: Mapping[str, Any], gap: str) -> str:
+    return "|".join(
+        re.escape(character) + (rf"{gap}(?:{_written(node, gap)})" if node else "") for character, node in tree.items()
+    )
