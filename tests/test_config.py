@@ -495,3 +495,21 @@ def test_more_judges_than_cores_are_warned_of(tmp_path: Path, monkeypatch: pytes
     assert config.warnings == (
         "judge.workers: 3 judges share 2 cores: more than one for each core are slower together",
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns"),
+    [
+        ("journal: {max_size_mib: 8}", True),
+        ("journal: {max_size_mib: 16}", False),
+        ("{journal: {max_size_mib: 8}, judge: {when_full: refuse}}", False),
+    ],
+)
+def test_a_journal_too_small_for_fair_shares_is_warned_of(tmp_path: Path, settings: str, warns: bool) -> None:
+    (tmp_path / "config.yaml").write_text(settings)
+    found = load_config(tmp_path / "config.yaml").warnings
+    said = (
+        "journal.max_size_mib: 8 MiB fill faster than the judge can leave out who sends most, so that small senders "
+        "lose as much as others; set it to 16 or more"
+    )
+    assert list(found) == [said] * warns

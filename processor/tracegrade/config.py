@@ -26,7 +26,7 @@ from tracegrade.document.file_model import Duration, FileModel, write_durations
 from tracegrade.document.problem import FileError, Location, Problem, dotted
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse, read
-from tracegrade.journal.settings import JournalSettings
+from tracegrade.journal.settings import FAIR_FROM_MIB, JournalSettings
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, is_loopback, split_endpoint
 from tracegrade.redact.settings import RedactionSettings
@@ -250,7 +250,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         document.value = {**(document.value or {}), "data_dir": data_dir}
     warnings = _with_new_names(document)
     config = validate(document, Config)
-    config._warnings.extend([*warnings, *_too_many_workers(config)])
+    config._warnings.extend([*warnings, *_too_many_workers(config), *_too_small_to_share(config)])
     if problems := [
         *_shared_addresses(document, config),
         *_loops(document, config),
@@ -294,6 +294,17 @@ def _with_new_names(document: Document) -> list[str]:
     for number in range(len(routes) if isinstance(routes, list) else 0):
         found.append(document.rename_key(("alerts", "routes", number), "receivers", "channels"))
     return [str(warning) for warning in found if warning is not None]
+
+
+def _too_small_to_share(config: Config) -> list[str]:
+    """A warning where the journal loses what small senders sent before the judge can leave out who sends most."""
+    journal = config.journal
+    if journal.kafka is not None or config.judge.when_full != "drop_oldest" or journal.max_size_mib >= FAIR_FROM_MIB:
+        return []
+    return [
+        f"journal.max_size_mib: {journal.max_size_mib} MiB fill faster than the judge can leave out who sends most, so "
+        f"that small senders lose as much as others; set it to {FAIR_FROM_MIB} or more"
+    ]
 
 
 def _too_many_workers(config: Config) -> list[str]:

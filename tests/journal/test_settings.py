@@ -15,7 +15,8 @@ def test_defaults() -> None:
 
 
 def test_a_small_journal_has_small_segments() -> None:
-    assert JournalSettings(max_size_mib=64).segment_bytes == 8 * 1024**2
+    """Retention deletes the oldest one whole, before the journal is full."""
+    assert JournalSettings(max_size_mib=64).segment_bytes == 2 * 1024**2
 
 
 @pytest.mark.parametrize(
