@@ -5,7 +5,8 @@ Functions and classes of an `Evidence` alone are for `Evidence.once`.
 
 from collections.abc import Sequence
 
-from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.work import holds_hash
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
@@ -51,6 +52,17 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
 def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
     """The arguments of each call by name; none when they are absent or no object."""
     return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]
+
+
+def hashed_parts(evidence: Evidence) -> list[tuple[int, CallPart]]:
+    """The calls with hashes in their arguments or output, by position."""
+    found: list[tuple[int, CallPart]] = []
+    for position, call in enumerate(evidence.calls):
+        if holds_hash(call.arguments):
+            found.append((position, "arguments"))
+        if holds_hash(call.output):
+            found.append((position, "output"))
+    return found
 
 
 def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> str | None:

@@ -4,16 +4,14 @@ A call follows another if it certainly came after it: one that the model made to
 same time, does not.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from tracegrade.evaluate.call_facts import unread_call
-from tracegrade.evaluate.constraints.sides import SideTable, Where
+from tracegrade.evaluate.constraints.sides import SideTable
 from tracegrade.evaluate.criteria.earlier_calls import Places
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evidence import CallPart, Evidence
-from tracegrade.evaluate.gate import what_lacks
-from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.gate import why_unknown
 from tracegrade.evaluate.work import Work
 
 
@@ -50,10 +48,11 @@ def begin(evidence: Evidence, meant: SideTable) -> Begin:
         if unread is None:
             return Begin(certain, None, "")
         return Begin(certain, None if certain is None else unread, unread_call(evidence) or "")
-    name = evidence.calls[possible].name
-    why = _unknown(evidence, possible, meant.conditions) or "a call that decides when cannot be read"
+    call = evidence.calls[possible]
+    why = why_unknown(evidence, possible, meant.conditions)
     earliest = possible if unread is None or certain is None else unread
-    return Begin(certain, earliest, f"{why} ({listed([name])}, span {evidence.calls[possible].span_id})")
+    # What names no tool is unknown, whatever its arguments are.
+    return Begin(certain, earliest, why or f"which tool a call is of cannot be read (span {call.span_id})")
 
 
 def _before_unread(evidence: Evidence, until: int | None) -> int | None:
@@ -65,16 +64,6 @@ def _before_unread(evidence: Evidence, until: int | None) -> int | None:
         return None
     calls = evidence.calls if until is None else evidence.calls[: until + 1]
     return next((place for place, call in enumerate(calls) if unread_call(evidence, call)), len(calls)) - 1
-
-
-def _unknown(evidence: Evidence, place: int, conditions: Sequence[Where]) -> str | None:
-    """What cannot be read of what some of `conditions` look at in the call at `place`, or in the calls before it."""
-    parts: list[CallPart] = ["arguments"] if any(where.args is not None for where in conditions) else []
-    parts += ["output"] if any(where.output is not None for where in conditions) else []
-    flows = [flow for where in conditions for flow in where.flows]
-    return what_lacks(evidence, place, parts) or next(
-        filter(None, (flow.doubt(evidence, place) for flow in flows)), None
-    )
 
 
 def following(evidence: Evidence, place: int) -> Evidence:

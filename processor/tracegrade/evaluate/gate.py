@@ -12,13 +12,15 @@ Where a value is expected from elsewhere (``$from``) and a source of it cannot b
 would make a difference whether the value is there, the result is unknown.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from tracegrade.evaluate.call_facts import hashed_parts
+from tracegrade.evaluate.constraints.sides import Where
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.wording import listed
-from tracegrade.evaluate.work import holds_hash, is_hashed
+from tracegrade.evaluate.work import is_hashed
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
@@ -67,6 +69,24 @@ def what_lacks(evidence: Evidence, position: int, parts: Collection[CallPart] = 
     return next((why for place, _, why in lacks if place == position), None)
 
 
+def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) -> str | None:
+    """Why it is unknown whether the call at `position` meets `conditions`; None where nothing that they look at is.
+
+    What they look at cannot be read, or was hashed, or a call before that cannot be read may have given the value.
+
+    Returns:
+        One sentence that names the call; no values.
+    """
+    parts: list[CallPart] = ["arguments"] if any(where.args is not None for where in conditions) else []
+    parts += ["output"] if any(where.output is not None for where in conditions) else []
+    doubts = (flow.doubt(evidence, position) for where in conditions for flow in where.flows)
+    if why := what_lacks(evidence, position, parts) or next(filter(None, doubts), None):
+        call = evidence.calls[position]
+        return f"{why} ({listed([call.name])}, span {call.span_id})"
+    hashed = (part for place, part in evidence.once(hashed_parts) if place == position and part in parts)
+    return next((hashed_in(evidence, position, part) for part in hashed), None)
+
+
 def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
     """Why a value that is expected from elsewhere may stand in what cannot be read, None when all can be read.
 
@@ -89,6 +109,14 @@ def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence
     return next((why for why in found if why is not None), None)
 
 
+def hashed_in(evidence: Evidence, position: int, part: CallPart) -> str:
+    """That a part of the call at `position` was hashed, in words."""
+    call = evidence.calls[position]
+    what = "an argument" if part == "arguments" else "the output"
+    said = f"{what} of a call was hashed, and can be compared with other hashes alone"
+    return f"{said} ({listed([call.name])}, span {call.span_id})"
+
+
 def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
     """Why a value may be what was expected though it is not: it was hashed. None where none was that is compared.
 
@@ -98,7 +126,7 @@ def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidenc
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
-    found = evidence.once(_hashed)
+    found = evidence.once(hashed_parts)
     if not found and not is_hashed(evidence.final_answer):  # nearly always
         return None
     in_force = evaluator.criteria_in_force(criteria, settings)
@@ -108,23 +136,10 @@ def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidenc
                 return "the final answer was hashed, and can be compared with other hashes alone"
             continue
         compared = set(evaluator.compared(evidence, in_force, settings, part))
-        for position in (place for place, of in found if of == part and place in compared):
-            call = evidence.calls[position]
-            what = "an argument" if part == "arguments" else "the output"
-            said = f"{what} of a call was hashed, and can be compared with other hashes alone"
-            return f"{said} ({listed([call.name])}, span {call.span_id})"
+        for position, of in found:
+            if of == part and position in compared:
+                return hashed_in(evidence, position, part)
     return None
-
-
-def _hashed(evidence: Evidence) -> list[tuple[int, CallPart]]:
-    """The calls with hashes in their arguments or output."""
-    found: list[tuple[int, CallPart]] = []
-    for position, call in enumerate(evidence.calls):
-        if holds_hash(call.arguments):
-            found.append((position, "arguments"))
-        if holds_hash(call.output):
-            found.append((position, "output"))
-    return found
 
 
 def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:

@@ -11,6 +11,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
+from tracegrade.evaluate.call_facts import hashed_parts
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
 from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
@@ -187,10 +188,19 @@ class SideTable:
         work.evidence, work.position = evidence, position
         call, output = evidence.calls[position], evidence.once(ActualOutputs)[position]
         met = item.where.met_by(call, output, work)
-        if met is False and item.where.flows:  # a value that may have come from what cannot be read
+        # A value that may have come from what cannot be read, or may be any, as it was hashed.
+        if met is False and (item.where.flows or _is_hashed(item.where, evidence, position)):
             work.evidence = evidence.given_doubt()
             met = None if item.where.met_by(call, output, work) is not False else False
         return met
+
+
+def _is_hashed(where: Where, evidence: Evidence, position: int) -> bool:
+    """Whether something was hashed in what `where` looks at in the call at `position`."""
+    hashed = evidence.once(hashed_parts)
+    return (where.args is not None and (position, "arguments") in hashed) or (
+        where.output is not None and (position, "output") in hashed
+    )
 
 
 @dataclass(frozen=True, slots=True)

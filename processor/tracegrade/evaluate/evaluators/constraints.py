@@ -61,7 +61,7 @@ from tracegrade.evaluate.constraints.sides import words_of
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.gate import what_lacks, why_unknown
 from tracegrade.evaluate.wording import all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -220,9 +220,12 @@ def _doubt(checked: Sequence[Checked], evidence: Evidence) -> str:
         if all(activation.certain and activation.at_worst is activation.at_best for activation in each.activations):
             continue
         for place in each.unknown:
+            conditions = [where for table in each.form.tables for where in table.conditions]
+            if (why := why_unknown(evidence, place, conditions)) is not None:
+                return why
             call = evidence.calls[place]
-            why = what_lacks(evidence, place) or "what a constraint needs to know of a call cannot be read"
-            return f"{why} ({listed([call.name])}, span {call.span_id})"
+            lack = what_lacks(evidence, place) or "what a constraint needs to know of a call cannot be read"
+            return f"{lack} ({listed([call.name])}, span {call.span_id})"
     return "a constraint has a bound in time, and the times of calls were not recorded"
 
 

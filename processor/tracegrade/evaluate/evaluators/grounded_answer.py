@@ -17,16 +17,17 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from tracegrade.evaluate.call_facts import hashed_parts
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.gate import hashed_in, what_lacks
 from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.wording import counted, listed
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work, holds_hash, is_hashed
 from tracegrade.model.json_value import JsonValue
 
 _MAX_SHOWN = 100  # values of each sort in the details
@@ -127,6 +128,11 @@ def _unread(evidence: Evidence) -> str | None:
     """What cannot be read and may have given more; None where all can be read."""
     if evidence.prompt is None:
         return "the prompt cannot be read"
+    if is_hashed(evidence.prompt) or holds_hash(evidence.final_answer):
+        what = "the prompt" if is_hashed(evidence.prompt) else "the final answer"
+        return f"a part of {what} was hashed, and can be compared with other hashes alone"
+    if hashed := [place for place, part in evidence.run.once(hashed_parts) if part == "output"]:
+        return hashed_in(evidence.run, hashed[0], "output")
     for call in evidence.run.calls:
         if call.output_status in ("absent", "truncated", "redacted") and not (
             call.failed and call.output_status == "absent"

@@ -1,0 +1,102 @@
+"""Values that were hashed: equal hashes are equal values, and all else that a rule says of them cannot be told."""
+
+from typing import Any
+
+import pytest
+
+from match.test_select import ROOT, call_of, extraction_of
+from tracegrade.judge import judge_extraction
+from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+
+HASH, OTHER = "[hash:3f9a0c:5d41402abc4b2a76b971]", "[hash:3f9a0c:00000000000000000000]"
+
+
+def made(name: str, arguments: JsonValue = None, output: JsonValue = None) -> ToolCall:
+    call = call_of(name, f"{len(name):016x}")
+    call.arguments, call.output = arguments or {}, output
+    call.output_status = "absent" if output is None else "ok"
+    return call
+
+
+def decided(rule: dict[str, Any], calls: list[ToolCall], answer: str = "done") -> tuple[str, str]:
+    for place, call in enumerate(calls, 1):
+        call.start_ns, call.end_ns = place * 10, place * 10 + 1
+    run = AgentRun(ROOT, "support", prompt="Please", final_answer=answer, calls=calls)
+    decisions = judge_extraction(extraction_of([run]), RuleSet([Rule.model_validate({"id": "one", **rule})])).decisions
+    if not decisions:
+        return "not_matched", ""
+    return decisions[0].outcome or decisions[0].kind, decisions[0].reason
+
+
+def constraint(written: dict[str, Any]) -> dict[str, Any]:
+    return {"evaluate": [{"evaluator": "constraints", "constraints": [written]}]}
+
+
+def mail_to(what: JsonValue) -> dict[str, Any]:
+    return {"tool": "mail", "where": {"args": {"to": what}}}
+
+
+MAIL = made("mail", {"to": HASH})
+HASHED = "an argument of a call was hashed, and can be compared with other hashes alone (mail, span 0000000000000004)"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"never": mail_to("tom@ours.com")},
+        {"never": mail_to({"$regex": "@ours"})},
+        {"never": mail_to({"$gte": 100})},
+        {"at_least": 1, "of": mail_to("tom@ours.com")},
+        {"before": mail_to("tom@ours.com"), "comes": "ask"},
+        {"not_both": [mail_to("tom@ours.com"), "find"]},
+    ],
+)
+def test_what_a_constraint_says_of_a_hashed_value_is_unknown(written: dict[str, Any]) -> None:
+    assert decided(constraint(written), [made("find"), MAIL]) == ("not_evaluable", HASHED)
+
+
+@pytest.mark.parametrize(
+    ("written", "calls", "outcome"),
+    [
+        ({"before": "mail", "comes": "find", "same": "to"}, [made("find", {"to": HASH}), MAIL], "pass"),
+        ({"before": "mail", "comes": "find", "same": "to"}, [made("find", {"to": OTHER}), MAIL], "fail"),
+        ({"never": mail_to(HASH)}, [MAIL], "fail"),
+        ({"never": mail_to({"$any": True})}, [MAIL], "fail"),
+        ({"never": mail_to({"$absent": True})}, [MAIL], "pass"),
+        # What was hashed is another part than the one that is looked at.
+        ({"never": {"tool": "mail", "where": {"error": True, "args": {"to": "x"}}}}, [MAIL], "pass"),
+        ({"never": {"tool": "mail", "where": {"args": {"cc": "x"}}}}, [made("mail", {"cc": "y"}, HASH)], "pass"),
+    ],
+)
+def test_what_can_be_told_of_hashes_is(written: dict[str, Any], calls: list[ToolCall], outcome: str) -> None:
+    assert decided(constraint(written), calls)[0] == outcome
+
+
+def test_whether_a_call_with_a_hashed_output_is_meant_is_unknown() -> None:
+    rule = {
+        "when": {"tool": "policy", "where": {"output": {"status": "refused"}}},
+        "then": [{"evaluator": "constraints", "constraints": [{"never": "refund"}]}],
+    }
+    outcome, reason = decided(rule, [made("policy", {}, {"status": HASH}), made("refund")])
+    assert outcome == "not_evaluable"
+    assert reason.startswith("the output of a call was hashed")
+    assert decided(rule, [made("policy", {}, {"status": "ok", "by": HASH}), made("refund")])[0] == "not_matched"
+
+
+@pytest.mark.parametrize(
+    ("output", "answer", "outcome"),
+    [
+        ({"total": HASH}, "It is 25.50 EUR.", "not_evaluable"),
+        ({"total": 20}, f"{HASH} gets 25.50 EUR.", "not_evaluable"),
+        ({"total": 25.5}, "It is 25.50 EUR.", "pass"),
+        ({"total": 25.5, "by": HASH}, "It is 25.50 EUR.", "pass"),
+        ({"total": 20}, "It is 25.50 EUR.", "fail"),
+    ],
+)
+def test_an_answer_may_be_given_by_what_was_hashed(output: JsonValue, answer: str, outcome: str) -> None:
+    rule = {"evaluate": [{"evaluator": "grounded-answer"}]}
+    assert decided(rule, [made("find", {}, output)], answer)[0] == outcome
