@@ -33,8 +33,8 @@ SPANS, LOGS = "otlp_spans", "otlp_logs"
 TRACES_AT_ONCE = 5  # in a request; they are the turns of one session
 SESSION_QUIET_S = 3.0
 UNDER_WAY = 16  # requests that are not answered yet
-_TRIED_FOR_S = 10.0
-_BEHIND_S = 2.0
+_TRIED_FOR_S = 15.0
+_BEHIND_S = 1.0
 SETTLE_S = 1.0
 
 

@@ -73,7 +73,7 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
         rate = saturating_rate(sender, judges, PARTITIONS)
         sender.traces_a_second = rate / 2
         saturating = f", half of the {rate:.0f} that saturate"
-        wait_for_lag(judges, PARTITIONS, 1.0, 120)
+        wait_for_lag(judges, PARTITIONS, 1.0, 180)
     chance = random.Random(7)
     fourth = Judge(tmp_path, "judge-3", common)
     leaving_s: list[float] = []
