@@ -142,6 +142,7 @@ class ClosedTraces:
         self._max_held = max_held
         self._held: OrderedDict[TraceKey, tuple[int, ClosedTrace]] = OrderedDict()
         self._expired: dict[TraceKey, int] = {}  # closing times, ns
+        self._asked: dict[TraceKey, ClosedTrace | None] = {}  # what the lookup said last of many
         self._max_unpacked_spans = max_unpacked_spans
         self._unpacked: OrderedDict[TraceKey, int] = OrderedDict()  # numbers of spans of those not packed
         self.unpacked_spans = 0
@@ -151,6 +152,7 @@ class ClosedTraces:
         """Hold `closed` until `release` is called with this `token` (growing) or a higher one."""
         self._let_go(key)
         self._expired.pop(key, None)
+        self._asked.pop(key, None)
         self._held[key] = (token, closed)
         if len(self._held) > self._max_held:
             self._let_go(next(iter(self._held)))
@@ -193,6 +195,15 @@ class ClosedTraces:
                 self._expired[key] = closed.closed_ns
         return in_sessions
 
+    def ask(self, keys: Iterable[TraceKey]) -> None:
+        """Ask the lookup for all of `keys` at once, where `find` is about to be called for each; once for each.
+
+        What was asked for before is forgotten.
+        """
+        unknown = [key for key in keys if key not in self._held and key not in self._expired]
+        known = self._lookup(unknown) if unknown else {}
+        self._asked = {key: known.get(key) for key in unknown}
+
     def find(self, keys: Iterable[TraceKey]) -> dict[TraceKey, ClosedTrace]:
         """Those of `keys` that were closed before."""
         found: dict[TraceKey, ClosedTrace] = {}
@@ -208,6 +219,9 @@ class ClosedTraces:
                 found[key] = held[1].unpacked()
             elif (closed_ns := self._expired.get(key)) is not None:
                 found[key] = ClosedTrace(closed_ns, 0, [], [], None, "", 0, 0)
+            elif key in self._asked:
+                if (asked := self._asked.pop(key)) is not None:
+                    found[key] = asked
             else:
                 unknown.append(key)
         if unknown:

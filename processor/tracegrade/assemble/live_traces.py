@@ -67,6 +67,10 @@ class LiveTraces:
             for live in self._live.values():
                 live.kept_otherwise = True
 
+    def is_open(self, key: TraceKey) -> bool:
+        """Whether this trace is live."""
+        return key in self._live
+
     def __len__(self) -> int:
         return len(self._live)
 

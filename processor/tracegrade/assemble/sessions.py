@@ -127,10 +127,11 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, key: SessionKey, trace: ClosedTurn) -> KnownSession:
-        """Add `trace`, which has just closed, to its session, which goes on. Returns the session."""
+    def add(self, key: SessionKey, *traces: ClosedTurn) -> KnownSession:
+        """Add `traces`, which have just closed, to their session, which goes on. Returns the session."""
         session = self._known.get(key) or self._lookup(key) or KnownSession(*key, {}, 0)
-        session.add(trace, self._max_traces)
+        for trace in traces:
+            session.add(trace, self._max_traces)
         return session
 
     def judged(self, session: KnownSession, *, ended: bool, token: int) -> None:

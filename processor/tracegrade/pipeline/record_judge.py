@@ -1,12 +1,12 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, both live and in replay."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.decode import DemandOf
 from tracegrade.assemble.live_traces import LiveTraces
-from tracegrade.assemble.sessions import KnownSession, LookupSession, none_stored
+from tracegrade.assemble.sessions import KnownSession, LookupSession, SessionKey, none_stored
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.codec.raw_session import SessionUnclear, session_in
@@ -106,6 +106,10 @@ class RecordJudge:
         self._closed.release(up_to_sequence)
         self._sessions.release(up_to_sequence)
 
+    def expect(self, keys: Iterable[TraceKey]) -> None:
+        """These traces are read next, or told by `turn`: what the store has of them is looked up at once."""
+        self._closed.ask(key for key in keys if not self.live.is_open(key))
+
     def use(self, rule_set: RuleSet) -> None:
         """Judge by `rule_set` every trace whose first span is read from now on.
 
@@ -148,6 +152,10 @@ class RecordJudge:
     def turn(self, turn: Turn) -> Iterator[JudgedSession]:
         """Judge the sessions of our share that a stored trace is part of: any judge has closed it."""
         yield from self._sessions.trace_stored(turn, self._session_share)
+
+    def turns_of(self, session: SessionKey, turns: Sequence[Turn]) -> Iterator[JudgedSession]:
+        """Judge one session of our share once, after stored traces of it, any judge's: its turns in their order."""
+        yield from self._sessions.turns_stored(session, turns)
 
     def end_sessions(self, clock_ns: int) -> Iterator[JudgedSession]:
         """The sessions that ended by `clock_ns`; every trace that closed before, at any judge, was told by `turn`."""

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
-from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, Sessions
+from tracegrade.assemble.sessions import MAX_CALLS, MAX_TRACES, KnownSession, LookupSession, SessionKey, Sessions
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.assemble.share import Share
 from tracegrade.extract.session import joined
@@ -110,6 +110,12 @@ class SessionJudge:
         for name in names:
             session = self._sessions.add((turn.tenant, name), turn)
             yield from self._judged(session, TURN)
+
+    def turns_stored(self, key: SessionKey, turns: Sequence[Turn]) -> Iterator[JudgedSession]:
+        """Judge one session once, after several of its traces were stored; else as `trace_stored`."""
+        for turn in turns:
+            self._extracted.forget((turn.tenant, turn.trace_id))
+        yield from self._judged(self._sessions.add(key, *turns), TURN)
 
     def due(self, now_ns: int) -> Iterator[JudgedSession]:
         """The sessions that ended by `now_ns`."""

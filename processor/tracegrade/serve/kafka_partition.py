@@ -1,9 +1,9 @@
 """The judge of one partition: its own clock, live traces and positions, fed by both topics."""
 
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from tracegrade.journal.kafka.consume import Extent, TopicPart
+from tracegrade.journal.kafka.consume import Extent, Message, TopicPart
 from tracegrade.journal.kafka.merge import PartitionMerge
 from tracegrade.journal.kafka.place import place_of
 from tracegrade.journal.kafka.positions import PartitionPositions
@@ -11,7 +11,10 @@ from tracegrade.journal.record import Record
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.set_aside import SetAside
-from tracegrade.serve.kafka_records import KafkaRecords
+from tracegrade.serve.kafka_records import KafkaRecords, trace_key
+
+# What the store has of their traces is in memory then: many it has only where they are read again.
+ASKED_TOGETHER = 32  # messages
 
 
 class Suspects:
@@ -93,15 +96,22 @@ class PartitionJudge:
 
         Once both topics are read to their ends, also what is due by `clock_ns`; None when there may be more to fetch.
         """
-        for message in self.merge.take():
+        for number, message in enumerate(self.merge.take()):
+            if number % ASKED_TOGETHER == 0:
+                self._expect([message, *self.merge.first_waiting(ASKED_TOGETHER - 1)])
             begin, end = self.positions.read(message.topic, message.offset)
             self._read_ns = message.broker_ns
             record = self._records.record(message, begin, end, self.judge.clock_ns)
             if record is not None:
                 yield from self._read(record)
+        self.judge.expect(())
         own_ns = clock_ns if clock_ns is not None and self.is_at_end else 0
         # Without a clock too: traces that a bound has cut wait for it, and no longer hold their position.
         yield from self.judge.tick(max(own_ns, self.judge.clock_ns))
+
+    def _expect(self, messages: Iterable[Message]) -> None:
+        """One question to the store for the traces of all of these, in place of one for each trace that begins."""
+        self.judge.expect({key: None for message in messages if (key := trace_key(message)) is not None})
 
     def _read(self, record: Record) -> Iterator[Judged]:
         if record.known_as not in self._suspects.numbers:

@@ -4,6 +4,7 @@ import logging
 import re
 import time
 
+from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.journal.kafka.consume import Message
 from tracegrade.journal.kafka.place import number_of
 from tracegrade.journal.kafka.settings import KafkaSettings
@@ -116,6 +117,16 @@ class KafkaRecords:
             message.offset,
             text,
         )
+
+
+def trace_key(message: Message) -> TraceKey | None:
+    """The trace that `message` is of, if it is as it should be: then only its content may be wrong."""
+    if message.key is None or not _KEY.fullmatch(message.key):
+        return None
+    try:
+        return _tenant(message), bytes.fromhex(message.key.decode())
+    except _Malformed:
+        return None
 
 
 def _tenant(message: Message) -> str:

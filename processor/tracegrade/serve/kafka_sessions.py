@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
 from typing import Protocol
 
-from tracegrade.assemble.sessions import KnownSession
+from tracegrade.assemble.sessions import KnownSession, SessionKey
 from tracegrade.assemble.share import share_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.pipeline.judged import JudgedSession
 from tracegrade.pipeline.session_judge import Turn
-from tracegrade.serve.kafka_partition import PartitionJudge
+from tracegrade.serve.kafka_partition import ASKED_TOGETHER, PartitionJudge
 from tracegrade.store.session_turns import SessionTurn
 
 LOOK_EVERY_S = 0.5
@@ -134,5 +134,15 @@ class KafkaSessions:
 
 
 def _at_turns(part: PartitionJudge, turns: list[SessionTurn]) -> Iterator[JudgedSession]:
+    """Each session once, with all its turns: traces that close together need not be judged one after the other."""
+    of: dict[SessionKey, list[Turn]] = {}
     for turn in turns:
-        yield from part.judge.turn(Turn(turn.tenant, turn.trace_id, turn.revision, turn.closed_ns, [turn.session]))
+        told = Turn(turn.tenant, turn.trace_id, turn.revision, turn.closed_ns, [turn.session])
+        of.setdefault((turn.tenant, turn.session), []).append(told)
+    sessions = list(of.items())
+    for at in range(0, len(sessions), ASKED_TOGETHER):
+        some = sessions[at : at + ASKED_TOGETHER]
+        part.judge.expect({(turn.tenant, turn.trace_id): None for _, its_turns in some for turn in its_turns})
+        for session, its_turns in some:
+            yield from part.judge.turns_of(session, its_turns)
+    part.judge.expect(())

@@ -32,6 +32,7 @@ from waiting import eventually
 POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
 PARTITIONS = 8
 TRACES_BETWEEN_KILLS = 150
+LOWEST_RATE = 20.0
 # "half": half of what saturates this machine, which is tried first.
 RATE = os.environ.get("TRACEGRADE_TEST_TRACES_A_SECOND", "40")
 LASTS_S = float(os.environ.get("TRACEGRADE_TEST_TRACES_LAST_S", "0.6"))
@@ -72,8 +73,8 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     if RATE == "half":
         rate = saturating_rate(sender, judges, PARTITIONS)
         sender.traces_a_second = rate / 2
-        saturating = f", half of the {rate:.0f} that saturate"
-        wait_for_lag(judges, PARTITIONS, 1.0, 180)
+        saturating = f", {rate:.0f} saturate"
+        _wait_at_a_rate_that_the_machine_takes(sender, judges)
     chance = random.Random(7)
     fourth = Judge(tmp_path, "judge-3", common)
     leaving_s: list[float] = []
@@ -146,6 +147,18 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     for judge in judges:
         assert judge.stop() == 0
     assert receiver.stop() == 0
+
+
+def _wait_at_a_rate_that_the_machine_takes(sender: Sender, judges: list[Judge]) -> None:
+    """Until the judges have caught up; other work on the machine may have begun since the rate was found."""
+    while sender.traces_a_second > LOWEST_RATE:
+        try:
+            wait_for_lag(judges, PARTITIONS, 1.0, 60)
+        except AssertionError:
+            sender.traces_a_second /= 2
+        else:
+            return
+    wait_for_lag(judges, PARTITIONS, 1.0, 180)
 
 
 def _listed(values: list[float]) -> str:

@@ -8,6 +8,7 @@ what the first has come to. After that both are read as they come.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from tracegrade.journal.kafka.consume import EndReached, Extent, Message
 
@@ -45,6 +46,10 @@ class PartitionMerge:
     def waiting(self, topic: str) -> int:
         """How many messages of `topic` were fetched and not given."""
         return len(self._queues[topic])
+
+    def first_waiting(self, most: int) -> list[Message]:
+        """The messages that are likely to be given next, at most so many of each topic."""
+        return [message for queue in self._queues.values() for message in islice(queue, most)]
 
     def ended_at(self, ends: Mapping[str, int]) -> None:
         """The brokers say that the topics end at these offsets."""
