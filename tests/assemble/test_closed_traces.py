@@ -1,7 +1,9 @@
 """Closed traces that are held as bytes come back as they were."""
 
+from collections.abc import Iterable
+
 from assemble.spans import span
-from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
+from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 
 
 def closed(number: int, spans: int = 3, closed_ns: int = 0) -> ClosedTrace:
@@ -30,3 +32,50 @@ def test_what_is_let_go_counts_no_more() -> None:
     assert traces.unpacked_spans == 3
     traces.release(6)
     assert traces.unpacked_spans == 0
+
+
+class Store:
+    """Notes which traces were looked up together."""
+
+    def __init__(self, *known: int) -> None:
+        self.known = {key(number): closed(number) for number in known}
+        self.asked: list[list[TraceKey]] = []
+
+    def __call__(self, keys: Iterable[TraceKey]) -> dict[TraceKey, ClosedTrace]:
+        """As of `ClosedTraces`."""
+        self.asked.append(list(keys))
+        return {each: self.known[each] for each in self.asked[-1] if each in self.known}
+
+
+def test_what_was_asked_for_together_is_found_once_each_without_another_question() -> None:
+    store = Store(1, 2)
+    traces = ClosedTraces(store)
+    traces.ask(map(key, (1, 2, 3)))
+    assert traces.find([key(1)]) == {key(1): closed(1)}
+    assert traces.find([key(3)]) == {}
+    assert store.asked == [[key(1), key(2), key(3)]]
+    assert traces.find([key(1)]) == {key(1): closed(1)}
+    assert len(store.asked) == 2, "what was said once may have changed"
+
+
+def test_a_trace_that_closes_after_it_was_asked_for_is_found_as_it_closed() -> None:
+    store = Store()
+    traces = ClosedTraces(store)
+    traces.ask([key(1), key(2)])
+    traces.add(key(1), closed(1), token=1)
+    assert traces.find([key(1)]) == {key(1): closed(1)}
+    store.known[key(1)] = closed(1)
+    traces.release(1)  # it is stored now, and no longer held
+    assert traces.find([key(1)]) == {key(1): closed(1)}
+    assert store.asked[-1] == [key(1)]
+
+
+def test_the_next_question_forgets_the_last_one_and_leaves_out_what_is_held() -> None:
+    store = Store()
+    traces = ClosedTraces(store)
+    traces.add(key(1), closed(1))
+    traces.ask([key(2)])
+    store.known[key(2)] = closed(2)
+    traces.ask([key(1)])
+    assert traces.find([key(1), key(2)]) == {key(1): closed(1), key(2): closed(2)}
+    assert store.asked == [[key(2)], [key(2)]]

@@ -247,6 +247,16 @@ def test_lag_is_the_age_of_what_was_read_last_and_nothing_at_the_end(kafka: Mock
     assert judge.loop._parts[0].lag_s(2 * 10**18) is None  # nothing was read of it
 
 
+def test_partitions_that_go_before_they_were_caught_up_with_are_no_error(kafka: MockKafka, judges: Judges) -> None:
+    judge = judges()
+    eventually(judge.has_partitions)
+    judge.stop()
+    judge.loop._given_s = 1.0  # as if it had just got them
+    judge.loop._parts = {}
+    judge.loop._publish()
+    assert judge.value("tracegrade.kafka.lag", partition="0") == 0
+
+
 def test_messages_in_another_partition_than_their_keys_are_named(kafka: MockKafka, judges: Judges) -> None:
     for trace in range(1, 131):
         kafka.send(SPANS, _whole(trace), key_of(trace), 3)

@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.harness import Content, payload, spans_of
+from pipeline.harness import Content, payload, records, spans_of
 from pipeline.test_sessions import LOOKED_UP_FIRST, turn
 from pipeline.test_several_judges import one_judge
 from serve.kafka_judges import PARTITIONS, SPANS, KafkaJudge, MockKafka, SharedStore, key_of
+from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.assemble.share import share_of
+from tracegrade.assemble.share import ALL, share_of
 from tracegrade.model.session import session_trace_id
+from tracegrade.pipeline.judged import JudgedSession
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.serve.kafka_sessions import at_turns
+from tracegrade.store.session_turns import SessionTurn
 from waiting import eventually
 
 # Sessions end when the test says so, by a judge that knows of no quiet time.
@@ -152,6 +159,30 @@ def test_no_session_ends_before_every_judge_has_judged_up_to_then(
     assert _session(store) == (1, "turn")
     store.deliveries.remove(other)
     eventually(lambda: _session(store) == (1, "quiet"))
+
+
+def test_a_session_of_several_turns_is_judged_once_as_after_the_last_of_them(store: SharedStore) -> None:
+    first = RecordJudge(GOING_ON, RuleSet([LOOKED_UP_FIRST]), ClosedTraces(store.lookup), session_share=ALL)
+    for record in records([(trace, _turn(trace, f"chat-{trace % 2}")) for trace in range(1, 7)]):
+        for judged in first.read(record):
+            store.add(result_of(judged, "live", "hash"))
+    turns = store.turns(PARTITIONS, range(PARTITIONS), 100)
+    assert len(turns) == 5, "the last one is still open"
+    of = {}
+    for name, take in (("one by one", _one_by_one), ("together", at_turns)):
+        judge = RecordJudge(GOING_ON, RuleSet([LOOKED_UP_FIRST]), ClosedTraces(store.lookup), session_share=ALL)
+        of[name] = [result_of(judged, "live", "hash") for judged in take(judge, turns)]
+    assert [len(results) for results in of.values()] == [5, 2]
+    last = {result.trace.session: result for result in of["one by one"]}
+    for result in of["together"]:
+        alike = last[result.trace.session or ""]
+        assert (result.trace.revision, result.trace.members) == (alike.trace.revision, alike.trace.members)
+        assert result.evaluations == alike.evaluations
+
+
+def _one_by_one(judge: RecordJudge, turns: list[SessionTurn]) -> Iterator[JudgedSession]:
+    for one in turns:
+        yield from at_turns(judge, [one])
 
 
 def test_the_judge_of_a_session_is_the_one_with_the_partition_of_its_own_id(

@@ -284,6 +284,7 @@ class KafkaJudgeLoop:
 
     def _revoked(self, numbers: list[int], can_commit: bool) -> None:
         self._has_none = False
+        self._given_s = None
         gone = [self._parts.pop(number) for number in numbers if number in self._parts]
         self._pauses.forget(gone)
         self._results.forget(gone)
@@ -317,7 +318,9 @@ class KafkaJudgeLoop:
 
     def _say_caught_up(self, lags: dict[Labels, float]) -> None:
         """Say once how long it took to read what had come while nobody read the partitions that were given last."""
-        if self._given_s is not None and len(lags) == len(self._parts) and max(lags.values()) < CAUGHT_UP_S:
+        if self._given_s is None or len(lags) < len(self._parts):
+            return
+        if max(lags.values(), default=0.0) < CAUGHT_UP_S:
             logger.info("caught up with all partitions, %.1f s after they were given", time.monotonic() - self._given_s)
             self._given_s = None
 

@@ -15,6 +15,7 @@ from tracegrade.assemble.sessions import KnownSession, SessionKey
 from tracegrade.assemble.share import share_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.pipeline.judged import JudgedSession
+from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.session_judge import Turn
 from tracegrade.serve.kafka_partition import ASKED_TOGETHER, PartitionJudge
 from tracegrade.store.session_turns import SessionTurn
@@ -103,7 +104,7 @@ class KafkaSessions:
             mine = (turn for turn in turns if self._partition(turn.tenant, turn.session) == number)
             judged[part] = [turn for turn in mine if turn not in known]
             ends = () if has_more else part.judge.end_sessions(clock_ns)
-            if not results.add(part, chain(_at_turns(part, judged[part]), ends)):
+            if not results.add(part, chain(at_turns(part.judge, judged[part]), ends)):
                 return False
         if any(judged.values()) and not results.append():
             return False
@@ -133,7 +134,7 @@ class KafkaSessions:
         return share_of(session_trace_id(tenant, session), self._of)
 
 
-def _at_turns(part: PartitionJudge, turns: list[SessionTurn]) -> Iterator[JudgedSession]:
+def at_turns(judge: RecordJudge, turns: list[SessionTurn]) -> Iterator[JudgedSession]:
     """Each session once, with all its turns: traces that close together need not be judged one after the other."""
     of: dict[SessionKey, list[Turn]] = {}
     for turn in turns:
@@ -142,7 +143,7 @@ def _at_turns(part: PartitionJudge, turns: list[SessionTurn]) -> Iterator[Judged
     sessions = list(of.items())
     for at in range(0, len(sessions), ASKED_TOGETHER):
         some = sessions[at : at + ASKED_TOGETHER]
-        part.judge.expect({(turn.tenant, turn.trace_id): None for _, its_turns in some for turn in its_turns})
+        judge.expect({(turn.tenant, turn.trace_id): None for _, its_turns in some for turn in its_turns})
         for session, its_turns in some:
-            yield from part.judge.turns_of(session, its_turns)
-    part.judge.expect(())
+            yield from judge.turns_of(session, its_turns)
+    judge.expect(())

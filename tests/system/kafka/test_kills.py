@@ -3,6 +3,8 @@
 import os
 import random
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -43,11 +45,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.timeout(1800)
+@pytest.fixture
+def at_end() -> Iterator[ExitStack]:
+    """What is to be done also after a failure: processes that are left would go on."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.mark.timeout(3600)
 def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     broker: Broker,
     tmp_path: Path,
     collector: Collector | None,
+    at_end: ExitStack,
     request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -60,9 +70,11 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     (tmp_path / "receive").mkdir()
     receiver = Server(tmp_path / "receive", **common)
     receiver.start(role="receive")
+    at_end.callback(receiver.kill)
     judges = [Judge(tmp_path, f"judge-{number}", common) for number in range(3)]
     for judge in judges:
         judge.start()
+        at_end.callback(judge.kill)
     wait_for_lag(judges, PARTITIONS, 1.0, 60)
     endpoints = [receiver.endpoints["grpc"]]
     if collector is not None:
@@ -97,6 +109,7 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
         if fourth not in judges and kill in (kills // 4, kills * 3 // 4):
             judges.append(fourth)
             fourth.start()
+            at_end.callback(fourth.kill)
         elif fourth in judges and kill == kills // 2:
             leave()
     _wait_for_traces(sender, judges)
