@@ -11,6 +11,7 @@ from tracegrade.judge import judge
 from tracegrade.redact.stand_in import Keys
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.semconv import REDACTED
 
 OF = Keys(KEY).of("default")
 ID, OTHER, SEVEN, MAIL = (OF.hash_of(value) for value in ("A-1", "A-2", "7", "ann@corp.io"))
@@ -18,7 +19,8 @@ ID, OTHER, SEVEN, MAIL = (OF.hash_of(value) for value in ("A-1", "A-2", "7", "an
 
 def outcome(expected: Any, given: Any, found: Any = None, **evaluation: Any) -> tuple[str, str]:
     """The outcome, and why, of a rule that expects pay to be called so; `found` is what find gave before."""
-    spans: list[dict[str, Any]] = [{"id": 1, "at": [0, 99], "attributes": {"gen_ai.operation.name": "invoke_agent"}}]
+    root = {"gen_ai.operation.name": "invoke_agent", REDACTED: "{}"}
+    spans: list[dict[str, Any]] = [{"id": 1, "at": [0, 99], "attributes": root}]
     for number, (name, arguments, output) in enumerate((("find", {}, found), ("pay", given, "done")), 2):
         attributes = {
             "gen_ai.operation.name": "execute_tool",

@@ -105,7 +105,7 @@ def judge_extraction(
     """As `judge`, of what was read of the trace: by several rule sets it is read once."""
     judgement = Judgement(extraction)
     trace_id = extraction.trace.trace_id.hex()
-    evidences, trace_context = Evidences(), ExtractionContext(extraction, cost_of)
+    evidences, trace_context = Evidences(redacted=extraction.redacted), ExtractionContext(extraction, cost_of)
     subject: _Judged | None = None
     for matched in match(rule_set, extraction):
         if subject is None or subject.subject is not matched.subject:
@@ -136,7 +136,9 @@ def judge_session(
     for matched in match_session(rule_set, session):
         if subject is None:
             facts = _facts_of_session(matched, session, run)
-            evidence = Evidences().of(matched.subject, SessionContext(session, cost_of), matched.facts)
+            evidence = Evidences(redacted=session.redacted).of(
+                matched.subject, SessionContext(session, cost_of), matched.facts
+            )
             subject = _Judged(matched, evidence, facts, "")
         decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
     return decisions
@@ -246,7 +248,9 @@ def _facts_of_session(matched: Match, session: Session, run: str) -> JudgedSubje
 class Evidences:
     """The evidence of a trace's subjects; the facts of a run are shared by its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, redacted: bool) -> None:
+        """`redacted`: something of the trace was, or of the session's traces."""
+        self._redacted = redacted
         self._runs: dict[int, Evidence] = {}
 
     def of(
@@ -257,8 +261,16 @@ class Evidences:
         if subject.kind == "tool-call" and subject.run is not None and subject.run.calls:
             calls = subject.run.calls
             if (run := self._runs.get(id(calls))) is None:
-                run = self._runs[id(calls)] = Evidence(calls)
-        return Evidence(subject.calls, subject.prompt, subject.final_answer, trace_context, run, facts)
+                run = self._runs[id(calls)] = Evidence(calls, redacted=self._redacted)
+        return Evidence(
+            subject.calls,
+            subject.prompt,
+            subject.final_answer,
+            trace_context,
+            run,
+            facts,
+            redacted=self._redacted,
+        )
 
 
 class _Judged:
@@ -349,7 +361,7 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, criteria, settings)
         why = doubt(evaluator, criteria, settings, evidence) if gated and evaluator.reads else None
-        if why is None and gated and evaluator.reads and score.outcome(spec.threshold) == "fail":
+        if why is None and gated and evaluator.reads:
             why = hashed(evaluator, criteria, settings, evidence)
         if why is not None:
             other = evaluator.evaluate(evidence.given_doubt(), criteria, settings)

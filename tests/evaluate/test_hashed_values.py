@@ -26,7 +26,9 @@ def decided(rule: dict[str, Any], calls: list[ToolCall], answer: str = "done") -
     for place, call in enumerate(calls, 1):
         call.start_ns, call.end_ns = place * 10, place * 10 + 1
     run = AgentRun(ROOT, "support", prompt="Please", final_answer=answer, calls=calls)
-    decisions = judge_extraction(extraction_of([run]), RuleSet([Rule.model_validate({"id": "one", **rule})])).decisions
+    extraction = extraction_of([run])
+    extraction.redacted = True
+    decisions = judge_extraction(extraction, RuleSet([Rule.model_validate({"id": "one", **rule})])).decisions
     if not decisions:
         return "not_matched", ""
     return decisions[0].outcome or decisions[0].kind, decisions[0].reason

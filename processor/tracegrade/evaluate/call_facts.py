@@ -6,8 +6,8 @@ Functions and classes of an `Evidence` alone are for `Evidence.once`.
 from collections.abc import Sequence
 
 from tracegrade.evaluate.evidence import CallPart, Evidence
-from tracegrade.evaluate.work import holds_hash
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_hash
 from tracegrade.model.tool_call import ToolCall
 
 REMEMBERED = 1024  # scores that follow from the names of calls alone, of all rules together, by evaluator
@@ -57,6 +57,8 @@ def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
 def hashed_parts(evidence: Evidence) -> list[tuple[int, CallPart]]:
     """The calls with hashes in their arguments or output, by position."""
     found: list[tuple[int, CallPart]] = []
+    if not evidence.redacted:  # nearly always
+        return found
     for position, call in enumerate(evidence.calls):
         if holds_hash(call.arguments):
             found.append((position, "arguments"))

@@ -60,12 +60,24 @@ class Evidence:
 
     The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
-    worked out `once` for all of them, and it is never changed. ``gives_doubt`` says that a value whose source cannot
-    be read counts as seen there. ``facts`` are None where a judgement is made by hand. ``after`` is the call of the run
-    that those which are judged follow, None where all are judged.
+    worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
+    ``redacted``: something of its trace was redacted by us. ``gives_doubt`` says that a value whose source cannot be
+    read counts as seen there, and a hash as what was expected.
+    ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 
-    __slots__ = ("_known", "_run", "after", "calls", "facts", "final_answer", "gives_doubt", "prompt", "trace_context")
+    __slots__ = (
+        "_known",
+        "_run",
+        "after",
+        "calls",
+        "facts",
+        "final_answer",
+        "gives_doubt",
+        "prompt",
+        "redacted",
+        "trace_context",
+    )
 
     def __init__(
         self,
@@ -76,6 +88,8 @@ class Evidence:
         run: "Evidence | None" = None,
         facts: SubjectFacts | None = None,
         after: ToolCall | None = None,
+        *,
+        redacted: bool = False,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
@@ -84,16 +98,26 @@ class Evidence:
         self._run = run
         self.facts = facts
         self.after = after
+        self.redacted = redacted
         self.gives_doubt = False
         self._known: dict[Any, Any] = {}
 
     def given_doubt(self) -> "Evidence":
-        """The same, where a value whose source cannot be read counts as seen there."""
-        other = Evidence(
-            self.calls, self.prompt, self.final_answer, self.trace_context, self._run, self.facts, self.after
-        )
+        """The same, where a value whose source cannot be read counts as seen there, and a hash as what was expected."""
+        other = self._with(self.calls, self._run)
         other.gives_doubt = True
         other._known = self._known
+        return other
+
+    def of_calls(self, calls: Sequence[ToolCall], after: ToolCall) -> "Evidence":
+        """The same of the calls that follow `after`; their values may still come from all others."""
+        other = self._with(calls, self.run)
+        other.after = after
+        return other
+
+    def _with(self, calls: Sequence[ToolCall], run: "Evidence | None") -> "Evidence":
+        other = Evidence(calls, self.prompt, self.final_answer, self.trace_context, run, self.facts, self.after)
+        other.redacted = self.redacted
         return other
 
     @property

@@ -81,12 +81,4 @@ def following(evidence: Evidence, place: int) -> Evidence:
         for call in evidence.calls[place + 1 :]
         if any(start <= run_place < end for start, end in places.before(call).certain)
     ]
-    return Evidence(
-        calls,
-        evidence.prompt,
-        evidence.final_answer,
-        evidence.trace_context,
-        evidence.run,
-        evidence.facts,
-        after,
-    )
+    return evidence.of_calls(calls, after)

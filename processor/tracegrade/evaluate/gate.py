@@ -20,13 +20,17 @@ from tracegrade.evaluate.constraints.sides import Where
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.wording import listed
-from tracegrade.evaluate.work import is_hashed
+from tracegrade.model.stand_ins import is_hashed, is_masked
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
     "text": "are not an object",
     "truncated": "were cut off by the sender",
     "redacted": "were redacted",
+}
+_HASHED: dict[CallPart, str] = {
+    "arguments": "an argument of a call was hashed, and can be compared with other hashes alone",
+    "output": "the output of a call was hashed, and can be compared with other hashes alone",
 }
 _LACKING_OUTPUT = {
     "absent": "was not recorded",
@@ -50,6 +54,10 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
             lacks += evidence.once(_LACKS[what])
         elif evidence.final_answer is None:
             return "the final answer cannot be read"
+        elif evidence.redacted and is_masked(evidence.final_answer):
+            return "the final answer was redacted"
+    if not evaluator.knows_hashes and (why := hashed(evaluator, criteria, settings, evidence)) is not None:
+        return why
     if not lacks:  # nearly always, so what is compared is asked for only now
         return None
     in_force = evaluator.criteria_in_force(criteria, settings)
@@ -66,7 +74,23 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
 def what_lacks(evidence: Evidence, position: int, parts: Collection[CallPart] = ("arguments", "output")) -> str | None:
     """Which of these parts of the call at `position` cannot be read, in words; None where all can."""
     lacks = (lack for part in parts for lack in evidence.once(_LACKS[part]))
-    return next((why for place, _, why in lacks if place == position), None)
+    if (why := next((why for place, _, why in lacks if place == position), None)) is not None or not evidence.redacted:
+        return why
+    found = evidence.once(hashed_parts)
+    return next((_HASHED[part] for part in parts if (position, part) in found), None)
+
+
+def what_was_redacted(evidence: Evidence, position: int, parts: Collection[CallPart]) -> str | None:
+    """Which of these parts of the call at `position` was redacted, in words with the call; None where none was.
+
+    What is absent counts as redacted where something of the trace was: it may have been dropped.
+    """
+    call = evidence.calls[position]
+    for part in parts if evidence.redacted else ():
+        status = call.arguments_status if part == "arguments" else call.output_status
+        if status in ("redacted", "absent") and (why := what_lacks(evidence, position, [part])) is not None:
+            return f"{why} ({listed([call.name])}, span {call.span_id})"
+    return None
 
 
 def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) -> str | None:
@@ -112,9 +136,7 @@ def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence
 def hashed_in(evidence: Evidence, position: int, part: CallPart) -> str:
     """That a part of the call at `position` was hashed, in words."""
     call = evidence.calls[position]
-    what = "an argument" if part == "arguments" else "the output"
-    said = f"{what} of a call was hashed, and can be compared with other hashes alone"
-    return f"{said} ({listed([call.name])}, span {call.span_id})"
+    return f"{_HASHED[part]} ({listed([call.name])}, span {call.span_id})"
 
 
 def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
@@ -126,8 +148,10 @@ def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidenc
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
+    if not evidence.redacted:  # nearly always
+        return None
     found = evidence.once(hashed_parts)
-    if not found and not is_hashed(evidence.final_answer):  # nearly always
+    if not found and not is_hashed(evidence.final_answer):
         return None
     in_force = evaluator.criteria_in_force(criteria, settings)
     for part in evaluator.reads:

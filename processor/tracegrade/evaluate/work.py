@@ -1,10 +1,9 @@
 """The bound of one evaluation, in work and never in time: the same inputs always give the same answer (promise 9)."""
 
-import re
 from typing import TYPE_CHECKING
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_hashed
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
@@ -13,33 +12,8 @@ if TYPE_CHECKING:
 WORK_LIMIT = 5_000_000
 # Comparing this many characters counts as one step more: text is compared by the machine, not by Python.
 CHARACTERS_PER_STEP = 1024
-_HASHED = "[hash:"  # as redact writes it
-_HASH = re.compile(r"\[hash:[^\]\s]*\]")
 # Decoding or searching text takes longer than comparing it.
 CHARACTERS_READ_PER_STEP = 16
-
-
-def is_hashed(value: object) -> bool:
-    """Whether a value was hashed, or a word in it: it can be compared with what was hashed alike, and nothing else."""
-    return isinstance(value, str) and _HASHED in value
-
-
-def known_text(text: str) -> str:
-    """`text` with a character that nobody writes in place of each hash: what is found in this is there for sure."""
-    return _HASH.sub("\0", text) if _HASHED in text else text
-
-
-def holds_hash(value: JsonValue) -> bool:
-    """Whether a value or something in it was hashed."""
-    left = [value]
-    for item in left:  # grows on the way
-        if isinstance(item, dict):
-            left += item.values()
-        elif isinstance(item, list):
-            left += item
-        elif is_hashed(item):
-            return True
-    return False
 
 
 class Work:

@@ -10,7 +10,6 @@ from tracegrade.extract.joining import join
 from tracegrade.extract.nodes import Node, enclose
 from tracegrade.extract.pairing import pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
-from tracegrade.extract.redacted import say_redacted
 from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.tool_calls import build_calls
@@ -70,9 +69,8 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
-    calls = build_calls(paired, runs, top_down, tool_name)
-    if calls and _was_redacted(trace, seen):
-        say_redacted(calls)
+    redacted = _was_redacted(trace, seen)
+    calls = build_calls(paired, runs, top_down, tool_name, redacted=redacted)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection
@@ -84,6 +82,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)] if unread else [],
+        redacted=redacted,
     )
 
 

@@ -5,25 +5,14 @@ A hash is none of it: equal values have equal hashes, so that it can be judged l
 
 from collections.abc import Iterable
 
-from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_mask
 from tracegrade.model.tool_call import ToolCall
-
-_MARK = "[redacted"
 
 
 def say_redacted(calls: Iterable[ToolCall]) -> None:
     """Set the status of what holds a mask, or a member that says how many are gone; the rest of it stays as it is."""
     for call in calls:
-        if call.arguments_status not in ("absent", "redacted") and is_redacted(call.arguments):
+        if call.arguments_status not in ("absent", "redacted") and holds_mask(call.arguments):
             call.arguments_status = "redacted"
-        if call.output_status not in ("absent", "redacted") and is_redacted(call.output):
+        if call.output_status not in ("absent", "redacted") and holds_mask(call.output):
             call.output_status = "redacted"
-
-
-def is_redacted(value: JsonValue) -> bool:
-    """Whether `value` holds a mask."""
-    if isinstance(value, str):
-        return _MARK in value
-    if isinstance(value, dict):
-        return any(_MARK in key or is_redacted(member) for key, member in value.items())
-    return isinstance(value, list) and any(map(is_redacted, value))

@@ -40,6 +40,7 @@ def part_of(extraction: Extraction, session_id: str) -> SessionPart | None:
         usages=around.usages(runs),
         unread=around.first_unread(None),
         handoffs=around.handoffs(None),
+        redacted=extraction.redacted,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tracegrade.extract.decode.values import canonical, first_text
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.pairing import PairedCall
+from tracegrade.extract.redacted import say_redacted
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.tool_call import ToolCall
@@ -15,6 +16,8 @@ def build_calls(
     runs: Sequence[AgentRun],
     top_down: Sequence[Node],
     tool_name: Callable[[str], str] | None = None,
+    *,
+    redacted: bool = False,
 ) -> list[ToolCall]:
     """The `ToolCall`s, in the order given; each is appended to its run's calls, too.
 
@@ -23,6 +26,7 @@ def build_calls(
         runs: the trace's runs; a call outside of any agent belongs to the root's.
         top_down: all nodes, parents first.
         tool_name: the name that rules use for a tool; its own when omitted.
+        redacted: something of the trace was redacted by us.
     """
     if not paired_calls:
         return []
@@ -48,6 +52,8 @@ def build_calls(
             call.name = tool_name(call.name)
         calls.append(call)
         run.calls.append(call)
+    if redacted:
+        say_redacted(calls)  # before masks that are alike make calls attempts at one
     for run in runs:
         _number_attempts(run.calls)
     return calls

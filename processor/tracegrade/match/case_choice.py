@@ -28,13 +28,13 @@ _LONGEST_COMPARED = 10_000  # characters of a prompt that is compared by similar
 
 
 def choose(cases: Cases, facts: Facts) -> tuple[Case | None, bool]:
-    """The case that the subject meets; and, without one, whether the prompt, which was not recorded, might decide."""
+    """The case that the subject meets; and, without one, whether the prompt, which cannot be read, might decide."""
     named = next((value for name in CASE_ID_ATTRIBUTES if (value := facts.attribute(name)) is not None), None)
     if named is not None:
         return (cases.by_id.get(named) if isinstance(named, str) else None), False
     if (case := _first(cases.by_attributes, facts)) is not None:
         return case, False
-    if facts.prompt is None or facts.normalised_prompt is None:
+    if facts.prompt is None or facts.normalised_prompt is None or facts.unknown("prompt") is not None:
         return None, bool(cases.by_prompt or cases.by_regex)
     case = _first(cases.by_prompt.get(facts.normalised_prompt, ()), facts)
     if case is None:

@@ -6,17 +6,22 @@ from typing import Any
 
 from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import CelContext, CelExpression
+from tracegrade.cel.reads import names_read
 from tracegrade.evaluate.evidence import Evidence, TraceContext
 from tracegrade.evaluate.handoffs_made import handoffs_made
+from tracegrade.evaluate.redacted_reads import redacted_read
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
+from tracegrade.model.stand_ins import holds_hash, holds_mask
 from tracegrade.model.subject import Subject
 from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
 from tracegrade.rule.patterns import Patterns
+
+UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
 
 @dataclass(slots=True)
@@ -24,7 +29,8 @@ class Facts:
     """One subject as clauses read it; None stands for what was not recorded.
 
     ``context_of`` gives what the trace says of the subject beside its calls.
-    ``tenant`` is whose trace or session it is. ``service`` is "" when the resource names none, as everywhere.
+    ``tenant`` is whose trace or session it is. ``redacted``: something of its traces was redacted by us.
+    ``service`` is "" when the resource names none, as everywhere.
     ``attributes`` are the places where an attribute is looked up, in this order: the subject's span, the trace's root
     span, the resource of the subject's span.
     """
@@ -39,6 +45,7 @@ class Facts:
     attributes: list[dict[str, JsonValue]]
     subject: Subject
     context_of: Callable[[Subject], TraceContext] | None = None
+    redacted: bool = False
     _normalised_prompt: str | None = field(default=None, init=False)
     _evidence: Evidence | None = field(default=None, init=False)
     _contexts: dict[bool, CelContext] = field(default_factory=dict, init=False)
@@ -48,7 +55,9 @@ class Facts:
         """The subject's calls as evaluators see them."""
         if self._evidence is None:
             context = None if self.context_of is None else self.context_of(self.subject)
-            self._evidence = Evidence(self.subject.calls, self.prompt, self.subject.final_answer, context)
+            self._evidence = Evidence(
+                self.subject.calls, self.prompt, self.subject.final_answer, context, redacted=self.redacted
+            )
         return self._evidence
 
     @property
@@ -75,15 +84,33 @@ class Facts:
             case _:
                 return patterns.match(self.attribute(clause.removeprefix("attributes.")))
 
+    def unknown(self, clause: str) -> str | None:
+        """Why it is unknown whether a clause holds that does not seem to; None where it is known."""
+        if clause == "prompt" and self.prompt is None:
+            return UNREADABLE_PROMPT
+        if not self.redacted:
+            return None
+        name = clause.removeprefix("attributes.")
+        value = self.prompt if clause == "prompt" else None if name == clause else self.attribute(name)
+        if not holds_mask(value) and not holds_hash(value):
+            return None
+        return f"{'the prompt' if clause == 'prompt' else name} was redacted, and a clause asks for it"
+
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why this is unknown."""
         with_values = expression.reads_values
+        if self.redacted and (why := redacted_read(expression, self._named(expression), self.evidence)) is not None:
+            return why
         if (context := self._contexts.get(with_values)) is None:
             context = self._contexts[with_values] = CelContext(self.variables(with_values=with_values))
         if expression.loops <= 1:
             return expression.holds(context, 0)
         handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
         return expression.holds(context, max(handoffs, self.longest(with_values=with_values)))
+
+    def _named(self, expression: CelExpression) -> dict[str, JsonValue]:
+        known = self.variables(with_values=expression.reads_values)
+        return {name: known[name]() for name in names_read(expression.tree) if name in known}
 
     def variables(self, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
         """The variables of expressions, as in `cel.types.VARIABLES`; each is computed when it is called.
@@ -161,6 +188,7 @@ class FactReader:
             resource,
             [place.attributes for place in (span, self._root, resource) if place is not None],
             self._context_of,
+            redacted=self._extraction.redacted,
         )
 
     def _context_of(self, subject: Subject) -> TraceContext:
@@ -174,7 +202,8 @@ def session_facts(session: Session, subject: Subject) -> Facts:
     traces = [part.trace for part in session.parts]
     resource = traces[0].resource
     roots = [root.attributes for trace in traces if (root := trace.root) is not None]
-    return _facts(subject, session.tenant, resource, [*roots, resource.attributes], lambda _: SessionContext(session))
+    places, redacted = [*roots, resource.attributes], session.redacted
+    return _facts(subject, session.tenant, resource, places, lambda _: SessionContext(session), redacted=redacted)
 
 
 def _facts(
@@ -183,6 +212,8 @@ def _facts(
     resource: Resource,
     places: list[dict[str, JsonValue]],
     context_of: Callable[[Subject], TraceContext],
+    *,
+    redacted: bool,
 ) -> Facts:
     tools: dict[str, Any] = {}
     for call in subject.calls:
@@ -198,6 +229,7 @@ def _facts(
         attributes=places,
         subject=subject,
         context_of=context_of,
+        redacted=redacted,
     )
 
 

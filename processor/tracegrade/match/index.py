@@ -52,18 +52,20 @@ class Index:
     def candidates(self, facts: Facts) -> list[Rule]:
         """The rules that may match, each once, in the order given; no rule that matches is left out.
 
-        A rule that asks for a prompt is also a candidate when the prompt cannot be read: its decision is then
-        not_evaluable, not not_matched.
+        A rule that asks for a prompt or an attribute is also a candidate when that cannot be read: its decision is
+        then not_evaluable, not not_matched.
         """
         found = set(self._always)
         for clause, places in self._clauses.items():
             for value in _values(facts, clause):
                 found.update(places.find(value))
-            if clause == "prompt" and facts.prompt is None:
+            if clause == "prompt" and facts.unknown(clause) is not None:
                 found.update(places.everything())
         # The intersection walks the shorter of the two: a subject has few attributes, even if rules ask for many.
         for name in set().union(*(place.keys() & self._attributes.keys() for place in facts.attributes)):
-            found.update(self._attributes[name].find(facts.attribute(name)))
+            places = self._attributes[name]
+            is_known = facts.unknown(f"attributes.{name}") is None
+            found.update(places.find(facts.attribute(name)) if is_known else places.everything())
         return [self._rules[position] for position in sorted(found)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.following import Begin, begin
 from tracegrade.match.case_choice import choose
-from tracegrade.match.facts import FactReader, Facts, session_facts
+from tracegrade.match.facts import UNREADABLE_PROMPT, FactReader, Facts, session_facts
 from tracegrade.match.index import Index, indexes
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -18,8 +18,6 @@ from tracegrade.rule.case import Case
 from tracegrade.rule.rule import Rule, RuleScope, TraceScope
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.semconv import SUITE_SCOPE
-
-UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
 
 @dataclass(slots=True)  # not frozen: making a frozen one takes three times as long
@@ -173,9 +171,9 @@ def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
     for clause, patterns in rule.match_clauses:
         if facts.match(clause, patterns):
             continue
-        if clause != "prompt" or facts.prompt is not None:
+        if (why := facts.unknown(clause)) is None:
             return clause, None
-        unknown = UNREADABLE_PROMPT
+        unknown = why
     if (cel := rule.match.cel) is not None:
         held = facts.holds(cel)
         if held is False:
@@ -194,10 +192,11 @@ def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str
     """Whether all clauses of ``unless`` hold; a text says why this is unknown."""
     unknown: bool | str = True
     for clause, patterns in rule.unless_clauses:
-        if clause == "prompt" and facts.prompt is None:
-            unknown = UNREADABLE_PROMPT
-        elif not facts.match(clause, patterns):
+        if facts.match(clause, patterns):
+            continue
+        if (why := facts.unknown(clause)) is None:
             return False
+        unknown = why
     if cel is not None and (held := facts.holds(cel)) is not True:
         return held and (unknown if unknown is not True else held)
     return unknown

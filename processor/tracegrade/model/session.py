@@ -46,7 +46,7 @@ class SessionPart:
     instrumentation scope of each span (hex id) that shows one of the calls. ``results`` are the tool results that the
     trace's model calls were given, by call id, as far as no call of this part has one of its own. ``usages`` is what
     each of its model calls used. ``unread`` is the first tool span that does not say which tool it is of.
-    ``handoffs`` are those between its runs.
+    ``handoffs`` are those between its runs. ``redacted`` as in `Extraction`.
     """
 
     trace: TraceOutline
@@ -59,6 +59,7 @@ class SessionPart:
     usages: Sequence[Usage]
     unread: UnreadSpan | None
     handoffs: Sequence[Handoff] = ()
+    redacted: bool = False
 
 
 @dataclass(slots=True)
@@ -96,6 +97,11 @@ class Session:
     def complete(self) -> bool:
         """It has ended, and nothing is known to be missing."""
         return not self.missing
+
+    @property
+    def redacted(self) -> bool:
+        """Something of one of its traces was redacted by us."""
+        return any(part.redacted for part in self.parts)
 
     @property
     def revision(self) -> int:

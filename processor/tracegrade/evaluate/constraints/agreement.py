@@ -19,6 +19,7 @@ from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_hashed
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*")
@@ -79,6 +80,8 @@ class Keys:
         other = [_steps(path) for _, path in pairs]
         self.of_first: list[Key | None] = _keys(first, evidence, identities, work)
         self.of_other: list[Key | None] = self.of_first if first == other else _keys(other, evidence, identities, work)
+        if evidence.redacted:
+            _forget_lone_hashes(self.of_first, self.of_other)
 
 
 def _keys(paths: Sequence[Steps], evidence: Evidence, identities: Identities, work: Work) -> list[Key | None]:
@@ -105,6 +108,17 @@ def _key(paths: Sequence[Steps], position: int, evidence: Evidence, identities: 
         text = text_of(value)
         found.append(identities.of(value, work) if text is None else text)
     return tuple(found) if is_known else UNKNOWN
+
+
+def _forget_lone_hashes(*sides: list[Key | None]) -> None:
+    """Make unknown what was hashed where the same value was not hashed in all calls: both may be equal all the same."""
+    known = [key for keys in sides for key in keys if isinstance(key, tuple)]
+    if len({is_hashed(part) for key in known for part in key}) < 2:
+        return
+    for keys in sides:
+        for place, key in enumerate(keys):
+            if isinstance(key, tuple) and any(map(is_hashed, key)):
+                keys[place] = UNKNOWN
 
 
 def _steps(path: str) -> Steps:

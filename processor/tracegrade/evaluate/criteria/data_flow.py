@@ -40,6 +40,7 @@ from tracegrade.evaluate.json_values import decoded
 from tracegrade.evaluate.wording import listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_hash, holds_plain, is_masked
 from tracegrade.model.tool_call import ToolCall, ValueStatus
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class FromMatcher(Matcher):
         None when all can be read. One sentence; no values.
         """
         for source in self.sources:
-            if (why := self._unreadable(source, evidence, position)) is not None:
+            why = self._unreadable(source, evidence, position) or self._hashed(source, evidence, position)
+            if why is not None:
                 return f"an expected value comes from {source.text}, and {why}"
         return None
 
@@ -150,9 +152,26 @@ class FromMatcher(Matcher):
         if not evidence.gives_doubt:
             return False
         return any(
-            (source.path or may_be_seen(actual)) and self._unreadable(source, evidence, work.position) is not None
+            ((source.path or may_be_seen(actual)) and self._unreadable(source, evidence, work.position) is not None)
+            or (evidence.redacted and self._may_hide(actual, source, evidence, work.position))
             for source in self.sources
         )
+
+    def _may_hide(self, actual: JsonValue, source: Source, evidence: "Evidence", position: int | None) -> bool:
+        """Whether `actual` may be what a source holds though it looks otherwise: one of them was hashed alone."""
+        hashed, plain = holds_hash(actual), holds_plain(actual)
+        return any(
+            (plain and holds_hash(value)) or (hashed and holds_plain(value))
+            for value in self._held(source, evidence, position)
+        )
+
+    def _held(self, source: Source, evidence: "Evidence", position: int | None) -> Iterator[JsonValue]:
+        """The values that stand in a source."""
+        if not source.tool:
+            yield evidence.prompt
+            return
+        for place in self._places(source, evidence, position):
+            yield from source.holds(_decoded(_part(evidence.run.calls[place], source.part)))
 
     def stands_in(self, text: str, work: Work) -> bool:
         """Whether a value that one of the sources holds is seen in `text`, as whole words or a whole number."""
@@ -164,7 +183,10 @@ class FromMatcher(Matcher):
                 held = source.holds(_decoded(_part(evidence.run.calls[place], source.part)))
                 if any(seen.first(value, 0, 1, work) == 0 for value in held):
                     return True
-            if evidence.gives_doubt and self._unreadable(source, evidence, work.position) is not None:
+            if evidence.gives_doubt and (
+                self._unreadable(source, evidence, work.position) is not None
+                or (evidence.redacted and self._may_hide(text, source, evidence, work.position))
+            ):
                 return True
         return False
 
@@ -202,9 +224,16 @@ class FromMatcher(Matcher):
         found = next((place for span in reversed(certain) for place in _within(calls, span)[-1:]), None)
         return [*possible, *(_common(places.tied_with(found), certain) if found is not None else ())]
 
+    def _hashed(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
+        if evidence.redacted and any(map(holds_hash, self._held(source, evidence, position))):
+            return "that was hashed, so that it can be compared with other hashes alone"
+        return None
+
     def _unreadable(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
         if not source.tool:
-            return "the prompt cannot be read" if evidence.prompt is None else None
+            if evidence.prompt is None:
+                return "the prompt cannot be read"
+            return "the prompt was redacted" if evidence.redacted and is_masked(evidence.prompt) else None
         run = evidence.run.once(_Run)
         for span in self._candidates(source, evidence, position) if run.of(source).unreadable else ():
             for place in _within(run.of(source).unreadable, span)[:1]:

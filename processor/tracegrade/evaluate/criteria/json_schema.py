@@ -7,8 +7,9 @@ References inside the schema are followed; one that leads out of it is refused w
 from collections.abc import Iterator
 
 from tracegrade.evaluate.criteria.schema_work import SchemaWork, UncountableError
-from tracegrade.evaluate.work import Work, holds_hash
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_hash
 
 _DEEPEST = 200  # of a value: the validator goes down by recursion, in native code
 _MAX_MESSAGE = 200
@@ -54,11 +55,12 @@ class JsonSchema:
         """
         if self._is_too_deep(value, work):
             return False
+        if holds_hash(value):  # a schema may say anything of it, also what it must not be
+            return work.doubts
         try:
-            is_valid = bool(self._validator.is_valid(value))
+            return bool(self._validator.is_valid(value))
         except UnicodeEncodeError:
-            is_valid = bool(self._validator.is_valid(_encodable(value)))
-        return is_valid or (work.doubts and holds_hash(value))
+            return bool(self._validator.is_valid(_encodable(value)))
 
     def errors(self, value: JsonValue, work: Work) -> Iterator[tuple[list[str | int], str]]:
         """Where `value` is not as the schema says, and what the validator says of it (with values).

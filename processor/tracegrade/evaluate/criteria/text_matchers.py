@@ -8,8 +8,9 @@ from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options,
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression, regex_expression
 from tracegrade.evaluate.criteria.semantic import Model, NoModel, model
 from tracegrade.evaluate.json_values import excerpt, json_equal, scalar_text
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work, known_text
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import UNKNOWN, is_hashed, known_text
 
 DEFAULT_SIMILARITY = 0.8
 # The machine compares 64 characters with one at once; a step is some of those.
@@ -54,8 +55,11 @@ class RegexMatcher(Matcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
-        found = self._expression.search(known_text(text).encode("utf-8", "replace")) is not None
-        return found or work.cannot_tell(actual)
+        known = known_text(text).encode("utf-8", "replace")
+        found = self._expression.search(known)
+        if found is not None and not (is_hashed(text) and UNKNOWN.encode() in found.group()):
+            return True
+        return work.cannot_tell(actual)  # nothing is found, or what was hashed is a part of it
 
 
 class GlobMatcher(RegexMatcher):
@@ -185,6 +189,8 @@ class SimilarityMatcher(Matcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) * len(self._sought) // _CHARACTER_PAIRS_PER_STEP)
+        if is_hashed(text):
+            return work.doubts
         return Levenshtein.normalized_similarity(self._sought, text) >= self._at_least
 
 
@@ -216,4 +222,6 @@ class SemanticMatcher(SimilarityMatcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) + len(self._sought))
+        if is_hashed(text):
+            return work.doubts
         return self._model.similarity(self._sought, text) >= self._at_least

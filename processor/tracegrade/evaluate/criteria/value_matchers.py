@@ -9,8 +9,9 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.json_values import excerpt
-from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work, is_hashed
+from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_hashed
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.criteria.json_schema import JsonSchema

@@ -6,6 +6,7 @@ cannot be judged, since the trace has no times or no tokens, or a model has no p
 limit was broken already.
 """
 
+from collections import Counter
 from typing import Annotated
 
 from pydantic import Field
@@ -47,7 +48,9 @@ def _used(evidence: Evidence, criteria: Criteria) -> dict[str, tuple[float, floa
     if criteria.max_calls is not None:
         used["calls"] = (criteria.max_calls, len(evidence.calls))
     if criteria.max_retries is not None:
-        used["retries"] = (criteria.max_retries, sum(call.attempt > 1 for call in evidence.calls))
+        retries = sum(call.attempt > 1 for call in evidence.calls)
+        may_be_more = retries <= criteria.max_retries < retries + _possible_retries(evidence)
+        used["retries"] = (criteria.max_retries, None if may_be_more else retries)
     if criteria.max_errors is not None:
         used["errors"] = (criteria.max_errors, sum(call.failed for call in evidence.calls))
     if criteria.max_duration is not None:
@@ -58,6 +61,14 @@ def _used(evidence: Evidence, criteria: Criteria) -> dict[str, tuple[float, floa
     if criteria.max_cost is not None:
         used["cost"] = (criteria.max_cost, None if trace_context is None else trace_context.cost().amount)
     return used
+
+
+def _possible_retries(evidence: Evidence) -> int:
+    """How many calls may be retries that are not counted, since their arguments were redacted, or are gone."""
+    if not evidence.redacted:
+        return 0
+    made = Counter(call.name for call in evidence.calls)
+    return sum(call.arguments_status in ("redacted", "absent") and made[call.name] > 1 for call in evidence.calls)
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
@@ -81,7 +92,8 @@ def _over(name: str, limit: float, used: float) -> str:
 
 def _unknown(evidence: Evidence, names: list[str]) -> str:
     missing = [name for name in names if name != "cost"]
-    said = [f"Not recorded: {', '.join(missing)}."] if missing else []
+    what = "Not recorded, or redacted" if evidence.redacted else "Not recorded"
+    said = [f"{what}: {', '.join(missing)}."] if missing else []
     if "cost" in names:
         why = "there is no trace" if evidence.trace_context is None else evidence.trace_context.cost().unknown
         said.append(f"The cost is not known: {why}.")

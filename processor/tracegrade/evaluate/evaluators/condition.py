@@ -28,6 +28,7 @@ from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
+from tracegrade.evaluate.redacted_reads import redacted_read
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
 
@@ -112,6 +113,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             "loop over fewer, or judge a smaller subject (scope: agent, or tool-call)",
         )
     variables = evidence.once(_with_values if expression.reads_values else _without_values)
+    if (why := redacted_read(expression, variables.of(expression), evidence)) is not None:
+        return Score(None, {"expression": expression.source}, why)
     holds = expression.holds(variables.context, 0)
     if isinstance(holds, str):
         return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))

@@ -344,6 +344,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments", "output"}),
+    knows_hashes=True,
     # What cannot be read is taken both ways, and decides only where it makes a difference.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,

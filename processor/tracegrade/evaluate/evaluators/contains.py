@@ -21,6 +21,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import known_text
 
 
 def _text_to_find(value: JsonValue, matchers: bool) -> Expected:
@@ -65,12 +66,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not isinstance(expected.source, str):
         return _of_matcher(expected, text, evidence, settings)
     wanted_text = expected.source
-    Work().spend((len(text) + len(wanted_text)) // CHARACTERS_READ_PER_STEP)
+    work = Work(evidence=evidence)
+    work.spend((len(text) + len(wanted_text)) // CHARACTERS_READ_PER_STEP)
 
     def judge(wanted: str, found: str) -> float:
+        unknown = work.cannot_tell(found)
         if not settings.case_sensitive:
             wanted, found = wanted.lower(), found.lower()
-        return float((wanted in found) is not settings.negated)
+        return float((wanted in known_text(found) or unknown) is not settings.negated)
 
     details = shown(wanted_text, actual)
     if settings.judges_lines:
@@ -111,4 +114,5 @@ EVALUATOR = Evaluator(
     score=_score,
     never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
+    knows_hashes=True,
 )

@@ -23,7 +23,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import unread_call
+from tracegrade.evaluate.call_facts import hashed_parts, unread_call
 from tracegrade.evaluate.call_order import batches
 from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, is_readable, rule_of
 from tracegrade.evaluate.criteria.parameters import ParameterModel
@@ -34,6 +34,7 @@ from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_hashed, is_masked
 
 _MAX_SHOWN = 20
 _BETWEEN = "\x00"  # texts
@@ -111,11 +112,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     sources, targets = (side.meant(evidence, work) for side in criteria.sides)
     flows = _found(evidence, sources.certain, targets.certain, criteria, settings, work)
-    asks_prompt = settings.unless_in_prompt and evidence.prompt is None
+    # How long a text was that was hashed is not known, nor what words of the prompt.
+    flows = [flow for flow in flows if not is_hashed(flow.value)]
+    prompt = evidence.prompt
+    asks_prompt = settings.unless_in_prompt and (prompt is None or is_masked(prompt) or is_hashed(prompt))
     if not flows or asks_prompt:
         unknown = _unknown(evidence, sources, targets) or unread_call(evidence)
         if flows:
-            unknown = "the prompt cannot be read"
+            unknown = "the prompt cannot be read" if prompt is None else "the prompt was redacted"
         if unknown is not None:
             return Score(0.0, {"flows": []}, "It is not known whether a value got there.", at_best=1.0, doubt=unknown)
     shown: list[JsonValue] = [_shown(flow, evidence) for flow in flows[:_MAX_SHOWN]]
@@ -193,13 +197,14 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> str | None:
     last = targets.places[-1] if targets.places else None
     if first is None or last is None or first >= last:
         return None
+    hashed = evidence.once(hashed_parts)
     asked: tuple[tuple[Meant, CallPart], ...] = ((sources, "output"), (targets, "arguments"))
     for place in range(first, last + 1):
         call = evidence.calls[place]
         for meant, part in asked:
             if not meant.possible[place] or (place == last if meant is sources else place == first):
                 continue
-            if not meant.certain[place] or not is_readable(call, part):
+            if not meant.certain[place] or not is_readable(call, part) or (place, part) in hashed:
                 why = what_lacks(evidence, place, [part]) or what_lacks(evidence, place) or "a call cannot be read"
                 return f"{why} ({listed([call.name])}, span {call.span_id})"
     return None
@@ -238,6 +243,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments", "output"}),
+    knows_hashes=True,
     # What cannot be read decides only where no value was found without it.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,

@@ -64,7 +64,8 @@ def _is_same(expected: Expected, actual: JsonValue, settings: Settings, work: Wo
         return expected.matches(actual, work)
     wanted, found = json_text(expected.source), json_text(actual)
     work.spend(1 + (len(wanted) + len(found)) // CHARACTERS_READ_PER_STEP)
-    return wanted == found if settings.case_sensitive else wanted.lower() == found.lower()
+    is_same = wanted == found if settings.case_sensitive else wanted.lower() == found.lower()
+    return is_same or work.cannot_tell(found)
 
 
 def _explain(score: float, settings: Settings) -> str:
@@ -87,4 +88,5 @@ EVALUATOR = Evaluator(
     score=_score,
     never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
+    knows_hashes=True,
 )

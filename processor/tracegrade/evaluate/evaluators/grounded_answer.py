@@ -27,8 +27,9 @@ from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.wording import counted, listed
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work, holds_hash, is_hashed
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_hashed, is_masked
 
 _MAX_SHOWN = 100  # values of each sort in the details
 _WHAT = {
@@ -89,6 +90,9 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     answer = json_text(evidence.final_answer if evidence.final_answer is not None else "")
     work.spend(len(answer) // CHARACTERS_READ_PER_STEP)
     found = [claim for claim in claims(answer, criteria.names) if _counts(claim, criteria, settings)]
+    if evidence.redacted and is_hashed(answer):
+        doubt = "the final answer was hashed"
+        return Score(0.0, {"named": len(found)}, "It is not known what the answer names.", at_best=1.0, doubt=doubt)
     if not found:
         text = "The answer names nothing that could be looked for."
         return Score(1.0 if settings.vacuous == "pass" else None, {"named": 0}, text)
@@ -128,9 +132,8 @@ def _unread(evidence: Evidence) -> str | None:
     """What cannot be read and may have given more; None where all can be read."""
     if evidence.prompt is None:
         return "the prompt cannot be read"
-    if is_hashed(evidence.prompt) or holds_hash(evidence.final_answer):
-        what = "the prompt" if is_hashed(evidence.prompt) else "the final answer"
-        return f"a part of {what} was hashed, and can be compared with other hashes alone"
+    if evidence.redacted and (is_masked(evidence.prompt) or is_hashed(evidence.prompt)):
+        return "the prompt was redacted"
     if hashed := [place for place, part in evidence.run.once(hashed_parts) if part == "output"]:
         return hashed_in(evidence.run, hashed[0], "output")
     for call in evidence.run.calls:
@@ -138,7 +141,8 @@ def _unread(evidence: Evidence) -> str | None:
             call.failed and call.output_status == "absent"
         ):
             place = next((place for place, other in enumerate(evidence.calls) if other is call), None)
-            why = (what_lacks(evidence, place) if place is not None else None) or "the output of a call cannot be read"
+            why = None if place is None else what_lacks(evidence, place, ["output"])
+            why = why or "the output of a call cannot be read"
             return f"{why} ({listed([call.name])}, span {call.span_id})"
     if evidence.trace_context is not None and (span_id := evidence.trace_context.unread_before(None)) is not None:
         return f"a call cannot be read (span {span_id})"
@@ -176,6 +180,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"output", "final_answer"}),
+    knows_hashes=True,
     # What cannot be read decides only where something is found nowhere.
     compared=lambda evidence, criteria, settings, part: (),
 )

@@ -89,5 +89,6 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"arguments"}),
+    knows_hashes=True,
     compared=_compared,
 )

@@ -253,6 +253,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"arguments"}),
+    knows_hashes=True,
     compared=_compared,
     expected_calls=_expected,
     sentences=_sentences,

@@ -235,6 +235,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments"}),
+    knows_hashes=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
     expected_calls=_expected_calls,

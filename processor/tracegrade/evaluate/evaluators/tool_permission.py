@@ -15,11 +15,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import names
+from tracegrade.evaluate.call_facts import hashed_parts, names
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import MAX_LISTED, counted, detailed, listed
 from tracegrade.model.handoff import plain_name
 from tracegrade.model.tool_call import ToolCall
@@ -66,12 +67,22 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         or (call.name not in declared and call.raw_name not in declared and not _hands_over(call, agents))
     ]
     score = (len(made) - len(unauthorized)) / len(made) if made else 1.0
+    if unknown := _may_hand_over(evidence, agents) if unauthorized else None:
+        return Score(score, {}, "It is not known whether a call hands over.", at_best=1.0, doubt=unknown)
     text = f"{counted(len(made), 'call')} made, {len(unauthorized)} not allowed"
     return Score(
         score,
         {"unauthorized": detailed(unauthorized[:MAX_LISTED])},
         f"{text}: {listed(unauthorized)}." if unauthorized else f"{text}.",
     )
+
+
+def _may_hand_over(evidence: Evidence, agents: Collection[str]) -> str | None:
+    """Which call may name another agent in an argument that was redacted; None where none does."""
+    for position, call in enumerate(evidence.calls if evidence.redacted and len(agents) > 1 else ()):
+        if call.arguments_status == "redacted" or (position, "arguments") in evidence.once(hashed_parts):
+            return f"{what_lacks(evidence, position, ['arguments'])} ({listed([call.name])}, span {call.span_id})"
+    return None
 
 
 def _hands_over(call: ToolCall, agents: Collection[str]) -> bool:

@@ -220,6 +220,7 @@ EVALUATOR = Evaluator(
     score=_score,
     expected_calls=_expected_calls,
     reads=frozenset({"arguments", "output"}),
+    knows_hashes=True,
     compared=_compared,
     never_scores=_never_scores,
 )

@@ -1,5 +1,6 @@
 """One span, log record, metric, scope or resource, redacted in place."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ UNKNOWN_FIELDS = "unknown_fields"
 """The same of bytes that no field of this version of OTLP is for: nobody can say what they hold."""
 
 _BODY = "body"
+_NO_ARGUMENTS = json.dumps({MASK: 1})
 
 
 class Redaction(NamedTuple):
@@ -117,6 +119,9 @@ class Item:
             self.counts[Redaction(where, key, BY_PLACE, action)] += 1
         if one.kept:
             self._kept[where, key] = one.kept
+        if isinstance(other, Dropped) and "arguments" in kinds:
+            # A call that shows none would be judged as one that was given none.
+            return _NO_ARGUMENTS if isinstance(value, str) else {MASK: 1}
         return other
 
     def replaced(self, text: str, parts: Sequence[Found], name: str, leaf: Leaf, place: Place) -> str:

@@ -196,7 +196,7 @@ def _values(
         for subject in subjects_of(extraction, scope, depth)
     }  # not for sessions, whose calls are also in other traces
     shown_decisions, alike = _chosen(all_decisions)
-    evidences, trace_context = Evidences(), ExtractionContext(extraction)
+    evidences, trace_context = Evidences(redacted=extraction.redacted), ExtractionContext(extraction)
 
     def shown_decision(decision: Decision) -> ShownDecision:
         rule = by_hash.get(decision.pair.rule_hash)
