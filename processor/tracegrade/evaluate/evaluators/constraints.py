@@ -27,6 +27,8 @@ calls of a sentence can have to agree, ``same: order_id`` (an argument of both) 
 later one; with ``at_most``, ``same`` counts the calls of each value by themselves. The names of Declare's templates may
 be written for the first words, and ``{between_two: A, comes: B}`` for ``{before_each: A, comes_its_own: B}``.
 
+A call that failed and its retry are two calls: ``where: {error: false}`` means those that did not fail.
+
 Calls made together count in the best order for each constraint by itself, unless ``concurrency: sequential``. A
 constraint that nothing triggered, as no A was called, is named and left out; where that is so of all, there is no
 score, or it is 1 with ``vacuous: pass``. The last seven always apply; without any call, ``first`` and ``last`` do not
