@@ -50,7 +50,7 @@ class SeenAsWhole:
         work = Work(sys.maxsize)
         self._places = _index((place, [self._identities.of(value, work) for value in found]) for place, found in values)
         # Texts of what is no text: models write numbers as texts, and the other way round.
-        self._texts = _index((place, _other_texts(found)) for place, found in values)
+        self._texts = _index((place, _othertexts_in(found)) for place, found in values)
 
     def first(self, actual: JsonValue, start: int, end: int, work: Work) -> int:
         """The first place at which `actual` stands."""
@@ -98,9 +98,9 @@ class SeenAnywhere:
         if scalar is None or scalar == "" or scalar != scalar:
             return end
         if is_number(scalar):
-            end = _next(self._in_texts().get(scalar), start, end)
-            return _next(self._no_texts().get((False, scalar)), start, end)
-        end = _next(self._no_texts().get(scalar if isinstance(scalar, str) else (True, scalar)), start, end)
+            end = _next(self._intexts_in().get(scalar), start, end)
+            return _next(self._notexts_in().get((False, scalar)), start, end)
+        end = _next(self._notexts_in().get(scalar if isinstance(scalar, str) else (True, scalar)), start, end)
         words = folded(text_of(scalar) or "")
         index = self._in_words()
         # Where the words stand each of them does: only there, where the rarest is, are they looked for.
@@ -116,17 +116,17 @@ class SeenAnywhere:
         """The places of each word in texts."""
         if self._words is None:
             # No folded text holds a line break, so nothing is found across two of them.
-            self._folded = {place: "\n".join(map(folded, _texts(value))) for place, value in self._values}
+            self._folded = {place: "\n".join(map(folded, texts_in(value))) for place, value in self._values}
             self._words = _index((place, _WORD.findall(text)) for place, text in self._folded.items())
         return self._words
 
-    def _in_texts(self) -> Mapping[Hashable, Sequence[int]]:
+    def _intexts_in(self) -> Mapping[Hashable, Sequence[int]]:
         """The places of each number in texts."""
         if self._numbers is None:
-            self._numbers = _index((place, _numbers(_texts(value))) for place, value in self._values)
+            self._numbers = _index((place, _numbers(texts_in(value))) for place, value in self._values)
         return self._numbers
 
-    def _no_texts(self) -> Mapping[Hashable, Sequence[int]]:
+    def _notexts_in(self) -> Mapping[Hashable, Sequence[int]]:
         """The places of each scalar that is no text: by whether it is true or false, and its value; and by its text."""
         if self._scalars is None:
             self._scalars = _index((place, _keys(_scalars(value))) for place, value in self._values)
@@ -169,7 +169,8 @@ def may_be_seen(value: JsonValue) -> bool:
     return bool(scalars) and all(scalar is not None and scalar != "" and scalar == scalar for scalar in scalars)
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def texts_in(value: JsonValue) -> Iterator[str]:
+    """Every text inside `value`, in order."""
     return (scalar for scalar in _scalars(value) if isinstance(scalar, str))
 
 
@@ -180,7 +181,7 @@ def _keys(scalars: Iterable[Scalar]) -> Iterator[Hashable]:
             yield text_of(scalar)
 
 
-def _other_texts(values: Iterable[JsonValue]) -> Iterator[str]:
+def _othertexts_in(values: Iterable[JsonValue]) -> Iterator[str]:
     """The texts of scalars that are no texts."""
     for value in values:
         if not isinstance(value, str) and (text := text_of(value)) is not None:
