@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from end_to_end.server import Server, alive, export, running
 from end_to_end.test_deletion import delete
 from reliability.load import count_stored, send
 
+from deletion.everything import places_of
 from deletion.kept import id_of, secret_trace
 from parquet_files import names, rows
 from pipeline.harness import payload, spans_of
 from s3_server import BUCKET, S3Server
+from tracegrade.access.tokens import new_token
 from tracegrade.codec.results import decode_result
 from tracegrade.journal.reader import JournalReader
+from tracegrade.store.open import open_store
 from waiting import eventually
 
 
@@ -92,6 +96,46 @@ def test_a_running_serve_deletes_from_files_and_from_what_waits_for_them(tmp_pat
     assert "\n  parquet  0 rows" in shown.stdout
     server.stop()
     assert "secret-3" not in repr(rows(folder, "tool_calls"))
+
+
+def test_of_one_tenant_nothing_is_left_in_files_and_of_the_other_all(tmp_path: Path) -> None:
+    """Both send the same trace id, of the same session and user; what is packed is looked into, too."""
+    folder, tokens = tmp_path / "parquet", {}
+    (tmp_path / "data").mkdir()
+    for tenant in ("acme", "globex"):
+        path = tmp_path / "data" / "tokens.json"
+        _, tokens[tenant] = new_token(path, tenant, ["send"], tenant, None, time.time_ns())
+    grpc = {"endpoint": "127.0.0.1:0", "auth": {}}
+    settings = {
+        "parquet": {"url": str(folder), "every": "300ms", "include_values": True},
+        "receivers": {"otlp": {"protocols": {"grpc": grpc, "http": {"endpoint": "127.0.0.1:0"}}}},
+    }
+
+    def in_files() -> dict[str, bool]:
+        """Whether each tenant's secret stands in its own folders; and that it does in no other."""
+        found = [*rows(folder, "tool_calls"), *rows(folder, "results")]
+        for row in found:
+            (own,) = (tenant for tenant in tokens if row["folder"].startswith(f"tenant={tenant}/"))
+            (other,) = tokens.keys() - {own}
+            assert f"what-{other}-says" not in repr(row)
+        return {tenant: any(f"what-{tenant}-says" in repr(row) for row in found) for tenant in tokens}
+
+    with running(tmp_path, **settings) as server:
+        for tenant, token in tokens.items():
+            for number in (1, 2):
+                spans = spans_of(secret_trace(number, f"what-{tenant}-says", "one-session", "one-user"))
+                export(server.endpoints["grpc"], payload(spans), authorization=f"Bearer {token}")
+        eventually(lambda: all(in_files().values()) and len(rows(folder, "tool_calls")) >= 8, "files of both")
+        delete(server, id_of(1).hex(), "--tenant", "acme")
+        assert in_files() == {"acme": True, "globex": True}
+        delete(server, "--user", "one-user", "--tenant", "acme")
+        eventually(lambda: in_files() == {"acme": False, "globex": True}, "the files of one")
+    engine = open_store(f"sqlite:///{server.data / 'tracegrade.db'}")
+    assert places_of(server.data, engine, ["what-acme-says"], []) == {}
+    assert places_of(server.data, engine, ["what-globex-says"], []).keys() >= {"journal", "traces"}
+    engine.dispose()
+    assert [name for name in names(folder) if "tenant=acme" in name] == []
+    assert len([row for row in rows(folder, "tool_calls") if row["folder"].startswith("tenant=globex/")]) >= 4
 
 
 def test_a_bucket_that_is_away_is_a_condition_and_loses_nothing(tmp_path: Path) -> None:
