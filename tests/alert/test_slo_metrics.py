@@ -32,6 +32,7 @@ def test_the_loop_publishes_what_is_left_and_how_fast_it_is_spent(detecting: Sta
     detecting.step(1)
     (left,) = detecting.telemetry.snapshot()["metrics"][LEFT]
     assert left["labels"] == {
+        "tenant": "default",
         "rule": "checkout-order",
         "of": "pass_rate",
         "objective": "0.9",
@@ -66,8 +67,8 @@ def test_budgets_that_there_is_no_room_for_are_left_out_and_never_added_up() -> 
     assert telemetry.conditions.holds("too_many_series")
 
 
-def test_of_two_tenants_with_the_same_names_the_worse_budget_is_shown() -> None:
+def test_two_tenants_with_the_same_names_have_budgets_of_their_own() -> None:
     telemetry = Telemetry("judge")
     publish(telemetry, [status("a", 0.9), status("a", -0.5, "other"), status("b", None)])
-    assert values(telemetry, LEFT, "agent") == {"a": -0.5}
-    assert values(telemetry, RATE, "agent") == {"a": 1.5}
+    assert values(telemetry, LEFT, "tenant") == {"default": 0.9, "other": -0.5}
+    assert values(telemetry, RATE, "tenant") == {"default": pytest.approx(0.1), "other": 1.5}

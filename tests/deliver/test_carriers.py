@@ -218,3 +218,9 @@ def test_what_is_kept_of_one_trace_is_not_said_of_another(judged):
         "evaluations.0.evaluation.explanation",
         "evaluations.0.evaluation.metadata",
     }
+
+
+def test_results_of_tenants_say_whose_they_are_and_those_of_the_usual_one_need_not(judged):
+    for tenant, said in (("acme", "acme"), ("default", None)):
+        [(_, attributes)] = read(judged({}, tenant=tenant))
+        assert attributes.get("tracegrade.tenant") == said

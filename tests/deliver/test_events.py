@@ -124,3 +124,9 @@ def test_every_result_tells_its_own_subject_and_explanation_whatever_stands_befo
     assert [span.parent_span_id.hex() for span in spans] == subjects
     said = [item for span in spans for item in span.attributes if item.key.endswith(".evaluation.explanation")]
     assert [item.value.string_value for item in said] == told
+
+
+def test_results_of_tenants_say_whose_they_are_and_those_of_the_usual_one_need_not(judged):
+    for tenant, said in (("acme", "acme"), ("default", None)):
+        [(_, attributes)] = read(judged({}, tenant=tenant))
+        assert attributes.get("tracegrade.tenant") == said

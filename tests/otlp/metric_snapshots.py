@@ -8,7 +8,14 @@ from tracegrade.telemetry.metrics import METRICS, Exemplar, Telemetry
 INSTANCE = Instance("instance-7", "1.2.3")
 CREATED_NS = 1_500_000_000
 EXEMPLAR = Exemplar("5b8e9d3c17a0f2e15b8e9d3c17a0f2e1", "00f067aa0ba902b7", 0.5, 1_750_000_000)
-RESULT = {"rule": "r", "rule_hash": "01234567", "evaluation": "e", "agent": 'a"\\\n', "service": "shop"}
+RESULT = {
+    "tenant": "shop-team",
+    "rule": "r",
+    "rule_hash": "01234567",
+    "evaluation": "e",
+    "agent": 'a"\\\n',
+    "service": "shop",
+}
 
 
 def two_roles() -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ def test_what_was_measured_is_no_evaluation(engine: Engine) -> None:
     assert [result.evaluation for result in found] == ["tool-call-order"]
     assert [rate.evaluation for rate in of_both] == ["", "tool-call-order"]
     assert over_time["checkout-order",][0].results == 1
-    assert [name for _, _, name, _, _ in recent] == ["tool-call-order"]
+    assert [name for *_, name, _, _ in recent] == ["tool-call-order"]
     assert "100.0" in row
 
 

@@ -10,8 +10,8 @@ from tracegrade.store.write import StoreWriter
 DAY_NS = 24 * 60 * MINUTE_NS
 
 
-def of_service(name: str) -> tuple[str, str, str, str, str]:
-    return ("checkout-order", "0123456789abcdef", "tool-call-order", "support", name)
+def of_service(name: str, tenant: str = "default") -> tuple[str, str, str, str, str, str]:
+    return (tenant, "checkout-order", "0123456789abcdef", "tool-call-order", "support", name)
 
 
 def received(day: int) -> dict[str, int]:
@@ -29,10 +29,10 @@ def test_the_latest_come_first_and_neither_old_ones_nor_those_of_replays_come(en
         assert recent_series(connection, START_NS + 5 * DAY_NS + MINUTE_NS, 9) == [of_service("last")], "the whole day"
 
 
-def test_releases_and_tenants_of_a_series_are_one(engine: Engine) -> None:
+def test_releases_of_a_series_are_one_and_tenants_are_not(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), judged(2, release="2.0"), judged(3, tenant="other")])
     with reading(engine) as connection:
-        assert recent_series(connection, START_NS, 10) == [of_service("shop")]
+        assert recent_series(connection, START_NS, 10) == [of_service("shop"), of_service("shop", "other")]
 
 
 def test_a_rule_that_judges_something_else_since_is_left_out(engine: Engine) -> None:
@@ -44,4 +44,4 @@ def test_a_rule_that_judges_something_else_since_is_left_out(engine: Engine) -> 
                 row = {"rule_id": rule, "since_ns": since_ns, "rule_hash": rule_hash}
                 connection.execute(insert(rule_texts).values(**row, text_hash=f"{since_ns}", text="{}"))
     with reading(engine) as connection:
-        assert [rule for rule, *_ in recent_series(connection, START_NS, 10)] == ["back again", "same"]
+        assert [rule for _, rule, *_ in recent_series(connection, START_NS, 10)] == ["back again", "same"]

@@ -160,13 +160,13 @@ class AlertLoop:
                 save_waiting(connection, waiting)
 
     def _count_firing(self, open_alerts: Iterable[StoredAlert]) -> None:
-        """Set the number of firing alerts by rule, service, agent and level; 0 for those that have ended."""
+        """Set the number of firing alerts by tenant, rule, service, agent and level; 0 for those that have ended."""
         firing = dict.fromkeys(self._counted_firing, 0)
         for alert in open_alerts:
-            exact = (alert.rule_id, alert.service, alert.agent, alert.level)
-            rest, any_rule = ((rule, OTHER, OTHER, alert.level) for rule in (alert.rule_id, OTHER))
-            rule, service, agent, level = self._telemetry.fit(_FIRING, METRICS[_FIRING].lines, exact, rest, any_rule)
-            key = series(_FIRING, rule=rule, service=service, agent=agent, level=level)
+            exact = (alert.tenant, alert.rule_id, alert.service, alert.agent, alert.level)
+            rest, any_rule = ((OTHER, rule, OTHER, OTHER, alert.level) for rule in (alert.rule_id, OTHER))
+            names = self._telemetry.fit(_FIRING, METRICS[_FIRING].lines, exact, rest, any_rule)
+            key = series(_FIRING, **dict(zip(METRICS[_FIRING].labels, names, strict=True)))
             firing[key] = firing.get(key, 0) + 1
         self._counted_firing = tuple(firing)
         self._telemetry.replace({_FIRING: firing})

@@ -10,6 +10,7 @@ from tracegrade import semconv
 from tracegrade.display import explanation
 from tracegrade.model.evaluation import Evaluation, JudgedSubject, Pair
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.encode import LONGEST_KEPT, RESOURCE_ATTRIBUTES, attribute, unkept_attribute
 
@@ -58,7 +59,15 @@ def _json(value: Any, sort_keys: bool = False) -> bytes:
 
 def subject_facts(subject: JudgedSubject) -> tuple[Any, ...]:
     """What attributes say of a subject that many others share."""
-    return subject.kind, subject.run, subject.revision, subject.complete, subject.close_reason, subject.agent
+    return (
+        subject.kind,
+        subject.run,
+        subject.revision,
+        subject.complete,
+        subject.close_reason,
+        subject.agent,
+        subject.tenant,
+    )
 
 
 def shared_attributes(number: int, pair: Pair, supersedes: int | None, facts: tuple[Any, ...]) -> bytes:
@@ -80,7 +89,7 @@ def _shared_block(
     number: int, supersedes: int | None, rule_id: str, rule_hash: str, level: str, facts: tuple[Any, ...]
 ) -> bytes:
     """The part that repeats from trace to trace, cached as one block: one lookup instead of ten."""
-    subject_kind, run, revision, complete, close_reason, agent = facts
+    subject_kind, run, revision, complete, close_reason, agent, tenant = facts
     pairs: list[tuple[str, JsonValue]] = [
         (semconv.RULE_ID, rule_id),
         (semconv.RULE_HASH, rule_hash),
@@ -95,6 +104,8 @@ def _shared_block(
         pairs.append((semconv.REPLACES, supersedes))
     if agent:
         pairs.append((semconv.AGENT_NAME, agent))
+    if tenant != DEFAULT_TENANT:
+        pairs.append((semconv.TENANT, tenant))
     return b"".join([attribute(number, key, value) for key, value in pairs])
 
 

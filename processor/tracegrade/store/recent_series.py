@@ -5,8 +5,8 @@ from sqlalchemy import ColumnElement, Connection, exists, func, select
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, MINUTE_NS, counts, rule_texts, series
 from tracegrade.store.series import IS_EVALUATION
 
-SeriesNames = tuple[str, str, str, str, str]
-"""Rule id, rule hash, evaluation, agent, service."""
+SeriesNames = tuple[str, str, str, str, str, str]
+"""Tenant, rule id, rule hash, evaluation, agent, service."""
 
 
 def recent_series(connection: Connection, since_ns: int, most: int) -> list[SeriesNames]:
@@ -15,7 +15,15 @@ def recent_series(connection: Connection, since_ns: int, most: int) -> list[Seri
     At most `most`. Series of a rule that was changed since are left out: they get no more results. It reads the sums by
     day, so the cost grows with series and days, not with results.
     """
-    names = (series.c.rule_id, series.c.rule_hash, series.c.evaluation, series.c.agent, series.c.service)
+    columns = series.c
+    names = (
+        columns.tenant,
+        columns.rule_id,
+        columns.rule_hash,
+        columns.evaluation,
+        columns.agent,
+        columns.service,
+    )
     minute = since_ns // MINUTE_NS
     query = (
         select(*names)
@@ -33,7 +41,8 @@ def recent_series(connection: Connection, since_ns: int, most: int) -> list[Seri
         .limit(most)
     )
     return [
-        (rule, rule_hash, name, agent, service) for rule, rule_hash, name, agent, service in connection.execute(query)
+        (tenant, rule, rule_hash, name, agent, service)
+        for tenant, rule, rule_hash, name, agent, service in connection.execute(query)
     ]
 
 

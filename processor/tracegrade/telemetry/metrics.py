@@ -44,8 +44,8 @@ class Metric:
         return {"counter": 2, "gauge": 1, "histogram": len(self.buckets) + 4}[self.kind]
 
 
-_RESULT_LABELS = ("rule", "rule_hash", "evaluation", "agent", "service")
-_SLO_LABELS = ("rule", "of", "objective", "service", "agent", "window")
+_RESULT_LABELS = ("tenant", "rule", "rule_hash", "evaluation", "agent", "service")
+_SLO_LABELS = ("tenant", "rule", "of", "objective", "service", "agent", "window")
 _SCORE_BUCKETS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 
 METRICS: dict[str, Metric] = {
@@ -161,7 +161,7 @@ METRICS: dict[str, Metric] = {
     "tracegrade.series.folded": Metric(
         "gauge",
         "{series}",
-        "Combinations of rule, evaluation, agent and service that count as other, over telemetry.max_series",
+        "Combinations of tenant, rule, evaluation, agent and service that count as other, over telemetry.max_series",
     ),
     "tracegrade.rules.loaded": Metric("gauge", "{rule}", "Rules in force"),
     "tracegrade.rules.experimental": Metric(
@@ -239,7 +239,7 @@ METRICS: dict[str, Metric] = {
         "gauge",
         "{alert}",
         "Alerts that fire now; 0 for what fired since the start",
-        ("rule", "service", "agent", "level"),
+        ("tenant", "rule", "service", "agent", "level"),
     ),
     "tracegrade.slo.budget_left": Metric(
         "gauge", "1", "The part of an error budget that is left; below 0 when more was spent", _SLO_LABELS

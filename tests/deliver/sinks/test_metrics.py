@@ -38,6 +38,7 @@ def test_first_revisions_count_by_outcome_and_their_scores_are_recorded(judged):
     first = decided(judged({}, fail, missing), "evaluated", "not_evaluable")
     deliver(MetricsSink(telemetry), first, decided(judged({}), "evaluated"))
     labels = {
+        "tenant": "default",
         "rule": "checkout-order",
         "rule_hash": "01234567",
         "evaluation": "tool-call-order",
@@ -141,6 +142,7 @@ def test_after_a_restart_what_is_known_is_there_with_0_before_its_first_result(j
     assert outcomes(telemetry) == {"pass": 0, "fail": 0, "not_evaluable": 0, "error": 0}
     [scores] = points(telemetry, "tracegrade.evaluation.score")
     assert scores["labels"] == {
+        "tenant": "default",
         "rule": "checkout-order",
         "rule_hash": "01234567",
         "evaluation": "tool-call-order",
@@ -210,6 +212,17 @@ def test_agents_without_end_are_counted_together_by_rule(judged):
     assert telemetry.value("tracegrade.evaluations") == 14
     assert len(points(telemetry, "tracegrade.evaluation.score")) == 8
     assert points(telemetry, "tracegrade.series.folded") == [{"labels": {}, "value": 5}]
+
+
+def test_tenants_count_apart_as_long_as_there_is_room_for_them(judged):
+    telemetry = Telemetry("judge", max_series=10 * 25)
+    deliver(MetricsSink(telemetry), *[judged({}, tenant=f"team-{number}") for number in range(2000)])
+    counted = {point["labels"]["tenant"]: point["value"] for point in points(telemetry, "tracegrade.evaluations")
+               if point["labels"]["outcome"] == "pass"}  # fmt: skip
+    assert counted == {**{f"team-{number}": 1 for number in range(8)}, "other": 1992}
+    of_others = [point["labels"] for point in points(telemetry, "tracegrade.evaluation.score")][-1]
+    assert (of_others["rule"], of_others["service"]) == ("checkout-order", "other")
+    assert telemetry.conditions.holds("too_many_series")
 
 
 def test_services_rules_and_what_they_decide_are_bounded_together(judged):

@@ -28,6 +28,8 @@ _KNOWN_FOR_NS = 7 * 86_400 * 1_000_000_000  # a series without results for this 
 # One trace that passes is as good an example as another, and looking for one of each costs as much as counting them.
 _ALL_EXAMPLES_EVERY_NS = 1_000_000_000
 
+_LABELS = METRICS["tracegrade.evaluation.score"].labels
+
 # One evaluation of one rule, for one agent of one service.
 _COST = len(_OUTCOMES) * METRICS["tracegrade.evaluations"].lines + METRICS["tracegrade.evaluation.score"].lines
 
@@ -43,7 +45,7 @@ class MetricsSink:
     First revisions count. A later revision adds only its changes, to ``tracegrade.revisions``, whose ``from`` is
     ``unknown`` when the earlier outcome is no longer (or, after a restart, not yet) in memory. The store is exact.
 
-    When there are too many series, agent and service count as ``other``, then everything does.
+    When there are too many series, agent and service count as ``other``, then the tenant too, then everything does.
     """
 
     name = "metrics"
@@ -122,15 +124,16 @@ class MetricsSink:
         subjects = [decision.pair.subject for decision in decisions for _ in decision.evaluations]
         return dict(zip(_evaluations(decisions), subjects, strict=True))
 
-    def _shown_as(self, rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> Key:
+    def _shown_as(self, tenant: str, rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> Key:
         """The names under which it counts: its own where they fit. From then on, all outcomes of these names exist."""
-        exact = rule, rule_hash[:8], evaluation, agent, service
+        exact = tenant, rule, rule_hash[:8], evaluation, agent, service
         if exact in self._shown:
             return exact
         if len(agent) + len(service) > _LONGEST_NAMED:
-            exact = *exact[:3], OTHER, OTHER
-        rest = *exact[:3], OTHER, OTHER
-        key = self._telemetry.fit("tracegrade.evaluations", _COST, exact, rest, (OTHER,) * 5)
+            exact = *exact[:4], OTHER, OTHER
+        of_tenant = *exact[:4], OTHER, OTHER
+        of_rule = OTHER, *exact[1:4], OTHER, OTHER
+        key = self._telemetry.fit("tracegrade.evaluations", _COST, exact, of_tenant, of_rule, (OTHER,) * 6)
         if key not in self._shown:
             self._shown.add(key)
             labels = _labels(*key)
@@ -190,11 +193,12 @@ class _EarlierOutcomes:
 
 
 def _evaluations(decisions: Sequence[Decision]) -> list[tuple[Any, ...]]:
-    """What evaluations are counted by, one after the other: five names, the outcome, the score."""
+    """What evaluations are counted by, one after the other: six names, the outcome, the score."""
     return [
-        (pair.rule_id, pair.rule_hash, e.evaluation, pair.subject.agent, pair.subject.service, e.outcome, e.score)
+        (of.tenant, pair.rule_id, pair.rule_hash, e.evaluation, of.agent, of.service, e.outcome, e.score)
         for decision in decisions
         for pair in (decision.pair,)
+        for of in (pair.subject,)
         for e in decision.evaluations
     ]
 
@@ -214,5 +218,5 @@ def _trace(judged: TraceResult) -> Key:
     return trace.tenant, trace.run, *own
 
 
-def _labels(rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> dict[str, str]:
-    return {"rule": rule, "rule_hash": rule_hash, "evaluation": evaluation, "agent": agent, "service": service}
+def _labels(*names: str) -> dict[str, str]:
+    return dict(zip(_LABELS, names, strict=True))
