@@ -13,6 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.encode import head
 from tracegrade.otlp.wire import BYTES, ITEMS, RESOURCES, SCOPES, Field, field_at
+from tracegrade.receive.searched import searched
 from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Means, Redaction
 from tracegrade.redact.requests.request import OnFound, Part, RequestRedaction, service_of
 
@@ -49,7 +50,7 @@ class RedactedParts:
     def __post_init__(self) -> None:
         """Look where something may be found."""
         if not self.redaction.needs_all:
-            self.places = merged(self.redaction.scanner.places(self.data))
+            self.places = merged(self.redaction.scanner.places(searched(self.signal, self.data)))
 
     def request(self) -> Generator[None, None, bytes]:
         """The request as it may be kept: its very bytes when nothing in it was to be replaced; some parts at a time."""

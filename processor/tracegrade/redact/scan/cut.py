@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tracegrade.redact.detector import Detector
+from tracegrade.redact.scan.first import grouped
 from tracegrade.redact.scan.signs import expression
 
 _QUOTE = rb'\\*+"'
@@ -69,29 +70,30 @@ _DIGITS_BEHIND = re.compile(rb"[\d .\-/()]{0,60}+")
 
 
 class Cuts:
-    """What values look like on the wire that are cut.
-
-    Attributes:
-        first: signs of all of them, for a first look: expressions for RE2, and the number of what each is of.
-    """
+    """What values look like on the wire that are cut."""
 
     NUMBER, TOKEN, OTHER = 1, 2, 3
 
     def __init__(self, detectors: Sequence[Detector]) -> None:
         """`detectors` are those that join."""
         begins = sorted({begin[:_LONGEST_BEGIN] for one in detectors for begin in one.begins})
-        self.first: list[tuple[str, int]] = []
+        first: dict[int, list[str]] = {}
         if detectors:
-            self.first = [
-                (rf"\d{_SEPARATORS}{_FIRST_CUT}{_SEPARATORS}\d", self.NUMBER),
-                *((sign, self.TOKEN) for sign in _of_tokens(begins)),
-                *((sign, self.OTHER) for sign in _OF_ADDRESSES),
-                *((cut.replace("<", _BEGIN).replace(">", _END), self.OTHER) for one in detectors for cut in one.cuts),
-            ]
+            first[self.NUMBER] = [rf"\d{_SEPARATORS}{_FIRST_CUT}{_SEPARATORS}\d"]
+            first[self.TOKEN] = list(_of_tokens(begins))
+            cuts = (cut.replace("<", _BEGIN).replace(">", _END) for one in detectors for cut in one.cuts)
+            first[self.OTHER] = [*_OF_ADDRESSES, *cuts]
+        self._first = [(kind, look) for kind, signs in first.items() for look in grouped(signs)]
         self._tokens = expression(_begin_of_token(begins)) if begins else None
 
+    def places(self, wire: bytes) -> Iterator[tuple[int, int, int]]:
+        """Where a text may end within a value, and of which kind that is; in no order."""
+        for kind, look in self._first:
+            for match in look.finditer(wire):
+                yield *match.span(), kind
+
     def around(self, wire: bytes, start: int, end: int, kind: int) -> tuple[bytes, int, int]:
-        """What to look at where one of `first` was found: a part of `wire`, and where in it that stands."""
+        """What to look at where `places` are: a part of `wire`, and where in it that stands."""
         longest, behind = _AROUND[kind]
         begin = max(0, start - longest)
         return wire[begin : end + behind], start - begin, end - begin

@@ -11,11 +11,10 @@ from typing import Any
 
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded, spelling
-from tracegrade.redact.scan.signs import expression
+from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
 
-SIGN = 0
 _MARK = re.compile(r"[@:%&=/]|\\\\")
-_WORD = re.compile(r"\(\?i:(?:\(\?:)?[a-z]|\(\?:[A-Za-z\[0]|[A-Za-z\[]|\\x")
+_WORD = re.compile(r"\(\?i:(?:\(\?:)?[a-z]|\(\?:[A-Za-z\[0]|\[?[A-Za-z]|\\x")
 
 # How many bytes before and behind a sign a value may stand of which it is one: most where it is spelled otherwise.
 _FAR = 300, 300
@@ -24,35 +23,63 @@ _REACH = {"number": (64, 128), "@": (64, 128), ":": (64, 128)}
 Place = tuple[int, int]
 
 
-class First:
-    """The signs of everything that is looked for, for a first look."""
+class Look:
+    """Signs that are looked for together, and what to look at where one is found.
 
-    def __init__(self, detectors: Sequence[Detector], cuts: Sequence[tuple[str, int]]) -> None:
-        """`cuts` are the signs of what may go on in another text, each with the number of its kind, from 1."""
-        signs = [(sign, SIGN) for one in detectors for sign in (one.first or (*one.signs, *one.key_signs))]
-        signs += [(sign, SIGN) for sign in (*spelling.SIGNS, *encoded.SIGNS)]
-        groups: dict[tuple[int, str], list[str]] = {}
-        for sign, kind in (*signs, *cuts):
-            groups.setdefault((kind, _group(sign)), []).append(sign)
-        self._looks = [
-            (kind, _REACH.get(name, _FAR), expression("|".join(map("(?:{})".format, group))))
-            for (kind, name), group in groups.items()
-        ]
+    Attributes:
+        signs: those of values, by the number of the detector, as they are known in full.
+    """
 
-    def places(self, wire: bytes) -> tuple[list[Place], list[tuple[Place, int]]]:
-        """What to look at around signs, and where something may go on in another text, with its kind; in no order."""
-        signs: list[Place] = []
-        cuts: list[tuple[Place, int]] = []
-        for kind, (before, behind), look in self._looks:
-            if kind == SIGN:
-                signs += ((start - before, end + behind) for start, end in _spans(look, wire))
-            else:
-                cuts += ((place, kind) for place in _spans(look, wire))
-        return signs, cuts
+    def __init__(self, first: Sequence[str], signs: Sequence[tuple[str, int]], reach: tuple[int, int]) -> None:
+        self.signs = Signs(signs)
+        self._first = expression("|".join(map("(?:{})".format, first)))
+        self._before, self._behind = reach
+
+    def is_in(self, data: bytes) -> bool:
+        """Whether there is a sign."""
+        return self._first.search(data) is not None
+
+    def places(self, wire: bytes) -> Iterator[Place]:
+        """What to look at around them, from left to right; it may end behind the end."""
+        begin = stop = 0
+        for start, end in (match.span() for match in self._first.finditer(wire)):
+            if start - self._before > stop:
+                if stop:
+                    yield begin, stop
+                begin = start - self._before
+            stop = end + self._behind
+        if stop:
+            yield max(0, begin), stop
 
 
-def _spans(look: Any, wire: bytes) -> Iterator[Place]:
-    return (match.span() for match in look.finditer(wire))
+def looks_for(detectors: Sequence[Detector], *, joining: bool = False) -> dict[str, Look]:
+    """The looks for all signs of these, by what the signs begin with.
+
+    Args:
+        detectors: their places are the numbers of the signs.
+        joining: only for the texts of those that join, and not for what is written in another form.
+    """
+    first: dict[str, list[str]] = {}
+    signs: dict[str, list[tuple[str, int]]] = {}
+    for number, one in enumerate(detectors):
+        known = (*one.signs, *one.key_signs)
+        if joining:
+            known = one.signs if one.joins else ()
+        for cheap, sign in zip(one.first or known, known, strict=not joining):
+            first.setdefault(_group(cheap), []).append(cheap)
+            signs.setdefault(_group(cheap), []).append((sign, number))
+    for sign in () if joining else (*spelling.SIGNS, *encoded.SIGNS):
+        first.setdefault(_group(sign), []).append(sign)
+        signs.setdefault(_group(sign), []).append((sign, DISGUISED))
+    return {group: Look(first[group], signs[group], _REACH.get(group, _FAR)) for group in first}
+
+
+def grouped(signs: Sequence[str]) -> list[Any]:
+    """Expressions for these, those together that begin alike."""
+    groups: dict[str, list[str]] = {}
+    for sign in signs:
+        groups.setdefault(_group(sign), []).append(sign)
+    return [expression("|".join(map("(?:{})".format, group))) for group in groups.values()]
 
 
 def _group(sign: str) -> str:

@@ -3,7 +3,7 @@
 Nothing is parsed. What stands beside a text on the wire, such as its length, may look like a letter or digit of it: so
 signs know nothing of the edges of words, and what only looks like a value is let pass to the precise search.
 
-Two steps, as most bytes hold nothing. `First` reads all of them, for signs that are cheap to look for. What stands
+Two steps, as most bytes hold nothing. `Look` reads all of them, for signs that are cheap to look for. What stands
 around those is looked at with all that is known of values, once: agents send the same messages again and again.
 """
 
@@ -14,7 +14,7 @@ from itertools import accumulate
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded, spelling
 from tracegrade.redact.scan.cut import Cuts
-from tracegrade.redact.scan.first import SIGN, First, Place
+from tracegrade.redact.scan.first import Place, looks_for
 from tracegrade.redact.scan.own import own_signs
 from tracegrade.redact.scan.seen import Seen
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression, signs_of
@@ -35,7 +35,7 @@ class Gate:
         self._is_empty = not (detectors or names or patterns)
         # Detectors without signs may find something anywhere.
         self._is_blind = any(not one.signs for one in detectors)
-        self._signs = signs_of(detectors, (*spelling.SIGNS, *encoded.SIGNS), with_keys=True)
+        self._looks = looks_for(detectors)
         self._not_behind = [frozenset(one.not_behind.encode("ascii")) for one in detectors]
         self._spelled = Signs([(sign, DISGUISED) for sign in spelling.SIGNS])
         self._encoded = Signs([(sign, DISGUISED) for sign in encoded.SIGNS])
@@ -43,8 +43,8 @@ class Gate:
         self._own = expression(own, is_utf_8=True) if own else None
         self._joining = [one for one in detectors if one.joins]
         self._joined_signs = signs_of(self._joining)
+        self._joined_looks = looks_for(self._joining, joining=True)
         self._cuts = Cuts(self._joining)
-        self._first = First(detectors, self._cuts.first)
         self._seen = Seen()
 
     def may_hold(self, wire: bytes) -> bool:
@@ -60,20 +60,19 @@ class Gate:
             return
         if self._own is not None:
             yield from (match.span() for match in self._own.finditer(wire))
-        signs, cuts = self._first.places(wire)
-        for start, end in _merged(signs):
-            part = wire[start : encoded.run_end(wire, min(len(wire), end))]
-            if self._may_be_in(part, SIGN, partial(self._may, part, 0)):
-                yield start, end
-        for (start, end), kind in cuts:
+        for name, look in self._looks.items():
+            for start, end in look.places(wire):
+                part = wire[start : encoded.run_end(wire, min(len(wire), end))]
+                if self._may_be_in(part, name, partial(self._may, part, look.signs, 0)):
+                    yield start, end
+        for start, end, kind in self._cuts.places(wire):
             part, at, to = self._cuts.around(wire, start, end, kind)
-            joined = partial(self._may_be_cut, part, at, to, kind)
-            if self._may_be_in(part, kind, joined):
+            if self._may_be_in(part, str(kind), partial(self._may_be_cut, part, at, to, kind)):
                 yield start, end
 
-    def _may_be_in(self, part: bytes, kind: int, looked_at: Callable[[], bool]) -> bool:
+    def _may_be_in(self, part: bytes, way: str, looked_at: Callable[[], bool]) -> bool:
         """Whether a look says so, which is spared where it was done before and did not."""
-        digest = self._seen.digest(part, kind)
+        digest = self._seen.digest(part, way)
         if digest in self._seen:
             return False
         if looked_at():
@@ -81,17 +80,19 @@ class Gate:
         self._seen.add(digest)
         return False
 
-    def _may(self, data: bytes, depth: int) -> bool:
-        numbers = self._signs.numbers_in(data)
-        if any(self._is_there(number, data) for number in numbers if number != DISGUISED):
+    def _may(self, data: bytes, signs: Signs, depth: int) -> bool:
+        numbers = signs.numbers_in(data)
+        if any(self._is_there(number, data, signs) for number in numbers if number != DISGUISED):
             return True
         return DISGUISED in numbers and depth < MOST_DISGUISES and self._may_be_disguised(data, depth + 1)
 
     def _may_in(self, text: str, depth: int) -> bool:
         data = text.encode("utf-8", "replace")
-        return (self._own is not None and self._own.search(data) is not None) or self._may(data, depth)
+        if self._own is not None and self._own.search(data) is not None:
+            return True
+        return any(look.is_in(data) and self._may(data, look.signs, depth) for look in self._looks.values())
 
-    def _is_there(self, number: int, data: bytes) -> bool:
+    def _is_there(self, number: int, data: bytes, signs: Signs) -> bool:
         """Whether what a sign found may be a value."""
         may_be = self._detectors[number].may_be
         if may_be is None:
@@ -99,7 +100,7 @@ class Gate:
         # With what follows, as the value may begin within what only looked like one.
         return any(
             self._can_begin(number, data, start, end) and may_be(data[start : end + _BEHIND].decode("latin-1"))
-            for start, end in (match.span() for match in self._signs.matches(number, data))
+            for start, end in (match.span() for match in signs.matches(number, data))
         )
 
     def _can_begin(self, number: int, data: bytes, start: int, end: int) -> bool:
@@ -139,30 +140,21 @@ class Gate:
         """Whether a value is split over these texts."""
         data = b"".join(pieces)
         ends = list(accumulate(map(len, pieces)))[:-1]
-        if not any(self._may_be_over(number, data, ends) for number in self._joined_signs.numbers_in(data)):
+        if not any(
+            look.is_in(data) and self._may_be_over(look.signs, data, ends) for look in self._joined_looks.values()
+        ):
             return False
         texts = [piece.decode("utf-8", "replace") for piece in pieces]
         return next(split_values(texts, self._joining, self._joined_signs), None) is not None
 
-    def _may_be_over(self, number: int, data: bytes, ends: Sequence[int]) -> bool:
+    def _may_be_over(self, signs: Signs, data: bytes, ends: Sequence[int]) -> bool:
         """Whether what a sign found may be a value that goes over one of these places."""
-        may_be = self._joining[number].may_be
-        behind = _BEHIND if may_be is not None else 0
-        return any(
-            any(start < place < end + behind for place in ends)
-            and (may_be is None or may_be(data[start : end + behind].decode("latin-1")))
-            for start, end in (match.span() for match in self._joined_signs.matches(number, data))
-        )
-
-
-def _merged(places: Sequence[Place]) -> Iterator[Place]:
-    """The same, those that overlap as one; they may begin before the begin, and end behind the end."""
-    begin = stop = 0
-    for start, end in sorted(places):
-        if start > stop:
-            if stop:
-                yield begin, stop
-            begin = max(0, start)
-        stop = max(stop, end)
-    if stop:
-        yield begin, stop
+        for number in signs.numbers_in(data):
+            may_be = self._joining[number].may_be
+            behind = _BEHIND if may_be is not None else 0
+            for start, end in (match.span() for match in signs.matches(number, data)):
+                if any(start < place < end + behind for place in ends) and (
+                    may_be is None or may_be(data[start : end + behind].decode("latin-1"))
+                ):
+                    return True
+        return False

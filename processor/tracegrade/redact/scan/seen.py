@@ -19,9 +19,9 @@ class Seen:
         self._new: set[bytes] = set()
         self._old: set[bytes] = set()
 
-    def digest(self, part: bytes, kind: int) -> bytes:
+    def digest(self, part: bytes, way: str) -> bytes:
         """What `part` is known by, looked at in one way of several."""
-        return blake2b(part, digest_size=_DIGEST_BYTES, key=self._key, salt=bytes((kind,))).digest()
+        return blake2b(part, digest_size=_DIGEST_BYTES, key=self._key, salt=way.encode()).digest()
 
     def __contains__(self, digest: bytes) -> bool:
         if digest in self._new:

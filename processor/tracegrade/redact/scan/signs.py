@@ -52,10 +52,10 @@ class Signs:
 
     def numbers_in(self, data: bytes) -> set[int]:
         """Of what there are signs."""
-        if not self.any_in(data):
-            return set()
-        # RE2 gives none when its memory for so many at once is used up: then any of them may be there.
-        return {self._numbers[found] for found in self._each.Match(data)} or set(self._numbers)
+        if found := self._each.Match(data):
+            return {self._numbers[number] for number in found}
+        # RE2 gives none as well when its memory for so many at once is used up: then any of them may be there.
+        return set(self._numbers) if self.any_in(data) else set()
 
 
 DISGUISED = -1
