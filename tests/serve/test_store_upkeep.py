@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -71,45 +70,6 @@ def test_values_of_old_traces_are_deleted_and_those_judged_late_with_the_next_wh
     asyncio.run(run())
     assert not gone(2)
     engine.dispose()
-
-
-def test_a_damaged_store_that_was_put_aside_goes_after_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
-    old, young = (
-        tmp_path / f"tracegrade.db.damaged-{datetime.now(UTC) - ago:%Y%m%dT%H%M%SZ}"
-        for ago in (timedelta(hours=2), timedelta())
-    )
-    for path in (old, young):
-        path.write_bytes(b"damaged")
-
-    async def run() -> None:
-        stop = asyncio.Event()
-        keeping = asyncio.create_task(store_upkeep.delete_damaged_stores(engine, 3600.0, stop))
-        await eventually_in_loop(lambda: not old.exists(), "the old one to go")
-        stop.set()
-        await keeping
-
-    asyncio.run(run())
-    assert young.exists()
-    engine.dispose()
-
-
-def test_postgresql_has_no_damaged_stores_and_what_keeps_them_goes_on() -> None:
-    class OnPostgresql:
-        url = "postgresql+psycopg://tracegrade@db.example/tracegrade"
-
-    async def run() -> None:
-        stop = asyncio.Event()
-        keeping = asyncio.create_task(store_upkeep.delete_damaged_stores(OnPostgresql(), 3600.0, stop))  # type: ignore[arg-type]
-        await asyncio.wait({keeping}, timeout=0.05)
-        assert not keeping.done(), "with it, all of delivery would end"
-        stop.set()
-        await keeping
-
-    asyncio.run(run())
 
 
 def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

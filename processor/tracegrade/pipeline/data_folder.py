@@ -12,6 +12,7 @@ import orjson
 
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.journal.position import Position
+from tracegrade.journal.recovery import SET_ASIDE_NAME
 from tracegrade.journal.retention import WhenFull
 from tracegrade.pipeline.set_aside import JUDGE as JUDGE
 from tracegrade.pipeline.set_aside import SetAside
@@ -128,6 +129,20 @@ class DataFolder:
     def results_journals(self) -> list[str]:
         """The names of all results journals that are there, also those of other sets of judges."""
         return sorted(path.name for path in self.path.glob(f"{RESULTS}*") if _OF_RESULTS.fullmatch(f"{path.name}."))
+
+    def delete_damaged_bytes(self, before_ns: int) -> int:
+        """Delete the copies of damaged bytes that journals set aside before a time, ns since 1970 UTC.
+
+        Returns:
+            How many files there were.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        old = [path for path in self.path.glob(f"*/{SET_ASIDE_NAME}/*") if path.stat().st_mtime_ns < before_ns]
+        for path in old:
+            path.unlink(missing_ok=True)
+        return len(old)
 
     def instance_id(self) -> str:
         """The instance's own id, made once; everything we send carries it, so that a loop is recognised."""

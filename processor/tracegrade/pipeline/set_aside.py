@@ -43,6 +43,7 @@ JUDGE = "judge"
 """The name of a judge that is the only one."""
 _RECORD = "record "
 _TRACE = "trace "
+_SUSPECT = ".suspect"
 # What has ended one of several judges says which one it was: two that are killed together met no record twice.
 _RECORD_OF = re.compile(rf"{_RECORD}(?P<position>\d+)( of (?P<judge>\S+))?")
 
@@ -250,6 +251,23 @@ class SetAside:
             if any(trace_id in payload for trace_id in trace_ids):
                 path.unlink(missing_ok=True)
 
+    def delete_older(self, before_ns: int) -> int:
+        """Delete the kept requests that were received before a time; their records stay set aside. Returns how many.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        deleted = 0
+        for record in self.load().waiting:
+            if record.received_ns < before_ns and (path := self.request_path(record)) is not None:
+                path.unlink(missing_ok=True)
+                self._asked(record.position).unlink(missing_ok=True)
+                deleted += 1
+        for suspect in self._requests.glob(f"*{_SUSPECT}"):
+            if suspect.stat().st_mtime_ns < before_ns:
+                suspect.unlink(missing_ok=True)
+        return deleted
+
     def request_path(self, record: SetAsideRecord) -> Path | None:
         """The file of its request; None when it is no longer kept."""
         path = self._request(record)
@@ -294,7 +312,7 @@ class SetAside:
         return Record(number, end, received_ns, tenant, Signal(signal), Encoding.PROTOBUF, items, payload)
 
     def _suspect(self, number: int) -> Path:
-        return self._requests / f"{number:020d}.suspect"
+        return self._requests / f"{number:020d}{_SUSPECT}"
 
     def _keep(self, record: Record) -> None:
         self._requests.mkdir(exist_ok=True)

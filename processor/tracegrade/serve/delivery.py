@@ -32,10 +32,11 @@ from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.serve.background import BackgroundLoop, Work, every, run_until
 from tracegrade.serve.deletion_upkeep import take_over_deletions
 from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.leftovers import delete_leftovers
 from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.results_source import LeftResults, ResultsSource
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.serve.store_upkeep import delete_damaged_stores, delete_old_traces, keep_rule_texts, keep_values_young
+from tracegrade.serve.store_upkeep import delete_old_traces, keep_rule_texts, keep_values_young
 from tracegrade.serve.turns import may_have_turn
 from tracegrade.store.judges import Judges
 from tracegrade.store.leader import Leader
@@ -153,7 +154,7 @@ class Delivery:
             delete_old_traces(
                 self._store, self._config.store.retention, self._config.quotas.stored_for, self._leader, halt
             ),
-            delete_damaged_stores(self._store, self._config.store.damaged_kept_s, halt),
+            delete_leftovers(self._store, self._folder, self._config.store, halt),
             keep_parquet_files(self._config.parquet, self._folder, halt),
             take_over_deletions(self._config, self._folder, self._store, halt),
             self._rules.run(halt),

@@ -10,15 +10,12 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tracegrade.deliver.consumer import wait
-from tracegrade.display import count
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.delete import cut_log
 from tracegrade.store.jobs import delete_old_events
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import one_at_a_time
-from tracegrade.store.place import sqlite_path
-from tracegrade.store.put_aside import delete_put_aside
 from tracegrade.store.retention import delete_old_values, delete_older, delete_older_of
 from tracegrade.store.rule_texts import save_rule_texts
 
@@ -98,22 +95,6 @@ async def keep_values_young(store: Engine, values_retention_s: float, leader: Le
                 break
             after = found
             await asyncio.sleep(0.1)
-
-
-async def delete_damaged_stores(store: Engine, kept_s: float, stop: asyncio.Event) -> None:
-    """Until `stop` is set, delete damaged SQLite stores that a repair put aside so long ago."""
-    path = sqlite_path(str(store.url))
-    if path is None:
-        await stop.wait()
-        return
-    while not await wait(stop, RETENTION_EVERY_S):
-        try:
-            deleted = await asyncio.to_thread(delete_put_aside, path, time.time_ns() - round(kept_s * 1e9))
-        except OSError as error:
-            logger.warning("a damaged store that was put aside stays: %s; trying again", error)
-        else:
-            if deleted:
-                logger.info("%s deleted that a repair had put aside", count(deleted, "damaged store"))
 
 
 def _cut_log(store: Engine) -> None:

@@ -46,7 +46,12 @@ class StoreSettings(FileModel):
     @property
     def damaged_kept_s(self) -> float:
         """For how long, in s, a store that was put aside stays: no longer than values of a trace that comes now."""
-        return min(self.damaged_retention, self.values_retention or self.retention)
+        return min(self.damaged_retention, self.values_kept_s)
+
+    @property
+    def values_kept_s(self) -> float:
+        """For how long, in s, values of traces stay."""
+        return self.values_retention or self.retention
 
     @field_serializer("url", when_used="json")
     def _without_password(self, url: str) -> str:
