@@ -144,6 +144,12 @@ BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
             [(0, "it contradicts that a and b have to be called")],
         ),
         ([{"not_both": ["a", "b"]}, {"at_least": 1, "of": "a"}], []),
+        ([{"not_both": ["a", "*"]}, {"first": "a"}], []),
+        ([{"not_both": ["a", "*"]}, {"first": "a"}, {"last": "a"}], []),
+        (
+            [{"not_both": ["a*", "*"]}, {"first": "ab"}, {"last": "c"}],
+            [(0, "it contradicts that a* and any tool have")],
+        ),
         ([{"first": "a"}, {"at_most": 0, "of": "a"}], [(0, "it contradicts that a is never called")]),
         ([{"at_most": 1, "of": "a"}, {"at_least": 2, "of": ["a"]}], [(1, "it contradicts 'a is called at most 1")]),
     ],

@@ -103,10 +103,12 @@ def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) 
     """
     parts: list[CallPart] = ["arguments"] if any(where.args is not None for where in conditions) else []
     parts += ["output"] if any(where.output is not None for where in conditions) else []
-    doubts = (flow.doubt(evidence, position) for where in conditions for flow in where.flows)
-    if why := what_lacks(evidence, position, parts) or next(filter(None, doubts), None):
+    if (lack := what_lacks(evidence, position, parts)) is not None:
         call = evidence.calls[position]
-        return f"{why} ({listed([call.name])}, span {call.span_id})"
+        return f"{lack} ({listed([call.name])}, span {call.span_id})"
+    doubts = (flow.doubt(evidence, position) for where in conditions for flow in where.flows)
+    if (why := next(filter(None, doubts), None)) is not None:
+        return why  # which names the call that cannot be read
     hashed = (part for place, part in evidence.once(hashed_parts) if place == position and part in parts)
     return next((hashed_in(evidence, position, part) for part in hashed), None)
 

@@ -5,6 +5,7 @@ like no other one.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 from tracegrade.document.problem import Location
@@ -218,7 +219,11 @@ def _both_needed(one: _Placed, placed: Sequence[_Placed]) -> Iterator[tuple[Loca
     if not isinstance(one.form, NotBoth) or one.form.same is not None:
         return
     needed = [side for each in placed if (side := _needed(each.form)) is not None]
-    if all(any(_covers(side, each) for each in needed) for side in one.form.sides):
+    first, second = one.form.sides
+    if any(
+        _covers(first, a) and _covers(second, b) and _are_apart(a, b)  # else one call may be what both ask for
+        for a, b in permutations(needed, 2)
+    ):
         yield one.where, f"it contradicts that {' and '.join(map(words_of, one.form.sides))} have to be called"
 
 

@@ -48,10 +48,11 @@ class Where(ParameterModel):
         return NameTable([] if self.agent is None else [listed_names(self.agent)], "glob")
 
     @property
-    def paths(self) -> list[str]:
-        """What it looks at, in words: paths, no values."""
+    def words_without_values(self) -> str:
+        """What it asks for, with paths in place of what it says of arguments and outputs."""
         paths = [f"args.{name}" for name in (self.args.members if self.args is not None else ())]
-        return paths + [name for name in ("output", "error", "agent") if getattr(self, name) is not None]
+        paths += ["output"] if self.output is not None else []
+        return ", and ".join(([f"{', '.join(paths)} as given"] if paths else []) + self._of_the_call)
 
     @property
     def words(self) -> str:
@@ -60,11 +61,12 @@ class Where(ParameterModel):
         if self.output is not None:
             (criterion,) = self.output.parts()
             said += members_in_words("output", criterion)
-        if self.error is not None:
-            said.append("it failed" if self.error else "it did not fail")
-        if self.agent is not None:
-            said.append(f"the agent is {' or '.join(listed_names(self.agent))}")
-        return ", and ".join(said)
+        return ", and ".join(said + self._of_the_call)
+
+    @property
+    def _of_the_call(self) -> list[str]:
+        said = [] if self.error is None else ["it failed" if self.error else "it did not fail"]
+        return said + ([] if self.agent is None else [f"the agent is {' or '.join(listed_names(self.agent))}"])
 
     def met_by(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
         """Whether `call` is so; None where that cannot be read.
@@ -126,7 +128,7 @@ def conditions_of(side: Side) -> list[Where]:
 
 def words_of(side: Side) -> str:
     """A side as a person would say it, without values."""
-    return _said(side, lambda where: f"{', '.join(where.paths)} as given" if where.paths else "")
+    return _said(side, lambda where: where.words_without_values)
 
 
 def rule_of(side: Side) -> str:
