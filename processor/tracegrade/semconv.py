@@ -380,6 +380,8 @@ REDACTED = "tracegrade.redacted"
 
 # Names the instance that sent a request: a request that comes back to it is a loop. Also a gRPC metadata key.
 INSTANCE_HEADER = "x-tracegrade-instance"
+# Names the instances whose requests the sender has taken lately, separated by commas (`receive.circle`).
+HEARD_HEADER = "x-tracegrade-heard"
 
 # The evaluation event. Source: open-telemetry/semantic-conventions-genai, model/gen-ai/events.yaml.
 EVALUATION_EVENT = "gen_ai.evaluation.result"

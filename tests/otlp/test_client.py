@@ -128,7 +128,7 @@ def http_settings(port: int, **more) -> ExporterSettings:
 
 
 async def export(settings: ExporterSettings, *sends: tuple[Signal, bytes]) -> list[Answer]:
-    client = OtlpClient(settings, "instance-7")
+    client = OtlpClient(settings, "instance-7", lambda signal: "a,b" if signal is Signal.LOGS else "")
     try:
         return [await client.export(signal, payload) for signal, payload in sends or [(Signal.TRACES, PAYLOAD)]]
     finally:
@@ -170,6 +170,7 @@ def test_grpc_delivers_every_byte_of_every_signal_and_names_this_instance(compre
         assert metadata["x-tracegrade-instance"] == "instance-7"
         assert metadata["x-tenant"] == "gold"
         assert metadata["user-agent"].startswith("tracegrade/")
+    assert [metadata.get("x-tracegrade-heard") for _, _, metadata in got] == [None, "a,b", None]
 
 
 def test_http_delivers_every_byte_of_every_signal_and_names_this_instance():
@@ -188,6 +189,7 @@ def test_http_delivers_every_byte_of_every_signal_and_names_this_instance():
         assert headers["x-tracegrade-instance"] == "instance-7"
         assert headers["x-tenant"] == "gold"
         assert headers["user-agent"].startswith("tracegrade/")
+    assert [headers.get("x-tracegrade-heard") for _, headers, _ in peer.got] == [None, "a,b", None]
 
 
 def test_http_without_compression_sends_the_payload_itself_under_the_endpoints_path():

@@ -5,6 +5,7 @@ in the journal for as long as it takes. Callers of this client retry (`tracegrad
 """
 
 import asyncio
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Protocol
 
@@ -23,18 +24,22 @@ MAX_IN_FLIGHT = 10  # requests of one exporter under way at a time, as the colle
 class OtlpClient:
     """One exporter's client, gRPC or HTTP by its settings. Make it, use it and close it in one event loop."""
 
-    def __init__(self, settings: ExporterSettings, instance_id: str) -> None:
+    def __init__(
+        self, settings: ExporterSettings, instance_id: str, heard: Callable[[Signal], str] = lambda signal: ""
+    ) -> None:
         """Prepare the connection; nothing is sent yet.
 
         Args:
             settings: where to send and how.
             instance_id: names this instance in every request, so that it recognises one that comes back.
+            heard: gives the instances whose requests of a signal were taken lately, so that a circle is noticed.
 
         Raises:
             TraceGradeError: a certificate or key file does not hold a certificate or key.
         """
         headers = {name: value.get_secret_value() for name, value in settings.headers.items()}
         headers |= {INSTANCE_HEADER: instance_id, "user-agent": f"tracegrade/{version('tracegrade')}"}
+        self._heard = heard
         self._timeout_s = settings.timeout
         tls = settings.tls
         files = [path for path in (tls.ca_file, tls.cert_file, tls.key_file) if path is not None]
@@ -49,7 +54,7 @@ class OtlpClient:
         Raises nothing: every result is an `Answer`. When cancelled, it abandons the attempt.
         """
         try:
-            return await self._latest().export(signal, payload)
+            return await self._latest().export(signal, payload, self._heard(signal))
         except Exception as error:  # no thread or memory left, or a bug below: the request is not at fault
             return Answer("retry", "client_error", message=repr(error))
 
@@ -67,7 +72,7 @@ class OtlpClient:
 
 
 class _Transport(Protocol):
-    async def export(self, signal: Signal, payload: bytes) -> Answer: ...
+    async def export(self, signal: Signal, payload: bytes, heard: str) -> Answer: ...
 
     async def close(self, grace_s: float) -> None: ...
 

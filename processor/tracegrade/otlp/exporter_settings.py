@@ -12,7 +12,7 @@ from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings
-from tracegrade.semconv import INSTANCE_HEADER
+from tracegrade.semconv import HEARD_HEADER, INSTANCE_HEADER
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _HOST_PORT = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]@?#]+):(?P<port>\d{1,5})")
 _HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
 _USUAL_PORT = {"grpc": 4317, "http": 4318}
-_OWN_HEADERS = {"content-type", "content-encoding", "content-length", "host", "te", "user-agent", INSTANCE_HEADER}
+_OWN_HEADERS = {"content-type", "content-encoding", "content-length", "host", "te", "user-agent"} | {
+    INSTANCE_HEADER,
+    HEARD_HEADER,
+}
 
 
 def _readable(path: str) -> str:

@@ -9,6 +9,7 @@ from grpc.aio import AioRpcError, Channel, Metadata, UnaryUnaryMultiCallable
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import Answer, grpc_failure, success
 from tracegrade.otlp.exporter_settings import ClientTls, ExporterSettings
+from tracegrade.semconv import HEARD_HEADER
 
 _METHODS = {
     Signal.TRACES: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -31,10 +32,11 @@ class GrpcClient:
             signal: self._channel.unary_unary(method) for signal, method in _METHODS.items()
         }
 
-    async def export(self, signal: Signal, payload: bytes) -> Answer:
-        """Make one attempt."""
+    async def export(self, signal: Signal, payload: bytes, heard: str) -> Answer:
+        """Make one attempt; `heard` is for `HEARD_HEADER`, "" for none."""
+        metadata = Metadata(*self._metadata, (HEARD_HEADER, heard)) if heard else self._metadata
         try:
-            body = await self._calls[signal](payload, timeout=self._timeout_s, metadata=self._metadata)
+            body = await self._calls[signal](payload, timeout=self._timeout_s, metadata=metadata)
         except AioRpcError as error:
             return grpc_failure(error.code().name.lower(), error.details() or "", _status_details(error))
         return success(signal, body)

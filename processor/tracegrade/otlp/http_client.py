@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError, LocationParseError, NewConnectionError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import PROTOBUF, Answer, http_answer
 from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.semconv import HEARD_HEADER
 
 _MAX_ANSWER_BYTES = 64 * 1024  # as in the collector: enough for any status, and a proxy cannot fill our memory
 _GZIP_LEVEL = 1  # half the time of level 6 for a few per cent of the size
@@ -34,15 +35,16 @@ class HttpClient:
         self._pool = _pool(settings, connections)
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="otlp-http")
 
-    async def export(self, signal: Signal, payload: bytes) -> Answer:
-        """Make one attempt."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._post, signal, payload)
+    async def export(self, signal: Signal, payload: bytes, heard: str) -> Answer:
+        """Make one attempt; `heard` is for `HEARD_HEADER`, "" for none."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._post, signal, payload, heard)
 
-    def _post(self, signal: Signal, payload: bytes) -> Answer:
+    def _post(self, signal: Signal, payload: bytes, heard: str) -> Answer:
+        headers = {**self._headers, HEARD_HEADER: heard} if heard else self._headers
         body = gzip.compress(payload, _GZIP_LEVEL, mtime=0) if self._compress else payload
         url = f"{self._base}/v1/{signal.name.lower()}"
         try:
-            response = self._pool.request("POST", url, body=body, headers=self._headers, preload_content=False)
+            response = self._pool.request("POST", url, body=body, headers=headers, preload_content=False)
             try:
                 text = response.read(_MAX_ANSWER_BYTES, decode_content=True)
                 more = response.read(1)

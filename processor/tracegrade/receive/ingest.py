@@ -12,6 +12,7 @@ from tracegrade.journal.errors import JournalCannotTake, JournalRefused
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT
+from tracegrade.receive.circle import Circle
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts, next_turn
 from tracegrade.receive.validate import (
     Checked,
@@ -138,7 +139,8 @@ class Ingest:
         *,
         shared_id: str | None = None,
     ) -> None:
-        self._own_ids = frozenset(own for own in (instance_id, shared_id) if own is not None)
+        own_ids = [own for own in (instance_id, shared_id) if own is not None]
+        self.circle = Circle(own_ids, telemetry.conditions)
         self.in_flight = InFlight(max_in_flight_bytes)
         self._journal = journal
         self._telemetry = telemetry
@@ -153,10 +155,6 @@ class Ingest:
     def is_stopping(self) -> bool:
         """Whether new requests are refused."""
         return self._stopping.is_set()
-
-    def is_own(self, sender_id: str | None) -> bool:
-        """Whether the sender that calls itself so is this instance, or another receiver of the same journal."""
-        return sender_id in self._own_ids
 
     def stop(self) -> None:
         """Refuse, retryably, whatever comes from now on; requests in work are finished."""

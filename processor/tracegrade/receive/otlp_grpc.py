@@ -25,7 +25,7 @@ from tracegrade.receive.listen import bound_socket, cannot_listen
 from tracegrade.receive.reply import RESOURCE_EXHAUSTED, UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, split_endpoint
 from tracegrade.receive.tenants import Sender, SenderTenants, grpc_address
-from tracegrade.semconv import INSTANCE_HEADER
+from tracegrade.semconv import HEARD_HEADER, INSTANCE_HEADER
 
 EXPORT_METHODS = {
     Signal.TRACES: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -253,7 +253,9 @@ class _Export:
                 Encoding.PROTOBUF,
                 transport="grpc",
                 tenant=tenant,
-                own_loop=self._ingest.is_own(_value(metadata, INSTANCE_HEADER)),
+                own_loop=self._ingest.circle.comes_back(
+                    self._signal, _value(metadata, INSTANCE_HEADER), _value(metadata, HEARD_HEADER)
+                ),
                 much_expanded=body.is_much_expanded,
             )
         except BodyRefusedError as error:

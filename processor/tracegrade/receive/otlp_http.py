@@ -36,7 +36,7 @@ from tracegrade.receive.reply import (
 )
 from tracegrade.receive.settings import HttpSettings
 from tracegrade.receive.tenants import Sender, SenderTenants
-from tracegrade.semconv import INSTANCE_HEADER
+from tracegrade.semconv import HEARD_HEADER, INSTANCE_HEADER
 
 PATHS = {Signal.TRACES: "/v1/traces", Signal.LOGS: "/v1/logs", Signal.METRICS: "/v1/metrics"}
 
@@ -200,7 +200,10 @@ class _Export:
         body = Body(self._bounds, self._ingest.in_flight, _compression(request), tenant)
         try:
             wire = await self._read(request, body)
-            own_loop = self._ingest.is_own(request.headers.get(INSTANCE_HEADER))
+            headers = request.headers
+            own_loop = self._ingest.circle.comes_back(
+                self._signal, headers.get(INSTANCE_HEADER), headers.get(HEARD_HEADER)
+            )
             outcome = await self._ingest.accept(
                 self._signal,
                 wire,

@@ -211,7 +211,8 @@ class ReceiveRole:
         ]
         for name, settings in self._config.exporters.items():
             # What one receiver of a topic has forwarded is a loop at each of them.
-            client = self._clients[name] = OtlpClient(settings, self._received.shared_id or self._instance.id)
+            own_id = self._received.shared_id or self._instance.id
+            client = self._clients[name] = OtlpClient(settings, own_id, self._ingest.circle.heard)
             forwarder = self._received.forwarder(name, settings, client)
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._judges is not None:
@@ -227,6 +228,7 @@ class ReceiveRole:
     async def _publish(self) -> None:
         self._received.say_conditions(is_kept=self._with_judge)
         self._folder.set_aside.report(self._telemetry.conditions)
+        self._ingest.circle.end_quiet()
         if self._quotas is not None:
             self._quotas.end_quiet()
         self._folder.write_published(self._received.snapshots())

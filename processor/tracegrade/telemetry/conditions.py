@@ -36,6 +36,10 @@ KINDS: dict[str, Kind] = {
         "a tenant, or a service of it, sends more than its quota; what is beyond it is refused",
         "it comes again later, by itself; set the quota that the message names higher, or send less",
     ),
+    "comes_back": Kind(
+        "what is sent to another TraceGrade comes back from there: it circulates, and is forwarded again each time",
+        "remove one of the exporters of the circle; the message names the instance that sends it here",
+    ),
     "disk_failing": Kind(
         "writing to the disk fails: it is full, read-only or broken",
         "make room, or check the disk; writing is tried again every few seconds",

@@ -12,8 +12,10 @@ from urllib.request import Request, urlopen
 import grpc
 import pytest
 from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, export, exporter
+from end_to_end.test_goes_on import conditions
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from interop.peers import free_port
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
@@ -163,3 +165,26 @@ def test_a_start_without_brokers_or_topics_ends_with_one_sentence(tmp_path: Path
 
     assert "there is no topic 'spans', or we may not see it; create it" in said(traces_topic="spans")
     assert "journal.kafka.client: No such configuration property" in said(client={"no.such": 1})
+
+
+def test_what_circulates_by_way_of_an_instance_with_another_journal_is_named(
+    tmp_path: Path, cluster: MockCluster
+) -> None:
+    port = free_port()
+    (tmp_path / "second").mkdir()
+    to_first = {"endpoint": f"127.0.0.1:{port}", "tls": {"insecure": True}}
+    second = Server(tmp_path / "second", exporters={"otlp": to_first})
+    second.start(role="receive")
+    try:
+        listens = {"otlp": {"protocols": {"grpc": {"endpoint": to_first["endpoint"]}}}}
+        to_second = {"endpoint": second.endpoints["grpc"], "tls": {"insecure": True}}
+        first = _server(tmp_path, cluster, receivers=listens, exporters={"otlp": to_second})
+        export(first.endpoints["grpc"], payload([otlp_span(1, 1)]))
+        for server, other in ((first, second), (second, first)):
+            found = eventually(lambda server=server: conditions(server).get("comes_back"), "the condition", 60)
+            other_id = (other.data / "instance_id").read_text() if other is second else "/otlp_spans"
+            assert other_id in found["message"]
+        assert first.metric("tracegrade_receiver_loop_items_total", "receive") == 0
+        assert first.stop() == 0
+    finally:
+        assert second.stop() == 0
