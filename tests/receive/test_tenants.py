@@ -133,6 +133,8 @@ def test_a_certificate_says_the_tenant(serve: Serve, wire: bytes, tmp_path: Path
 def test_a_whole_subject_is_written_as_grpc_writes_it() -> None:
     subject = ((("countryName", "DE"),), (("organizationName", "Shop, Inc."),), (("commonName", "agénts"),))
     assert subjects_of({"subject": subject}) == ("agénts", "CN=ag\\C3\\A9nts,O=Shop\\, Inc.,C=DE")
+    several = ((("organizationName", "Shop"),), (("commonName", "agents"), ("userId", "u1")))
+    assert subjects_of({"subject": several}) == ("agents", "UID=u1+CN=agents,O=Shop")  # what stands together, too
     assert subjects_of({}) == subjects_of(None) == ()
 
 

@@ -80,8 +80,13 @@ def subjects_of(certificate: object) -> tuple[str, ...]:
         return ()
     parts = [tuple(part) for part in certificate.get("subject", ())]
     common = tuple(value for part in parts for name, value in part if name == "commonName")
-    whole = ",".join("+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in p) for p in parts[::-1])
+    whole = ",".join("+".join(map(_written, part[::-1])) for part in parts[::-1])
     return (*common, whole)
+
+
+def _written(attribute: tuple[str, str]) -> str:
+    name, value = attribute
+    return f"{_SHORT.get(name, name)}={_escaped(value)}"
 
 
 def _escaped(value: str) -> str:
