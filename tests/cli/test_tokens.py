@@ -72,7 +72,7 @@ def test_a_revoked_token_is_listed_only_with_all(data: Path) -> None:
         (["new", "page", "--role", "write"], "'write' is not one of 'send', 'read',"),
         (["new", "", "--role", "read"], "expected a name of 1 to 100 printable characters, found ''"),
         (["new", "a\x1bb", "--role", "read"], "expected a name of 1 to 100 printable characters"),
-        (["new", "page", "--role", "read", "--tenant", "a b"], "expected a tenant of 1 to 64 letters, digits"),
+        (["new", "page", "--role", "read", "--tenant", "a b"], "expected a tenant of 1 to 64 letters (a to z"),
         (["new", "page", "--role", "read", "--expires", "soon"], "expected a duration such as"),
         (["new", "page", "--role", "read", "--expires", "0s"], "expected a time after now, found 0s"),
         (["new", "there", "--role", "read"], "there is a token 'there' already; rotate it"),

@@ -80,6 +80,18 @@ def test_the_tenant_is_in_a_header(kafka: MockKafka, judges: Judges) -> None:
     }
 
 
+@pytest.mark.parametrize("tenant", ["../acme", "a b", "x" * 65, "\u0430cme", "\udcff"])
+def test_a_header_that_can_be_no_tenant_is_refused(
+    kafka: MockKafka, judges: Judges, caplog: pytest.LogCaptureFixture, tenant: str
+) -> None:
+    partition, _ = kafka.send(SPANS, _whole(1), key_of(1), 0, tenant=tenant.encode("utf-8", "surrogateescape"))
+    kafka.send(SPANS, _whole(7), key_of(7), partition)
+    judge = judges()
+    judge.wait_for(t7=2)
+    assert judge.value("tracegrade.kafka.malformed", topic=SPANS, reason="bad_tenant") == 1
+    assert "the header 'tenant': expected a tenant of 1 to 64 letters" in caplog.text
+
+
 def test_only_what_every_needed_sink_has_is_committed(kafka: MockKafka, judges: Judges) -> None:
     judge = judges()
     eventually(judge.has_partitions)

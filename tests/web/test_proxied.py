@@ -91,6 +91,20 @@ def test_from_elsewhere_the_header_is_refused_and_not_ignored(app: ASGIApp, head
     assert call(app, "GET", API, client="10.0.1.7", **{header: "sre"}).json["type"] == PREFIX + "untrusted-header"
 
 
+@pytest.mark.parametrize("header", ["x-forwarded-email", "x-forwarded-groups", "x-tenant"])
+def test_a_header_that_comes_twice_is_refused(app: ASGIApp, header: str) -> None:
+    """A proxy that adds its own to what a browser sent: neither is known to be the proxy's."""
+
+    async def adding(scope: Scope, receive: Receive, send: Send) -> None:
+        added = [(header.encode(), b"globex"), (header.encode(), b"sre")]
+        await app({**scope, "headers": [*scope["headers"], *added]}, receive, send)
+
+    user = {} if header == "x-forwarded-email" else {"x_forwarded_email": "ann@shop.example"}
+    answer = call(adding, "GET", API, client="10.0.0.7", **user)
+    assert answer.status == 403
+    assert f"the header '{header}' came more than once" in answer.json["detail"]
+
+
 def test_without_the_header_a_token_is_needed_also_from_the_proxy(app: ASGIApp) -> None:
     assert call(app, "GET", API, client="10.0.0.7").status == 401
     assert (

@@ -31,9 +31,13 @@ def _checked_network(text: str) -> str:
 
 
 def _checked_header(name: str) -> str:
-    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or name.lower() in _TAKEN:
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii() or _is_taken(name.lower()):
         raise ValueError(f"expected the name of a header such as 'x-scope-orgid', found {name!r}")
     return name.lower()
+
+
+def _is_taken(name: str) -> bool:
+    return name in _TAKEN or name.startswith("grpc-") or name.endswith("-bin")  # gRPC's own, and those that are no text
 
 
 _TAKEN = frozenset({"authorization", "content-type", "content-encoding", "content-length", "host", "cookie"})

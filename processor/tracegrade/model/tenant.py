@@ -12,8 +12,13 @@ def checked_tenant(text: str) -> str:
     """`text`, if a tenant can have this name.
 
     Raises:
-        ValueError: it holds other characters than letters, digits, '.', '_' and '-', or begins with none of the first.
+        ValueError: it is empty, too long, holds other characters than letters of ASCII, digits, '.', '_' and '-', or
+            does not begin with a letter or digit.
     """
     if not re.fullmatch(TENANT_PATTERN, text):
-        raise ValueError(f"expected a tenant of 1 to 64 letters, digits, '.', '_' and '-', found {text!r}")
+        # As ASCII, so that letters of other alphabets which look like these are seen.
+        raise ValueError(
+            "expected a tenant of 1 to 64 letters (a to z, A to Z), digits, '.', '_' and '-', the first a letter or "
+            f"digit, found {text!a}"
+        )
     return text

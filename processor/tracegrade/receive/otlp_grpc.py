@@ -296,8 +296,8 @@ def _sender(
     caller: Caller | None, tenants: SenderTenants, metadata: Iterable[tuple[str, str | bytes]], context: _Context
 ) -> Sender:
     """What decides whose spans these are; of the certificate only where it matters."""
-    claimed = None if tenants.header is None else _value(metadata, tenants.header)
-    address = "" if claimed is None else grpc_address(context.peer())
+    claimed = () if tenants.header is None else _values(metadata, tenants.header)
+    address = grpc_address(context.peer()) if claimed else ""
     if not tenants.by_subject:
         return Sender(caller, claimed, address)
     known = context.auth_context()
@@ -317,11 +317,12 @@ def _compression(message: bytes) -> Compression:
     return ""
 
 
+def _values(metadata: Iterable[tuple[str, str | bytes]], name: str) -> list[str]:
+    return [value for key, value in metadata if key == name and isinstance(value, str)]
+
+
 def _value(metadata: Iterable[tuple[str, str | bytes]], name: str) -> str | None:
-    for key, value in metadata:
-        if key == name and isinstance(value, str):
-            return value
-    return None
+    return next(iter(_values(metadata, name)), None)
 
 
 async def _abort(context: _Context, refused: Refused) -> NoReturn:

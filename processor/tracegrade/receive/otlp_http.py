@@ -189,7 +189,7 @@ class _Export:
 
     def _tenant(self, request: Request, caller: Caller | None) -> str:
         header = self._tenants.header
-        claimed = None if header is None else request.headers.get(header)
+        claimed = () if header is None else request.headers.getlist(header)
         sender = Sender(caller, claimed, _address(request), request.scope.get(CLIENT_SUBJECTS, ()))
         found = self._tenants.tenant_of(sender)
         if isinstance(found, Refused):

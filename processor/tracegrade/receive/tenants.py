@@ -15,12 +15,12 @@ from tracegrade.receive.ingest import Refused
 class Sender:
     """What is known of who sends a request.
 
-    ``claimed`` is what the tenant header says, None without it; ``address`` the peer's, "" when it is not known;
-    ``subjects`` names its certificate: the common name and the whole subject.
+    ``claimed`` is what the tenant header says, each time that it is there; ``address`` the peer's, "" when it is not
+    known; ``subjects`` names its certificate: the common name and the whole subject.
     """
 
     caller: Caller | None
-    claimed: str | None = None
+    claimed: Sequence[str] = ()
     address: str = ""
     subjects: Sequence[str] = ()
 
@@ -44,15 +44,20 @@ class SenderTenants:
         own = sender.caller.tenant if sender.caller is not None else None
         if own is None and self._by_subject:
             own = next((self._by_subject[name] for name in sender.subjects if name in self._by_subject), None)
-        if sender.claimed is None:
+        if not sender.claimed:
             return own or DEFAULT_TENANT
         if not self._proxies.hold(sender.address):
             return _refused(
                 f"the header {self.header!r} is taken from access.trusted_proxies alone, and "
                 f"{sender.address or 'this address'} is none of them; send without it, or through the proxy"
             )
+        if len(sender.claimed) > 1:
+            return _refused(
+                f"the header {self.header!r} came {len(sender.claimed)} times, so that it cannot be told which is the "
+                "proxy's; have the proxy set it in place of what its clients send"
+            )
         try:
-            claimed = checked_tenant(sender.claimed)
+            claimed = checked_tenant(sender.claimed[0])
         except ValueError as error:
             return _refused(f"the header {self.header!r}: {error}")
         if own is not None and own != claimed:

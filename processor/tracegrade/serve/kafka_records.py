@@ -8,10 +8,10 @@ from tracegrade.assemble.closed_traces import TraceKey
 from tracegrade.journal.kafka.consume import Message
 from tracegrade.journal.kafka.place import number_of
 from tracegrade.journal.kafka.settings import KafkaSettings
-from tracegrade.journal.record import MAX_TENANT_BYTES, Encoding, Record
+from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
-from tracegrade.model.tenant import DEFAULT_TENANT
+from tracegrade.model.tenant import DEFAULT_TENANT, checked_tenant
 from tracegrade.receive.validate import Checked, TooDenseError, UndecodableError, check, check_in_turns, is_large
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -133,12 +133,9 @@ def _tenant(message: Message) -> str:
     for name, value in message.headers:
         if name == TENANT_HEADER and value:
             try:
-                tenant = value.decode()
-            except UnicodeDecodeError:
-                raise _Malformed("bad_tenant", f"the header {TENANT_HEADER!r} is not UTF-8") from None
-            if len(value) > MAX_TENANT_BYTES:
-                raise _Malformed("bad_tenant", f"the header {TENANT_HEADER!r} has {len(value)} bytes")
-            return tenant
+                return checked_tenant(value.decode("utf-8", "backslashreplace"))
+            except ValueError as error:
+                raise _Malformed("bad_tenant", f"the header {TENANT_HEADER!r}: {error}") from None
     return DEFAULT_TENANT
 
 

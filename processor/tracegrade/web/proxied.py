@@ -40,6 +40,11 @@ class ProxiedUsers:
                 f"the header {said[0]!r} is believed from access.trusted_proxies alone, and "
                 f"{address or 'this address'} is none of them; send without it, or through the proxy"
             )
+        if twice := next((name for name in said if len(headers.getlist(name)) > 1), None):
+            raise NotBelieved(
+                f"the header {twice!r} came more than once, so that it cannot be told which is the proxy's; have the "
+                "proxy set it in place of what browsers send"
+            )
         user = headers.get(settings.user_header or "", "")
         if not user:  # a proxy that lets through whom it did not sign in
             return None
