@@ -224,7 +224,7 @@ def _objects(case: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
-    """A call as a case has it (name, args, output, status, step), or as ``tracegrade extract`` prints it."""
+    """A call as a case has it (name, args, output, status, step, agent), or as ``tracegrade extract`` prints it."""
     name = call.get("name")
     if not isinstance(name, str):
         raise CaseError("invalid_case", f"{where}.name: expected the tool's name, found {name!r}")
@@ -246,7 +246,7 @@ def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
         start_ns=position,
         end_ns=position,
         span_id=f"{position + 1:016x}",
-        agent="",
+        agent=_text({f"{where}.agent": call.get("agent")}, f"{where}.agent") or "",
         agent_span_id="",
         batch=batch,
     )

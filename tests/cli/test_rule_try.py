@@ -131,3 +131,27 @@ def test_a_single_call_is_named_with_its_tool(traces: Path) -> None:
     )
     shown = invoke("rules", "try", "one.rule.yaml", str(traces / "looked_up_then_refunded.json")).stdout
     assert "one on a call of issue_refund of support (span " in shown
+
+
+def test_what_failed_what_was_asked_and_what_nothing_gave_is_shown(traces: Path) -> None:
+    path = traces / "looked_up_then_refunded.json"
+    trace = json.loads(path.read_text())
+    root, first = trace["resourceSpans"][0]["scopeSpans"][0]["spans"][:2]
+    first["status"] = {"code": 2, "message": "no such order"}
+    first["attributes"] = [each for each in first["attributes"] if each["key"] != "gen_ai.tool.call.result"]
+    for each in root["attributes"]:
+        if each["key"] == "gen_ai.output.messages":
+            said = [{"role": "assistant", "parts": [{"type": "text", "content": "You get 25.50 EUR for ORD-7."}]}]
+            each["value"] = {"stringValue": json.dumps(said)}
+    path.write_text(json.dumps(trace))
+    failed = "{never: {tool: find_order, where: {error: true, args: {order_id: ORD-7}}}}"
+    Path("one.rule.yaml").write_text(
+        f"id: one\nevaluate:\n  - {{evaluator: constraints, constraints: [{failed}]}}\n  - evaluator: grounded-answer\n"
+        "  - {evaluator: partial-order, steps: [find_order], extra: count}\n"
+    )
+    shown = " ".join(invoke("rules", "try", "one.rule.yaml", str(path)).stdout.split())
+    assert '1 find_order {"order_id":"ORD-7"} failed: no such order ' in shown
+    assert "✗ constraint 1 find_order (where args.order_id is 'ORD-7', and it failed) is never called call 1" in shown
+    assert "✗ amount 25.50 nothing gave it ✓ id ORD-7 given by the prompt" in shown
+    assert "; calls that are no step: " in shown
+    assert "✗ no step call 3 (issue_refund)" in shown

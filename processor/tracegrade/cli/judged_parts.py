@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tracegrade.display import json_text
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.rule.evaluation_spec import EvaluationSpec
 
 _MAX_SHOWN = 3  # calls that broke one constraint
 
@@ -19,16 +20,16 @@ class Part(NamedTuple):
     found: str
 
 
-def judged_parts(evaluator: str, details: Mapping[str, Any], calls: Sequence[ToolCall]) -> Iterator[Part]:
+def judged_parts(spec: EvaluationSpec | None, details: Mapping[str, Any], calls: Sequence[ToolCall]) -> Iterator[Part]:
     """The parts in an evaluation's `details`; none of evaluators whose explanation says it all.
 
     Args:
-        evaluator: its name.
-        details: as it gave them.
+        spec: what was judged; None where that is not known.
+        details: as its evaluator gave them.
         calls: those of the subject, by whose numbers people know them.
     """
-    if (read := _READERS.get(evaluator)) is not None:
-        yield from read(details, _Numbers(calls))
+    if spec is not None and (read := _READERS.get(spec.evaluator.name)) is not None:
+        yield from read(spec, details, _Numbers(calls))
 
 
 class _Numbers:
@@ -45,15 +46,16 @@ class _Numbers:
         return f"call {number} ({self._calls[number - 1].name})" if number <= len(self._calls) else f"call {number}"
 
 
-def _constraints(details: Mapping[str, Any], numbers: _Numbers) -> Iterator[Part]:
-    for place, each in enumerate(details.get("constraints", ()), 1):
+def _constraints(spec: EvaluationSpec, details: Mapping[str, Any], numbers: _Numbers) -> Iterator[Part]:
+    asked = [form.rule for form in spec.criteria.constraints]
+    for place, (asks, each) in enumerate(zip(asked, details.get("constraints", ()), strict=False), 1):
         broken, times = each["violations"], each["triggered"]
         if broken:
             more = f"; and {len(broken) - _MAX_SHOWN} more" if len(broken) > _MAX_SHOWN else ""
             found = "; ".join(_violation(one, numbers) for one in broken[:_MAX_SHOWN]) + more
         else:
             found = f"kept {each['satisfied']} of {times} times" if times else "never triggered"
-        yield Part(not broken if times else None, f"constraint {place}", each["constraint"], found)
+        yield Part(not broken if times else None, f"constraint {place}", asks, found)
 
 
 def _violation(violation: Mapping[str, Any], numbers: _Numbers) -> str:
@@ -62,19 +64,32 @@ def _violation(violation: Mapping[str, Any], numbers: _Numbers) -> str:
     return f"{calls}{nearest}{' (not known)' if violation.get('unknown') else ''}"
 
 
-def _steps(details: Mapping[str, Any], numbers: _Numbers) -> Iterator[Part]:
+def _steps(spec: EvaluationSpec, details: Mapping[str, Any], numbers: _Numbers) -> Iterator[Part]:
     for place, each in enumerate(details.get("steps", ()), 1):
         call = f": {numbers.of(each)}" if "call" in each else ""
         yield Part(each["found"] == "made", f"step {place}", each["step"], f"{each['found']}{call}")
+    if spec.settings.extra == "count":
+        for each in details.get("extra", ()):
+            yield Part(False, "no step", "", numbers.of(each))
 
 
-def _values(details: Mapping[str, Any], _: _Numbers) -> Iterator[Part]:
+def _values(_: EvaluationSpec, details: Mapping[str, Any], __: _Numbers) -> Iterator[Part]:
     for path, value in details.get("read", {}).items():
         yield Part(None, "reads", path, value if isinstance(value, str) else json_text(value))
 
 
-_READERS: dict[str, Callable[[Mapping[str, Any], _Numbers], Iterator[Part]]] = {
+def _named(_: EvaluationSpec, details: Mapping[str, Any], __: _Numbers) -> Iterator[Part]:
+    for each in details.get("ungrounded", ()):
+        yield Part(False, each["kind"], each["value"], "nothing gave it")
+    for each in details.get("derived", ()):
+        yield Part(True, each["kind"], each["value"], f"the sum of {' and '.join(each['sum_of'])}")
+    for each in details.get("grounded", ()):
+        yield Part(True, each["kind"], each["value"], f"given by {each['source'] if each['span_id'] else 'the prompt'}")
+
+
+_READERS: dict[str, Callable[[EvaluationSpec, Mapping[str, Any], _Numbers], Iterator[Part]]] = {
     "constraints": _constraints,
     "partial-order": _steps,
     "condition": _values,
+    "grounded-answer": _named,
 }

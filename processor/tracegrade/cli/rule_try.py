@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tracegrade.model.extraction import Extraction
     from tracegrade.model.json_value import JsonValue
     from tracegrade.model.subject import Subject
+    from tracegrade.model.tool_call import ToolCall
     from tracegrade.rule.rule import Rule
 
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -143,7 +144,7 @@ def _print_trace(extraction: "Extraction") -> None:
                 number,
                 tool_text(call.depth, call.name, call.raw_name),
                 _cut(json_text(call.arguments)) if call.arguments is not None else f"({call.arguments_status})",
-                _cut(json_text(call.output)) if call.output is not None else f"({call.output_status})",
+                _output_of(call),
                 call.agent,
             )
             for number, call in enumerate(extraction.calls, 1)
@@ -153,9 +154,18 @@ def _print_trace(extraction: "Extraction") -> None:
     )
 
 
+def _output_of(call: "ToolCall") -> str:
+    """What a call returned, or how it failed."""
+    output = _cut(json_text(call.output)) if call.output is not None else f"({call.output_status})"
+    if call.error is None:
+        return output
+    failed = _cut(f"failed: {call.error.message or call.error.type or 'without a message'}")
+    return failed if call.output is None else f"{failed}; {output}"
+
+
 def _print_trial(rule: "Rule", trial: "Trial") -> None:
     subject = trial.matching.subject
-    evaluators = {spec.name: spec.evaluator.name for _, spec in rule.named_specs()}
+    specs = {(spec.name, spec.case): spec for _, spec in rule.named_specs()}
     rows: list[Sequence[object]] = []
     for step in trial.matching.steps:
         # `unless` excludes by holding.
@@ -166,7 +176,7 @@ def _print_trial(rule: "Rule", trial: "Trial") -> None:
     for item in trial.decision.evaluations if trial.decision is not None else ():
         score = "" if item.score is None else f"score {item.score:.4g}, passes from {item.threshold:.4g}"
         rows.append((outcome_text(item.outcome), item.evaluation, score, item.explanation or item.reason))
-        for part in judged_parts(evaluators.get(item.evaluation, ""), item.details, subject.calls):
+        for part in judged_parts(specs.get((item.evaluation, item.case)), item.details, subject.calls):
             sign = styled("") if part.good is None else _sign(good=part.good)
             rows.append((sign, f"  {part.name}", part.asks, part.found))
     print_table(

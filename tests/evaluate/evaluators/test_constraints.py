@@ -63,6 +63,13 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
         ({"never": BIG_REFUND}, [call("refund", amount=100)], "fail", 0.0, "refund (args.amount as given) is never"),
         ({"never": {"tool": "pay", "where": {"error": True}}}, [{"name": "pay", "error": "x"}], "fail", 0.0, "pay"),
         ({"never": {"where": {"agent": "bill*"}}}, [call("pay")], "pass", 1.0, "kept"),
+        (
+            {"never": {"tool": "pay", "where": {"agent": "bill*", "error": True}}},
+            [call("pay") | {"agent": "billing", "error": "no"}],
+            "fail",
+            0.0,
+            "pay (it failed, and the agent is bill*) is never called, and pay was",
+        ),
         ({"at_most": 1, "of": "pay"}, [call("pay"), call("pay")], "fail", 0.0, "at most 1 time, and it was 2 times"),
         ({"at_most": 1, "of": "pay", "same": "id"}, [call("pay", id=1), call("pay", id=2)], "pass", 1.0, "kept"),
         ({"at_most": 1, "of": "pay", "same": "id"}, [call("pay", id=1), call("pay", id=1)], "fail", 0.0, "more often"),
@@ -271,3 +278,8 @@ def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:
         "refund (where args.amount is at least 100) is never called (absence)",
         "right after every a comes b (chain_response)",
     ]
+
+
+def test_an_agent_that_is_no_text_is_refused_with_its_place() -> None:
+    found = judged([{"never": "pay"}], [call("look"), call("pay") | {"agent": 7}])
+    assert found["error"]["message"] == "calls[1].agent: expected a text, found 7"

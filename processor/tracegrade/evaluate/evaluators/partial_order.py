@@ -211,7 +211,7 @@ def _explanation(found: _Found, plain: Sequence[PlainStep], evidence: Evidence, 
         parts.append(f"with other arguments: {listed(wrong)}")
     extra = [evidence.calls[place].name for place in found.extra if place not in astray.values()]
     if extra and settings.extra == "count":
-        parts.append(f"no step: {listed(extra)}")
+        parts.append(f"calls that are no step: {listed(extra)}")
     required = found.alignment.required
     made = sum(not plain[one.step].optional and one.fits for one in found.alignment.made)
     said = "All steps were made as they may be" if made == required else f"{made} of {counted(required, 'step')} made"
