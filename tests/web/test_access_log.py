@@ -1,5 +1,6 @@
 """What the access log says of requests."""
 
+import re
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tracegrade.web.app import build_app
 from web.calls import call
 from web.shop import GOOD, SECOND, fill, order
 from web.site import Site
+from web.test_rights import every_route
 
 TRACE = (0xA1 << 120 | 1).to_bytes(16, "big").hex()
 
@@ -80,3 +82,20 @@ def test_no_secret_is_noted(place: Place) -> None:
     assert noted is not None
     assert noted.status == 400
     assert place.admin.encode() not in noted.line()
+
+
+LEFT_OUT = {"/live"}  # says only that something is new
+
+
+@pytest.mark.parametrize(("path", "methods", "route"), every_route())
+def test_every_page_and_operation_leaves_one_entry(place: Place, path: str, methods: set[str], route: object) -> None:
+    named = path.replace(":path", "")
+    values = {name: f"{number:032x}" for number, name in enumerate(re.findall(r"\{([a-z_]+)\}", named), 1)}
+    for method in methods - {"HEAD"}:
+        noted = place.asks(method, named.format(**values), place.admin)  # asserts that there is one at most
+        if path in LEFT_OUT:
+            assert noted is None
+            continue
+        assert noted is not None, (method, path)
+        assert (noted.name, noted.operation) == ("operator", f"{method} {named}")
+        assert noted.named.keys() == values.keys()
