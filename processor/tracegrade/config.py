@@ -34,7 +34,7 @@ from tracegrade.rule.reading import RuleReading
 from tracegrade.store.place import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
 from tracegrade.suites.settings import SuitesSettings
-from tracegrade.telemetry.series_bound import MAX_SERIES
+from tracegrade.telemetry.series_bound import MAX_SERIES, MAX_TENANTS
 
 AUTO: Literal["auto"] = "auto"
 MAX_WORKERS = 64
@@ -129,6 +129,9 @@ class TelemetrySettings(ListenSettings):
         ge=100,
         description="Most series in Prometheus that rules and senders name; beyond them metrics say `other`. One "
         "evaluation of one agent at one service is 25",
+    )
+    max_tenants: int = Field(
+        MAX_TENANTS, ge=0, description="Most tenants that metrics of results name; any more count as `other`"
     )
 
 

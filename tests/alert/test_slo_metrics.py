@@ -72,3 +72,10 @@ def test_two_tenants_with_the_same_names_have_budgets_of_their_own() -> None:
     publish(telemetry, [status("a", 0.9), status("a", -0.5, "other"), status("b", None)])
     assert values(telemetry, LEFT, "tenant") == {"default": 0.9, "other": -0.5}
     assert values(telemetry, RATE, "tenant") == {"default": pytest.approx(0.1), "other": 1.5}
+
+
+def test_of_tenants_that_count_as_one_the_worse_budget_is_shown() -> None:
+    telemetry = Telemetry("judge", max_tenants=0)
+    publish(telemetry, [status("a", 0.9), status("a", -0.5, "other")])
+    assert values(telemetry, LEFT, "tenant") == {"other": -0.5}
+    assert values(telemetry, RATE, "tenant") == {"other": 1.5}

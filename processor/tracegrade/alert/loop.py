@@ -163,7 +163,7 @@ class AlertLoop:
         """Set the number of firing alerts by tenant, rule, service, agent and level; 0 for those that have ended."""
         firing = dict.fromkeys(self._counted_firing, 0)
         for alert in open_alerts:
-            exact = (alert.tenant, alert.rule_id, alert.service, alert.agent, alert.level)
+            exact = (self._telemetry.tenant(alert.tenant), alert.rule_id, alert.service, alert.agent, alert.level)
             rest, any_rule = ((OTHER, rule, OTHER, OTHER, alert.level) for rule in (alert.rule_id, OTHER))
             names = self._telemetry.fit(_FIRING, METRICS[_FIRING].lines, exact, rest, any_rule)
             key = series(_FIRING, **dict(zip(METRICS[_FIRING].labels, names, strict=True)))

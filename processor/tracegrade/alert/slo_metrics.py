@@ -14,14 +14,14 @@ _RATE = "tracegrade.slo.burn_rate"
 def publish(telemetry: Telemetry, statuses: Iterable[SloStatus]) -> None:
     """Set what is left of each budget and its burn rates; what is not among `statuses` goes.
 
-    What there is no room for is left out, since the sum of
+    Of those that count as one tenant, the worse one is shown. What there is no room for is left out, since the sum of
     budgets says nothing.
     """
     found: dict[str, dict[Labels, float]] = {_LEFT: {}, _RATE: {}}
     for status in statuses:
         tenant, rule, of, service, agent = status.place
         window = duration_text(status.slo.window)
-        exact = (tenant, rule, of, f"{status.slo.objective:.6g}", service, agent, window)
+        exact = (telemetry.tenant(tenant), rule, of, f"{status.slo.objective:.6g}", service, agent, window)
         lines = METRICS[_LEFT].lines + len(status.budget.burns) * METRICS[_RATE].lines
         if telemetry.fit(_LEFT, lines, exact, (OTHER,) * len(exact)) != exact:
             continue

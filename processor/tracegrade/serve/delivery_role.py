@@ -58,7 +58,7 @@ class DeliveryRole:
         self._folder = folder = DataFolder(config.data_path)
         self._set = JudgeSet(folder)
         self._judges = self._set.judges
-        self._metrics = JudgeMetrics(folder, config.telemetry.max_series, DELIVERY)
+        self._metrics = JudgeMetrics(folder, config.telemetry.max_series, DELIVERY, config.telemetry.max_tenants)
         self._rules = RuleReload(config.rules, self._metrics.telemetry, config.quotas)
         self._deletions = Deletions(folder.path)
         self._stopping = threading.Event()

@@ -11,7 +11,7 @@ from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.serve.read_sums import ReadSums
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Telemetry, series
-from tracegrade.telemetry.series_bound import MAX_SERIES
+from tracegrade.telemetry.series_bound import MAX_SERIES, MAX_TENANTS
 
 MAX_SCOPES = 200
 MAX_SKIPPED = 100  # ranges in a snapshot; each is counted by the next one at the latest
@@ -20,14 +20,16 @@ MAX_SKIPPED = 100  # ranges in a snapshot; each is counted by the next one at th
 class JudgeMetrics:
     """Fills the judge's ``telemetry``, from the judging thread, and writes its snapshot, from any thread."""
 
-    def __init__(self, folder: DataFolder, max_series: int = MAX_SERIES, name: str = JUDGE) -> None:
+    def __init__(
+        self, folder: DataFolder, max_series: int = MAX_SERIES, name: str = JUDGE, max_tenants: int = MAX_TENANTS
+    ) -> None:
         """Begin with the conditions that held when an earlier judge ended, except those that its own counting began.
 
         `name` is that of the judge, or of delivery where that is a process of its own.
         """
         self._folder = folder
         self.name = name
-        self.telemetry = Telemetry(name, max_series)
+        self.telemetry = Telemetry(name, max_series, max_tenants)
         self.telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
         earlier = conditions_in(folder.read_snapshot(name) or {})
         self.telemetry.conditions.resume(item for item in earlier if item.name != "too_many_series")

@@ -76,7 +76,9 @@ class JudgeRole:
         self._config = config
         self._own = judge
         self._folder = DataFolder(config.data_path)
-        self._metrics = JudgeMetrics(self._folder, config.telemetry.max_series, judge.name)
+        self._metrics = JudgeMetrics(
+            self._folder, config.telemetry.max_series, judge.name, config.telemetry.max_tenants
+        )
         self._rules = RuleReload(config.rules, self._metrics.telemetry, config.quotas)
         with ExitStack() as opened:
             self._results = self._open_results()

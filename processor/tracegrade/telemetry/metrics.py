@@ -14,7 +14,7 @@ from time import time_ns
 from typing import Any, Literal, NamedTuple
 
 from tracegrade.telemetry.conditions import Conditions
-from tracegrade.telemetry.series_bound import MAX_SERIES, Names, SeriesBound
+from tracegrade.telemetry.series_bound import MAX_SERIES, MAX_TENANTS, OTHER, Names, SeriesBound
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -263,16 +263,18 @@ class Telemetry:
     """Counters, gauges and histograms of one process. Thread-safe; one lock a call, so call per batch.
 
     ``conditions`` are what is wrong in it; a snapshot holds them, and their numbers as a metric. `max_series` bounds
-    the series whose names come from `fit`.
+    the series whose names come from `fit`, and `max_tenants` the tenants among these names.
     """
 
-    def __init__(self, role: str, max_series: int = MAX_SERIES) -> None:
+    def __init__(self, role: str, max_series: int = MAX_SERIES, max_tenants: int = MAX_TENANTS) -> None:
         self.role = role
         self.conditions = Conditions()
         self.started_ns = time_ns()
         self._lock = threading.Lock()
         self.max_series = max_series
         self._bound = SeriesBound(max_series)
+        self._max_tenants = max_tenants
+        self._tenants: set[str] = set()
         self._numbers: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
         # Of counters and histograms: since when a series is there, in ns; and the latest exemplar of each bucket, of
@@ -291,6 +293,18 @@ class Telemetry:
                 "too_many_series", f"there is room for {self.max_series:,} series; what does not fit counts as other"
             )
         return found
+
+    def tenant(self, tenant: str) -> str:
+        """The tenant as metrics name it: those that came first by their names, any more as `OTHER`.
+
+        Many of them would take the room of agents and services, and make each snapshot as large as can be.
+        """
+        if tenant not in self._tenants:
+            with self._lock:
+                if len(self._tenants) >= self._max_tenants:
+                    return OTHER
+                self._tenants.add(tenant)
+        return tenant
 
     def add(self, name: str, amount: float = 1, exemplar: Exemplar | None = None, /, **labels: str) -> None:
         """Add to a counter."""

@@ -214,15 +214,29 @@ def test_agents_without_end_are_counted_together_by_rule(judged):
     assert points(telemetry, "tracegrade.series.folded") == [{"labels": {}, "value": 5}]
 
 
-def test_tenants_count_apart_as_long_as_there_is_room_for_them(judged):
-    telemetry = Telemetry("judge", max_series=10 * 25)
-    deliver(MetricsSink(telemetry), *[judged({}, tenant=f"team-{number}") for number in range(2000)])
-    counted = {point["labels"]["tenant"]: point["value"] for point in points(telemetry, "tracegrade.evaluations")
-               if point["labels"]["outcome"] == "pass"}  # fmt: skip
-    assert counted == {**{f"team-{number}": 1 for number in range(8)}, "other": 1992}
-    of_others = [point["labels"] for point in points(telemetry, "tracegrade.evaluation.score")][-1]
-    assert (of_others["rule"], of_others["service"]) == ("checkout-order", "other")
-    assert telemetry.conditions.holds("too_many_series")
+def test_as_many_tenants_count_apart_as_there_may_be(judged):
+    telemetry = Telemetry("judge", max_tenants=3)
+    sink = MetricsSink(telemetry)
+    for _ in range(2):
+        deliver(sink, *[judged({}, tenant=f"team-{number}") for number in range(2000)])
+    counted = {
+        point["labels"]["tenant"]: point["value"]
+        for point in points(telemetry, "tracegrade.evaluations")
+        if point["labels"]["outcome"] == "pass"
+    }
+    assert counted == {"team-0": 2, "team-1": 2, "team-2": 2, "other": 3994}
+    assert {point["labels"]["service"] for point in points(telemetry, "tracegrade.evaluation.score")} == {"shop"}
+
+
+def test_what_has_no_room_counts_as_its_tenants_and_then_as_any_ones(judged):
+    telemetry = Telemetry("judge", max_series=4 * 25)
+    names = [(tenant, f"service-{number}") for number in range(3) for tenant in ("acme", "globex")]
+    deliver(MetricsSink(telemetry), *[judged({"service": service}, tenant=tenant) for tenant, service in names])
+    found = {
+        (point["labels"]["tenant"], point["labels"]["service"])
+        for point in points(telemetry, "tracegrade.evaluation.score")
+    }
+    assert found == {("acme", "service-0"), ("globex", "service-0"), ("acme", "service-1"), ("other", "other")}
 
 
 def test_services_rules_and_what_they_decide_are_bounded_together(judged):

@@ -45,7 +45,8 @@ class MetricsSink:
     First revisions count. A later revision adds only its changes, to ``tracegrade.revisions``, whose ``from`` is
     ``unknown`` when the earlier outcome is no longer (or, after a restart, not yet) in memory. The store is exact.
 
-    When there are too many series, agent and service count as ``other``, then the tenant too, then everything does.
+    Tenants beyond those that `Telemetry.tenant` names count as ``other``. When there are too many series, agent and
+    service do, then the tenant too, then everything.
     """
 
     name = "metrics"
@@ -126,7 +127,7 @@ class MetricsSink:
 
     def _shown_as(self, tenant: str, rule: str, rule_hash: str, evaluation: str, agent: str, service: str) -> Key:
         """The names under which it counts: its own where they fit. From then on, all outcomes of these names exist."""
-        exact = tenant, rule, rule_hash[:8], evaluation, agent, service
+        exact = self._telemetry.tenant(tenant), rule, rule_hash[:8], evaluation, agent, service
         if exact in self._shown:
             return exact
         if len(agent) + len(service) > _LONGEST_NAMED:
