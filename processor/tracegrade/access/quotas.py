@@ -1,12 +1,17 @@
 """Settings of quotas: how much a tenant, and a service of it, may send, keep and run."""
 
+from typing import TYPE_CHECKING
+
 from pydantic import Field, model_validator
 
 from tracegrade.access.tokens import Tenant
 from tracegrade.display import count
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.rule.rule_set import RuleSet
+
+# Rules bring all evaluators with them, and these settings are read where nothing is judged.
+if TYPE_CHECKING:
+    from tracegrade.rule.rule_set import RuleSet
 
 _SPANS = "Most spans and log records a second; beyond it senders are asked to come back"
 _MIB = "Most MiB of requests a second, after decompression; beyond it senders are asked to come back"
@@ -63,7 +68,7 @@ class QuotasSettings(FileModel):
         rates += [service for quota in (self.each, *self.tenants.values()) for service in quota.services.values()]
         return any(rate.spans_per_second is not None or rate.mib_per_second is not None for rate in rates)
 
-    def check_rules(self, rule_set: RuleSet) -> None:
+    def check_rules(self, rule_set: "RuleSet") -> None:
         """Refuse rules of which a tenant has more of its own than its quota allows.
 
         Raises:
