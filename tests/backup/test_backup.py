@@ -1,13 +1,16 @@
 """What is backed up, what is refused, and what is said."""
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from cli.stored import run, store
 from store.judged_traces import judged
+from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.record import Encoding, Entry
@@ -119,3 +122,30 @@ def test_what_is_not_whole_or_was_changed_is_not_brought_back(data: Path, tmp_pa
         assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
     manifest.unlink()
     assert "no backup here" in run(other, "restore", str(backup)).stderr
+
+
+@pytest.mark.parametrize("store_url", [None, "elsewhere.db"])
+def test_a_restore_that_was_killed_is_done_again_and_not_served(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_url: str | None
+) -> None:
+    run(data, "backup", "--to", str(tmp_path / "backup"))
+    other, config = tmp_path / "other", tmp_path / "config.yaml"
+    settings = {} if store_url is None else {"store": {"url": f"sqlite:///{tmp_path / store_url}"}}
+    config.write_text(json.dumps({"data_dir": str(other), **settings}))
+    restore = ["restore", str(tmp_path / "backup"), "-c", str(config)]
+    # As a kill leaves it: all is copied but the last file, and nothing is cleared away.
+    with monkeypatch.context() as killing:
+        killing.setattr("tracegrade.backup.restore.open_store", lambda url: os._exit(9))
+        child = os.fork()
+        if not child:
+            CliRunner().invoke(main, restore)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    refused = CliRunner().invoke(main, ["serve", "-c", str(config)])
+    assert refused.exit_code == 2
+    assert refused.stderr == f"Error: {other}: 'tracegrade restore' was killed before all was there; run it again\n"
+    (other / "half").write_bytes(b"of an attempt")
+    again = CliRunner().invoke(main, restore)
+    assert again.exit_code == 0, again.stderr
+    assert not {"half", "restore.unfinished"} & files(other).keys()
+    assert run(other, "traces", "list", "-c", str(config)).stdout == run(data, "traces", "list").stdout

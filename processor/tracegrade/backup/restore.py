@@ -7,6 +7,7 @@ from pathlib import Path
 from tracegrade.backup.manifest import DATA, STORE, BackupError, Manifest, described, read_manifest
 from tracegrade.config import Config
 from tracegrade.journal.disk import sync_folder
+from tracegrade.pipeline.data_folder import RESTORING
 from tracegrade.store.open import open_store
 from tracegrade.store.place import sqlite_path
 
@@ -22,18 +23,25 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
         advance: called with each number of bytes that was copied.
 
     Raises:
-        BackupError: there is no whole backup, a file is not as it was backed up, or there is something at the place.
+        BackupError: there is no whole backup, a file is not as it was backed up, or there is something at the place,
+            other than what an attempt that was killed has copied.
         StoreError: the store cannot be opened, or is of another version.
         OSError: a disk refused. What was copied so far is removed.
     """
     manifest = read_manifest(backup)
     _check(backup, manifest)
     folder, store = config.data_path, sqlite_path(config.store_url)
+    unfinished = folder / RESTORING
+    if unfinished.is_file():
+        _clear(folder, unfinished)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BackupError(f"{folder}: there is something in this folder; name an empty or new one (data_dir)")
     if store is not None and store.exists():
         raise BackupError(f"{store}: there is a store already; move it away, or name another place (store.url)")
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unfinished.write_text("" if store is None else str(store))
+        sync_folder(folder)
         for file in manifest.files:
             path = Path(file.path)
             if file.path == STORE:
@@ -49,12 +57,27 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
         sync_folder(folder)
         if store is not None and store.is_file():
             open_store(config.store_url).dispose()  # also brings a store of an earlier version up to date
+        unfinished.unlink()
+        sync_folder(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         if store is not None:
             store.unlink(missing_ok=True)
         raise
     return manifest
+
+
+def _clear(folder: Path, unfinished: Path) -> None:
+    """Remove what an attempt that was killed had copied; the file that says so goes last."""
+    if written := unfinished.read_text():
+        for log in ("", "-wal", "-shm", "-journal"):
+            Path(written + log).unlink(missing_ok=True)
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != unfinished:
+            path.unlink()
+    unfinished.unlink()
 
 
 def _check(backup: Path, manifest: Manifest) -> None:

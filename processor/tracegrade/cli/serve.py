@@ -51,6 +51,7 @@ def command(
     """
     from tracegrade.config import load_config
     from tracegrade.deliver.parquet.storage import check_place
+    from tracegrade.pipeline.data_folder import check_is_whole
     from tracegrade.serve.tuning import keep_freed_memory
 
     keep_freed_memory()
@@ -58,6 +59,7 @@ def command(
     config = load_config(config_path, data_dir=data_dir)
     for warning in config.warnings if not ends_with_stdin else ():  # the receive role has printed them
         print_line(f"Warning: {warning}", err=True)
+    check_is_whole(config.data_path)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
     if config.parquet is not None and role in ("all", "judge") and not ends_with_stdin:

@@ -14,6 +14,7 @@ from tracegrade.assemble.share import ALL, Share
 from tracegrade.journal.position import Position
 from tracegrade.journal.recovery import SET_ASIDE_NAME
 from tracegrade.journal.retention import WhenFull
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.set_aside import JUDGE as JUDGE
 from tracegrade.pipeline.set_aside import SetAside
 from tracegrade.telemetry.metrics import without_traces
@@ -23,6 +24,8 @@ _LONGEST_INSTANCE_ID = 128
 JOURNAL = "journal"
 RESULTS = "results"
 DELIVERY = "delivery"
+# There while a backup is brought back: it holds the path of the SQLite store that is copied, too, "" without one.
+RESTORING = "restore.unfinished"
 _HEARTBEAT = ".heartbeat"
 _SNAPSHOT = ".snapshot.json"
 _PUBLISHED = "published"
@@ -64,6 +67,16 @@ def judge_of(name: str) -> Judge | None:
 def judges(of: int) -> list[Judge]:
     """All judges of a set of so many."""
     return [Judge(Share(number, of)) for number in range(of)]
+
+
+def check_is_whole(folder: Path) -> None:
+    """Refuse a data folder into which a backup was brought back in part.
+
+    Raises:
+        TraceGradeError: it is one.
+    """
+    if (folder / RESTORING).exists():
+        raise TraceGradeError(f"{folder}: 'tracegrade restore' was killed before all was there; run it again")
 
 
 class DataFolder:
