@@ -92,7 +92,7 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     leaving_s: list[float] = []
 
     def leave() -> None:
-        eventually(fourth.has_partitions, "the judge that joined to have partitions", within_s=60)
+        _wait_for_partitions(fourth)
         judges.remove(fourth)
         assert fourth.stop() == 0
         leaving_s.append(wait_for_lag(judges, PARTITIONS, 1.0, 180))
@@ -100,7 +100,7 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     for kill in range(kills):
         _wait_for_traces(sender, judges)
         victim = chance.choice(judges[:3])
-        eventually(victim.has_partitions, f"{victim.name}, the next to be killed, to have partitions", within_s=60)
+        _wait_for_partitions(victim)
         victim.kill()
         victim.start()
         if kill == kills // 3:
@@ -160,6 +160,14 @@ def test_kills_of_judges_and_of_the_broker_lose_and_double_nothing(
     for judge in judges:
         assert judge.stop() == 0
     assert receiver.stop() == 0
+
+
+def _wait_for_partitions(judge: Judge) -> None:
+    def has_some() -> bool:
+        judge.keep()
+        return judge.has_partitions()
+
+    eventually(has_some, f"{judge.name} to have partitions", within_s=120)
 
 
 def _wait_at_a_rate_that_the_machine_takes(sender: Sender, judges: list[Judge]) -> None:

@@ -114,8 +114,7 @@ class GroupConsumer:
             KafkaUnfit: the client refuses a setting, or the extra is missing.
         """
         self._kafka = library()
-        from confluent_kafka.admin import AdminClient
-
+        self._settings, self._worker = settings, worker
         self._topics = (settings.traces_topic, settings.logs_topic)
         self._assigned = assigned
         self._revoked = revoked
@@ -125,13 +124,18 @@ class GroupConsumer:
         self.lost_brokers = 0  # how often all connections were lost: then ends are not what they were
         try:
             self._consumer = self._kafka.Consumer(self._config(settings, worker))
-            # With connections of its own: on the consumer's, a question waits until a fetch is answered, for 0.5 s.
-            self._admin = AdminClient(client_config(settings, f"judge-{worker}-ends"))
+            self._admin = self._new_admin()
             self._consumer.subscribe(
                 list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
             )
         except (self._kafka.KafkaException, ValueError) as error:
             raise KafkaUnfit(f"journal.kafka.client: {error_text(error)}") from None
+
+    def _new_admin(self) -> Any:
+        """A client that asks, with own connections: on the consumer's, a question waits for a fetch, for 0.5 s."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(client_config(self._settings, f"judge-{self._worker}-ends"))
 
     def _config(self, settings: KafkaSettings, worker: int) -> dict[str, Any]:
         usual: dict[str, ClientValue] = dict(_FETCHING)
@@ -178,6 +182,8 @@ class GroupConsumer:
             return {}
         asked, self._asked = self._asked, {}
         found: dict[int, dict[str, int]] = {}
+        if any(future.exception() is not None for future in asked.values()):
+            self._admin = self._new_admin()  # as in `_limits`
         for (topic, number), future in asked.items():
             if (error := future.exception()) is not None:
                 logger.warning("where %s/%d ends is not known: %s", topic, number, error_text(error))
@@ -243,6 +249,8 @@ class GroupConsumer:
                 if time.monotonic() > until_s:
                     raise
                 logger.warning("where partitions begin and end is not known: %s; asking again", error_text(error))
+                # One that knew an earlier leader asks it in vain for as long as it lives ("Leader epoch is older").
+                self._admin = self._new_admin()
                 time.sleep(_ASKS_AGAIN_S)
 
     def _on_assign(self, consumer: Any, parts: list[Any]) -> None:
