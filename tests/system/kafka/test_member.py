@@ -35,6 +35,6 @@ def test_after_a_restart_of_the_broker_it_is_known_at_once_where_partitions_end(
             assert len(asked_again) < 10, "for as long as a session lasts, it was asked in vain"
             broker.kill()
             broker.start()
-            eventually(lambda: answers() == {number: {SPANS: 0, LOGS: 0} for number in (0, 1)}, "the ends", 30)
+            eventually(lambda: answers() == {number: {SPANS: 0, LOGS: 0} for number in (0, 1)}, "the ends", 90)
     finally:
         member.close()

@@ -182,8 +182,7 @@ class GroupConsumer:
             return {}
         asked, self._asked = self._asked, {}
         found: dict[int, dict[str, int]] = {}
-        if any(future.exception() is not None for future in asked.values()):
-            self._admin = self._new_admin()  # as in `_limits`
+        self._forget_leaders(future.exception() for future in asked.values())
         for (topic, number), future in asked.items():
             if (error := future.exception()) is not None:
                 logger.warning("where %s/%d ends is not known: %s", topic, number, error_text(error))
@@ -249,9 +248,14 @@ class GroupConsumer:
                 if time.monotonic() > until_s:
                     raise
                 logger.warning("where partitions begin and end is not known: %s; asking again", error_text(error))
-                # One that knew an earlier leader asks it in vain for as long as it lives ("Leader epoch is older").
-                self._admin = self._new_admin()
+                self._forget_leaders([error])
                 time.sleep(_ASKS_AGAIN_S)
+
+    def _forget_leaders(self, errors: Iterable[BaseException | None]) -> None:
+        """A client that knew the leaders before a broker's restart goes on asking those, in vain: use another one."""
+        fenced = self._kafka.KafkaError.FENCED_LEADER_EPOCH
+        if any(isinstance(each, self._kafka.KafkaException) and each.args[0].code() == fenced for each in errors):
+            self._admin = self._new_admin()
 
     def _on_assign(self, consumer: Any, parts: list[Any]) -> None:
         try:
