@@ -124,6 +124,15 @@ def test_check_reads_certificates_and_tokens_too(tmp_path: Path, settings: str, 
     assert "s3cr" not in result.stderr
 
 
+@pytest.mark.parametrize("setting", ["names_file", "key_file"])
+def test_check_reads_the_files_of_redaction_too(tmp_path: Path, setting: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"redaction: {{{setting}: {tmp_path / 'none'}}}\n")
+    result = _run("check", str(path))
+    assert result.exit_code == 2
+    assert f"redaction.{setting}: cannot read '{tmp_path / 'none'}': No such file or directory" in result.stderr
+
+
 def test_show_masks_secrets(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(SECRETS)

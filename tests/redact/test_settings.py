@@ -39,6 +39,10 @@ def problem(tmp_path: Path, text: str) -> str:
         ("  patterns: {email: 'x'}\n", "redaction: pattern 'email' is called as a detector is; give it another name"),
         ("  patterns: {own: '.*'}\n", "redaction.patterns: pattern 'own': '.*' finds the empty text"),
         ("  patterns: {own: '.'}\n", "redaction.patterns: pattern 'own': '.' finds something in every text"),
+        (
+            "  detectors: [email, name]\n",
+            "redaction: the detector 'name' finds what names_file lists; give one, or leave",
+        ),
         ("  action: keep\n", "redaction.action: expected 'drop', 'mask' or 'hash', found 'keep'"),
         (
             "  places: [{action: mask}]\n",

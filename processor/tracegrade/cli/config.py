@@ -24,7 +24,7 @@ def command() -> None:
 @config_option
 @reports_errors
 def check(path: Path | None, config_path: Path | None) -> None:
-    """Check a settings file, the rules, certificates and tokens it names, and what installed packages add.
+    """Check a settings file, all files it names, and what installed packages add.
 
     Exit code 2: mistakes, all of them listed as file:line:column.
     """
@@ -34,6 +34,7 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.journal.kafka.client import check_client
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.receive.access import check_access, lets_nobody_in
+    from tracegrade.receive.redaction import trial_door
     from tracegrade.rule.code_access import code_files_of, open_to_others
     from tracegrade.rule.load import costs_without_prices
 
@@ -52,6 +53,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
                 print_line(f"Warning: {warning}", err=True)
     for exporter in config.exporters.values():
         exporter.tls_context()
+    if config.redaction is not None:
+        trial_door(config.redaction)
     if config.journal.kafka is not None:
         check_client(config.journal.kafka)
     if config.parquet is not None:

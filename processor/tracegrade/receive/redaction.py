@@ -12,7 +12,6 @@ from tracegrade.receive.redaction_keys import id_key, note_key
 from tracegrade.redact.registry import DETECTORS, all_detectors
 from tracegrade.redact.requests.request import OnFound, RequestRedaction
 from tracegrade.redact.scan import Scanner
-from tracegrade.redact.scan.own import NAME
 from tracegrade.redact.settings import SHORTEST_KEY, RedactionSettings
 
 
@@ -103,7 +102,7 @@ def _key(settings: RedactionSettings) -> str | None:
 
 
 def _names(settings: RedactionSettings) -> list[str]:
-    if settings.names_file is None or (settings.detectors != "all" and NAME not in settings.detectors):
+    if settings.names_file is None:
         return []
     names = [line.strip() for line in _text("names_file", settings.names_file).splitlines()]
     return [name for name in names if name and not name.startswith("#")]

@@ -91,7 +91,11 @@ class RedactionSettings(FileModel):
     patterns: Annotated[dict[str, str], AfterValidator(_checked_patterns)] = Field(
         default_factory=dict, description="Own detectors: a name and a regular expression (RE2) each"
     )
-    names_file: str | None = Field(None, description="A file with one name of a person, or other word, per line")
+    names_file: str | None = Field(
+        None,
+        description="A file with one name of a person, or other word, per line; they are looked for whatever "
+        "`detectors` says",
+    )
     places: list[PlaceSettings] = Field(
         default_factory=list, description="What is known by where it stands; the first that fits decides"
     )
@@ -135,6 +139,8 @@ class RedactionSettings(FileModel):
         if unknown := [name for name in named if name not in known]:
             near = did_you_mean(unknown[0], known) or f"; there are {', '.join(sorted(known))}"
             raise ValueError(f"no detector {unknown[0]!r}{near}")
+        if NAME in named and self.names_file is None:
+            raise ValueError(f"the detector {NAME!r} finds what names_file lists; give one, or leave {NAME!r} out")
         return self
 
     @property

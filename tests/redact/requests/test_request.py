@@ -161,10 +161,11 @@ def test_a_detector_has_its_own_action() -> None:
     assert found["b"] == "[redacted:card]"
 
 
-def test_own_patterns_and_names_are_found(tmp_path: Any) -> None:
+@pytest.mark.parametrize("detectors", ["all", ["email"], []])
+def test_own_patterns_and_names_are_found_whatever_detectors_says(tmp_path: Any, detectors: object) -> None:
     names = tmp_path / "names.txt"
     names.write_text("# of our customers\nAnn Lee\n")
-    settings = {"patterns": {"customer": "KD-[0-9]{6}"}, "names_file": str(names)}
+    settings = {"patterns": {"customer": "KD-[0-9]{6}"}, "names_file": str(names), "detectors": detectors}
     found = attributes_of(redacted(trace(a="KD-123456 is ann lee"), **settings))
     assert found["a"] == "[redacted:customer] is [redacted:name]"
 
