@@ -66,6 +66,7 @@ BEYOND_A_SCHEMA = {
     "prompt_with_a_look_ahead",
     "same_evaluation_name_in_then",
     "same_evaluation_name_twice",
+    "same_of_arguments",
     "when_of_one_call",
     "unknown_matcher_in_an_argument",
     "unless_without_clauses",

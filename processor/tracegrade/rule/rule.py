@@ -3,12 +3,14 @@
 A rule is frozen data. What is wrong in a file is refused while it is read.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -56,6 +58,14 @@ def _refuse_unknown_causes(causes: list[str]) -> list[str]:
 _OVERALL = ("tool-case", "multi-turn")
 
 _NOTHING_JUDGED = "key 'evaluate' is missing"
+_THEN = "expected 'then' beside it: what is judged of the calls after that one"
+_ID = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def _check_id(value: Any) -> Any:
+    if isinstance(value, str) and not _ID.fullmatch(value):
+        raise ValueError(f"expected lower-case words joined by '-', found {value[:120]!r}")
+    return value
 
 
 class Rule(FileModel):
@@ -71,8 +81,8 @@ class Rule(FileModel):
         }
     )
 
-    id: str = Field(
-        pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$",
+    id: Annotated[str, BeforeValidator(_check_id)] = Field(
+        pattern=f"^{_ID.pattern}$",
         max_length=100,
         description="Lower-case words joined by '-', unique; completes the sentence 'flags ...'.",
     )
@@ -128,14 +138,15 @@ class Rule(FileModel):
     @classmethod
     def _keep_as_written(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         nothing = isinstance(value, dict) and value.keys().isdisjoint(("evaluate", "cases", "then"))
+        missing = mistake(_THEN, "when") if nothing and "when" in value else mistake(_NOTHING_JUDGED)
         try:
             rule = read(value)
         except ValidationError as error:
             if nothing:
-                raise refuse([*mistakes_of(error, cls), mistake(_NOTHING_JUDGED)]) from None
+                raise refuse([*mistakes_of(error, cls), missing]) from None
             raise
         if nothing:
-            raise refuse([mistake(_NOTHING_JUDGED)])
+            raise refuse([missing])
         if isinstance(value, dict):
             rule._written = value
         return rule
@@ -146,7 +157,7 @@ class Rule(FileModel):
         if self.then and self.when is None:
             mistakes.append(mistake("expected 'when' beside it: after which call it is judged", "then"))
         if self.when is not None and not self.then:
-            mistakes.append(mistake("expected 'then' beside it: what is judged of the calls after that one", "when"))
+            mistakes.append(mistake(_THEN, "when"))
         if self.depth and self.scope != "agent":
             mistakes.append(
                 mistake(f"only scope: agent has sub-agents to add; leave it out with scope: {self.scope}", "depth")

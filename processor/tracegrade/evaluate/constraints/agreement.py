@@ -24,6 +24,9 @@ from tracegrade.model.stand_ins import is_hashed
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*")
 
+# What people write for the parts of a call, as they stand elsewhere in a rule.
+_MEANT = {"arguments": "args", "outputs": "output"}
+
 UNKNOWN: Final = "unknown"
 """The key of a call whose value cannot be read."""
 
@@ -37,8 +40,12 @@ def _checked(value: Any) -> Any:
     if not paths or not all(isinstance(path, str) for path in paths):
         raise ValueError(f"expected an argument's name, several, or pairs of paths, found {json_text(value)[:120]}")
     for path in paths:
-        if not _PATH.fullmatch(path) or path in ("args", "output"):
-            raise ValueError(f"expected an argument's name, args.PATH or output.PATH, found {path!r}")
+        first, _, rest = path.partition(".")
+        meant = ""
+        if rest and first in _MEANT:
+            meant = f"; write '{_MEANT[first]}.{rest}', or 'args.{path}' of an argument that is called {first!r}"
+        if not _PATH.fullmatch(path) or path in ("args", "output") or meant:
+            raise ValueError(f"expected an argument's name, args.PATH or output.PATH, found {path!r}{meant}")
     return value
 
 

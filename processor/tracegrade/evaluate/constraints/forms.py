@@ -340,10 +340,17 @@ def _messages(error: ValidationError, form: type[Form]) -> Iterator[tuple[tuple[
     for item in items:
         if item["type"] != "missing":
             keys = missing.pop(item["loc"][:-1], []) if item in unknown else []
-            yield item["loc"], message_of(item, form) + "".join(f"; key {key!r} is missing" for key in keys)
+            yield item["loc"], _said(item, form) + "".join(f"; key {key!r} is missing" for key in keys)
     for location, keys in missing.items():
         for key in keys:
             yield location, f"key {key!r} is missing"
+
+
+def _said(item: Any, form: type[Form]) -> str:
+    """One mistake in words; of a key too many, that a word by itself takes none."""
+    if item["type"] == "extra_forbidden" and len(item["loc"]) == 1 and len(form.model_fields) == 1:
+        return f"unknown key {item['loc'][0]!r}; {form.word!r} takes no other key"
+    return message_of(item, form)
 
 
 def _where(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
