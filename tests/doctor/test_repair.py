@@ -180,3 +180,20 @@ def test_nothing_is_repaired_while_serve_runs(installation: Installation) -> Non
     lock.release()
     assert refused.exit_code == 2
     assert "is in use by process" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [("0001", "start 'tracegrade serve' of this version over it once"), ("9999", "use that version, or another")],
+)
+def test_a_store_of_another_version_says_itself_what_to_do(
+    installation: Installation, version: str, advice: str
+) -> None:
+    installation.store(installation.results)
+    with closing(sqlite3.connect(installation.database)) as store:
+        store.execute("UPDATE alembic_version SET version_num = ?", (version,))
+        store.commit()
+    shown = installation.run("doctor", "--format", "json").stdout
+    (found,) = [finding for finding in map(json.loads, shown.splitlines()) if finding["check"] == "store"]
+    assert "TraceGrade (tables of version" in found["found"]
+    assert found["advice"].startswith(advice)

@@ -22,6 +22,7 @@ from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import reading_store
+from tracegrade.store.place import sqlite_path
 from tracegrade.store.read import newest_traces
 
 
@@ -134,9 +135,15 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
                 decisions += session.decisions
                 examined.sessions += 1
     except TraceGradeError as error:
-        is_file = config.store_url.startswith("sqlite")
-        advice = "the judge makes the file when it first runs" if is_file else "check store.url and the database"
-        examined.findings.append(Finding("store", "error", "", str(error), advice))
+        found, _, advice = str(error).partition("; ")
+        path = sqlite_path(config.store_url)
+        is_missing = path is not None and not path.exists()
+        if is_missing:
+            advice = "the judge makes the file when it first runs"
+        finding = Finding("store", "error", "", found, advice or "check store.url and the database")
+        examined.findings.append(finding)
+        if not is_missing:
+            return  # nothing is known of what it holds
     examined.traces = len(extractions)
     if extractions:
         examined.findings += incomplete(extractions)
