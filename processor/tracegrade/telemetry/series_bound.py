@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 MAX_SERIES = 10_000
-MAX_TENANTS = 50
+MAX_TENANTS = 20
 OTHER = "other"
 
 Names = tuple[str, ...]
