@@ -189,18 +189,24 @@ def test_a_value_from_elsewhere_is_shown_with_its_call_and_with_the_turn_that_ma
     find, refund = tool(2, "find", "{}", '{"id": 110.0}'), tool(3, "refund", '{"id": 120.0}', "ok")
     args = {"id": {"$from": "find.output.id"}}
     item = {"evaluator": "tool-call-args", "tool_calls": [{"name": "refund", "args": args}]}
-    rule = Rule.model_validate({"id": "a-rule", "match": {"tools": ["refund"]}, "evaluate": [item]})
+    order = {"evaluator": "constraints", "constraints": [{"before": "refund", "comes": "find"}]}
+    rules = RuleSet(
+        [
+            Rule.model_validate({"id": name, "match": {"tools": ["refund"]}, "evaluate": [each]})
+            for name, each in (("a-rule", item), ("order", order))
+        ]
+    )
     records = []
     for number, calls in ((1, [find]), (2, [refund]), (3, [find, refund])):
         trace = make_trace(
             [{**span, "at": [number * 100 + at for at in span.get("at", [0, 9])]} for span in [agent, *calls]],
             bytes(15) + bytes([number]),
         )
-        records.append(trace_result(trace, judge(trace, RuleSet([rule])), "live", ""))
+        records.append(trace_result(trace, judge(trace, rules), "live", ""))
     assert "earlier turn" not in str(records[1].decisions)  # what is stored depends on the trace alone
     store(tmp_path, *records)
     never, other = (run(tmp_path, "why", f"{number:032x}").output for number in (2, 3))
-    assert "find was called in an earlier turn of the session" in " ".join(never.split())
+    assert " ".join(never.split()).count("find was called in an earlier turn of the session") == 2  # by each rule
     assert "scope: session" in never
     assert 'found 120.0, expected {"$from": "find.output.id"}: 110.0 in call 1 (find)' in " ".join(other.split())
     assert "earlier turn" not in other

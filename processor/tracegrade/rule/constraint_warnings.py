@@ -27,8 +27,8 @@ from tracegrade.evaluate.constraints.forms import (
     RightAfter,
     RightBefore,
 )
-from tracegrade.evaluate.constraints.sides import Side, words_of
-from tracegrade.evaluate.criteria.tool_names import NameTable, listed_names
+from tracegrade.evaluate.constraints.sides import Side, tools_named, words_of
+from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.evaluators import constraints
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
@@ -271,13 +271,8 @@ def _alike(side: Side, other: Side) -> bool:
 
 def _are_apart(side: Side, other: Side) -> bool:
     """Whether no call can be of both: they name other tools, and no globs."""
-    names, others = _tools_named(side), _tools_named(other)
+    names, others = set(tools_named(side)), set(tools_named(other))
     return not any(sign in name for name in (*names, *others) for sign in "*?[") and names.isdisjoint(others)
-
-
-def _tools_named(side: Side) -> set[str]:
-    items = side if isinstance(side, list) else [side]
-    return {name for item in items for name in listed_names(item if isinstance(item, str) else item.tool)}
 
 
 def _covers(side: Side, other: Side) -> bool:
@@ -288,7 +283,7 @@ def _covers(side: Side, other: Side) -> bool:
     table = NameTable([names], "glob")
     return "*" in names or all(
         name in names or (not any(sign in name for sign in "*?[") and bool(table.met_by(name)))
-        for name in _tools_named(other)
+        for name in tools_named(other)
     )
 
 

@@ -10,6 +10,7 @@ from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.judge_case import judge_case
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.rule import Rule
 
 
@@ -283,3 +284,39 @@ def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:
 def test_an_agent_that_is_no_text_is_refused_with_its_place() -> None:
     found = judged([{"never": "pay"}], [call("look"), call("pay") | {"agent": 7}])
     assert found["error"]["message"] == "calls[1].agent: expected a text, found 7"
+
+
+class _OtherRuns:
+    """A trace in which another agent called tools before."""
+
+    def unread_before(self, call: ToolCall | None) -> None:
+        return None
+
+    def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
+        return {"find": "clerk", "ask": ""}.get(tool)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "says"),
+    [
+        ({"before": "refund", "comes": "find"}, "refund had none: find was called by clerk, which scope: trace sees."),
+        ({"if": "refund", "also": ["x", "ask"]}, "had none: ask was called by another agent, which scope: trace sees."),
+        ({"before": "refund", "comes": "x"}, "refund had none."),
+        ({"after": "refund", "comes": "find"}, "refund had none."),
+    ],
+)
+def test_what_another_agent_called_is_told_of(constraint: dict[str, Any], says: str) -> None:
+    context: Any = _OtherRuns()
+    criteria = EVALUATOR.read_criteria({"constraints": [constraint]})
+    evidence = Evidence([made_call("refund")], trace_context=context)
+    found = EVALUATOR.evaluate(evidence, criteria, EVALUATOR.read_settings({}))
+    assert found.explanation.endswith(says)
+
+
+def test_tools_that_were_not_called_before_are_named_so_that_earlier_turns_can_be_asked() -> None:
+    found = judged(
+        [{"before": "refund", "comes": ["find", "ask"]}, {"after": "refund", "comes": "mail"}], [call("refund")]
+    )
+    assert found["details"]["not_called"] == ["find", "ask"]
+    found = judged([{"before": "refund", "comes": "find"}], [call("refund"), call("find")])
+    assert "not_called" not in found["details"]

@@ -126,6 +126,12 @@ def conditions_of(side: Side) -> list[Where]:
     return [item.where for item in items if isinstance(item, ToolWhere)]
 
 
+def tools_named(side: Side) -> list[str]:
+    """The tools of a side as it names them, globs among them."""
+    items = side if isinstance(side, list) else [side]
+    return [name for item in items for name in listed_names(item if isinstance(item, str) else item.tool)]
+
+
 def words_of(side: Side) -> str:
     """A side as a person would say it, without values."""
     return _said(side, lambda where: where.words_without_values)
@@ -153,7 +159,7 @@ class SideTable:
 
     def __init__(self, side: Side) -> None:
         self._items = side if isinstance(side, list) else [side]
-        names = [listed_names(item if isinstance(item, str) else item.tool) for item in self._items]
+        names = [tools_named(item) for item in self._items]
         self._table = NameTable(names, "glob")
         self.by_name = all(isinstance(item, str) for item in self._items)
 

@@ -50,16 +50,19 @@ from tracegrade.evaluate.constraints.agreement import pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked, check
 from tracegrade.evaluate.constraints.forms import (
     AtMost,
+    Before,
     BetweenTwo,
     Constraint,
     Counted,
     First,
+    If,
     Last,
     Never,
     NotBoth,
     Paired,
+    RightBefore,
 )
-from tracegrade.evaluate.constraints.sides import words_of
+from tracegrade.evaluate.constraints.sides import tools_named, words_of
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
@@ -67,9 +70,11 @@ from tracegrade.evaluate.gate import what_lacks, why_unknown
 from tracegrade.evaluate.wording import all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
 
 _MAX_SHOWN = 20  # violations of one constraint in the details
 _MAX_SAID = 3  # violations in the explanation
+_LOOKING_BACK = (Before, RightBefore, BetweenTwo, If)  # what they need may have been called elsewhere, before
 
 
 class Criteria(ParameterModel):
@@ -282,7 +287,7 @@ def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
         return f": it has no {listed(first for first, _ in pairs_of(form.same))} itself"
     place = _counterpart(checked, position)
     if place is None:
-        return ""
+        return _elsewhere(form, evidence.calls[position], evidence)
     name = listed([evidence.calls[place].name])
     if form.same is not None and keys.of_other[place] is None:
         return f": the nearest {name} has no {listed(other for _, other in pairs_of(form.same))}"
@@ -294,6 +299,29 @@ def _nearest_miss(checked: Checked, position: int, evidence: Evidence) -> str:
     if form.within is not None and (place < position) is (form.word not in ("after", "right_after")):
         return f": the nearest {name} was not so near in time"
     return f": {name} came {'before' if place < position else 'after'} it"
+
+
+def _elsewhere(form: Paired, call: ToolCall, evidence: Evidence) -> str:
+    """That another agent made what is missing before `call`; "" where none did."""
+    context = evidence.trace_context
+    if context is None or not isinstance(form, _LOOKING_BACK):
+        return ""
+    for tool in tools_named(form.sides[1]):
+        if (agent := context.agent_that_called(tool, call)) is not None:
+            return f": {listed([tool])} was called by {agent or 'another agent'}, which scope: trace sees"
+    return ""
+
+
+def _not_called(checked: Sequence[Checked], evidence: Evidence) -> list[JsonValue]:
+    """The tools of which a call was missing before another one, and none was made."""
+    called = {call.name for call in evidence.calls}
+    missing = (
+        tool
+        for each in checked
+        if isinstance(each.form, _LOOKING_BACK) and any(activation.is_broken for activation in each.activations)
+        for tool in tools_named(each.form.sides[1])
+    )
+    return [*dict.fromkeys(tool for tool in missing if tool not in called)]
 
 
 def _counterpart(checked: Checked, position: int) -> int | None:
@@ -322,7 +350,10 @@ def _details(checked: Sequence[Checked], evidence: Evidence) -> dict[str, JsonVa
                 "violations": shown,
             }
         )
-    return {"constraints": constraints, "never_triggered": [*_untouched(checked)]}
+    details: dict[str, JsonValue] = {"constraints": constraints, "never_triggered": [*_untouched(checked)]}
+    if not_called := _not_called(checked, evidence):
+        details["not_called"] = not_called
+    return details
 
 
 def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> dict[str, JsonValue]:
