@@ -83,17 +83,17 @@ class Judge:
         self.folder = folder / name
         self.folder.mkdir()
         self.log = self.folder / "log"
-        self._config = self.folder / "config.yaml"
+        self.config = self.folder / "config.yaml"
         common = json.loads(json.dumps(common))
         common["journal"]["kafka"]["instance_id"] = name
-        self._config.write_text(json.dumps(common | {"data_dir": str(self.folder / "data")}))
+        self.config.write_text(json.dumps(common | {"data_dir": str(self.folder / "data")}))
         self._process: subprocess.Popen[bytes] | None = None
         self._starts_s: list[float] = []
 
     def start(self) -> None:
         """Start it; it joins the group by itself."""
         self._starts_s.append(time.time())
-        command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(self._config), "--role", "judge"]
+        command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(self.config), "--role", "judge"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._environment
