@@ -12,6 +12,7 @@ from tracegrade.redact.requests.kinds import (
     MESSAGES,
     NO_KINDS,
     OUTPUTS,
+    SESSION_MEMBERS,
     STRUCTURE_MEMBERS,
     Kinds,
     holds_messages,
@@ -50,12 +51,20 @@ class ByPlace:
         kept: the ways to the values at which detectors are not to look.
     """
 
-    def __init__(self, rules: Sequence[Rule], key: TenantKey | None, *, is_allow_list: bool) -> None:
-        """`rules` are those that `Places.of_attribute` gave; `key` is None where nothing is hashed."""
+    def __init__(
+        self, rules: Sequence[Rule], key: TenantKey | None, id_key: TenantKey, *, is_allow_list: bool, is_id: bool
+    ) -> None:
+        """`rules` are those that `Places.of_attribute` gave; `key` is None where nothing is hashed.
+
+        With `is_id`, traces are put together by the attribute: in place of a mask it gets a hash by `id_key`, as
+        equal masks would make all of them one.
+        """
         self.done: list[Action] = []
         self.kept: set[Names] = set()
         self._rules = rules
         self._key = key
+        self._id_key = id_key
+        self._is_id = is_id
         self._is_allow_list = is_allow_list
 
     def value(
@@ -136,7 +145,10 @@ class ByPlace:
         self.done.append(action)
         if action == "drop":
             return DROPPED
-        return mask() if action == "mask" or self._key is None else hashed(value, self._key)
+        if action == "hash" and self._key is not None:
+            return hashed(value, self._key)
+        is_id = names[-1].lower() in SESSION_MEMBERS if names else self._is_id
+        return self._id_key.hash_of(str(value)) if is_id and isinstance(value, str | int) else mask()
 
 
 def _may_be_for(rule: Rule, words: set[str]) -> bool:

@@ -113,7 +113,7 @@ class Item:
         kinds = MESSAGES if key == _BODY and where == "body" else kinds_of_key(key)
         if "messages" in kinds:
             kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
-        one = ByPlace(rules, means.key, is_allow_list=is_listed)
+        one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure(key))
         other = one.value(value, kinds)
         for action in one.done:
             self.counts[Redaction(where, key, BY_PLACE, action)] += 1

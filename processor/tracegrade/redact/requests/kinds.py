@@ -167,8 +167,11 @@ STRUCTURE = frozenset(
         *("telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"),
     }
 )
+# By these an application says of which conversation a span is, at the end of a key or in an object of metadata:
+# traces are put together to conversations by them.
+SESSION_MEMBERS = frozenset({"session_id", "sessionid", "conversation_id", "conversationid", "thread_id", "threadid"})
 # The same inside messages: by the names of members.
-STRUCTURE_MEMBERS = frozenset(
+STRUCTURE_MEMBERS = SESSION_MEMBERS | frozenset(
     {
         "role",
         "type",
@@ -197,7 +200,7 @@ _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 
 def is_structure(key: str) -> bool:
     """Whether an attribute is one of those that traces are put together from."""
-    if key in STRUCTURE:
+    if key in STRUCTURE or key.rpartition(".")[2].lower() in SESSION_MEMBERS:
         return True
     flat = _FLAT.search(key)
     return flat is not None and flat[1].lower() in STRUCTURE_MEMBERS
