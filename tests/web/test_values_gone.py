@@ -1,6 +1,7 @@
 """What is shown of a trace whose values were deleted, because they are older than they may be."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def test_the_page_has_scores_and_names_and_says_what_is_gone(data: Path) -> None
         shown = text_of(_page(site, f"/traces/{trace_id(1)}"))
         assert "were deleted, since they are older than store.values_retention" in shown
         assert "create_order" in shown
+        assert re.search(r"create_order\W+(\S+ )?(order-agent)?\W*deleted\W+deleted", shown), shown
         assert "score" in shown
         answer = site.get(f"/traces/{trace_id(1)}/spans/{1:016x}")
         assert answer.status == 410
