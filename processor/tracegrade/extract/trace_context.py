@@ -13,7 +13,7 @@ from tracegrade.extract.token_usage import ModelCall, model_calls, run_around, u
 from tracegrade.extract.unread import unread_spans
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.handoff import Handoff
+from tracegrade.model.handoff import Handoff, passed_on_to
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session, UnreadSpan
 from tracegrade.model.span import Span
@@ -221,7 +221,7 @@ class SessionContext:
         calls = 0
         for part in self._session.parts:
             found += [replace(each, calls_before=each.calls_before + calls) for each in part.handoffs]
-            calls += len(part.calls)
+            calls += sum(passed_on_to(call) is None for call in part.calls)
         return found
 
     def duration_ns(self) -> int | None:

@@ -13,9 +13,9 @@ held; a rule with the usual threshold of 1 passes when all did.
 | ``{before_each: A, comes_its_own: B}`` | there is a B before the first A and between each two | alternate_precedence |
 | ``{if: A, also: B}`` | with every A there is a B, before or after it | responded_existence |
 | ``{never: A}`` | there is no A | absence |
-| ``{at_most: 1, of: A}`` | there are so many A, or fewer | absence_n |
-| ``{at_least: 1, of: A}`` | there are so many A, or more | existence |
-| ``{exactly: 1, of: A}`` | there are so many A | exactly_n |
+| ``{at_most: 1, of: A}`` | at most so many A are called | absence_n |
+| ``{at_least: 1, of: A}`` | at least so many A are called | existence |
+| ``{exactly: 1, of: A}`` | exactly so many A are called | exactly_n |
 | ``{not_both: [A, B]}`` | there is no A, or no B | not_coexistence |
 | ``{first: A}`` | the first call is an A | init |
 | ``{last: A}`` | the last call is an A | end |
