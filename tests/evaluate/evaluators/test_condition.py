@@ -80,7 +80,9 @@ def test_it_shows_the_values_that_it_read_and_names_only_their_paths(call: Any) 
     ("source", "why"),
     [
         ("calls.all(c, c.arguments.amount < 5)", "the arguments of a call were cut off by the sender (refund, span "),
-        ("calls[1].output.status == 'ok'", "the arguments of a call were cut off by the sender (refund, span "),
+        ("calls[1].output.status == 'ok'", "the output of a call was not recorded (refund, span "),
+        ("calls[1].arguments.of == 'x'", "there is no of"),
+        ("calls[1].arguments.amount == 1 && prompt == 'x'", "the prompt cannot be read"),
         ("calls[1].duration_ms < 5.0", "there is no duration_ms"),
         ("answer == 'x'", "the final answer cannot be read"),
         ("service == 'shop'", "service is not known here"),
@@ -92,6 +94,12 @@ def test_what_was_not_recorded_leaves_it_open(call: Any, source: str, why: str) 
     found = judged(source, calls)
     assert found.score is None
     assert found.explanation.startswith(why)
+
+
+def test_the_call_that_the_expression_is_about_is_named(call: Any) -> None:
+    calls = [call(name, None, arguments_status="absent") for name in ("find", "refund")]
+    found = judged("calls.all(c, c.name != 'refund' || c.arguments.amount < 5)", calls)
+    assert found.explanation.startswith("the arguments of a call were not recorded (refund, span ")
 
 
 def test_what_decides_before_anything_unreadable_is_read_decides(call: Any) -> None:

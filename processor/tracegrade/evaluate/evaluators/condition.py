@@ -19,12 +19,13 @@ from pydantic import Field
 from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import MAX_STEPS, CelContext, CelExpression, Condition
 from tracegrade.cel.reads import names_read, values_read
+from tracegrade.cel.syntax import Constant, every_node
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.compare.differences import bounded
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
@@ -32,6 +33,7 @@ from tracegrade.evaluate.redacted_reads import redacted_read
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
 
+_PART_MISSING: dict[str, CallPart] = {"cel: there is no arguments": "arguments", "cel: there is no output": "output"}
 _MAX_SHOWN = 100  # values in the details
 
 
@@ -148,9 +150,11 @@ def _shown(value: JsonValue) -> JsonValue:
 
 def _unknown(evidence: Evidence, expression: CelExpression, why: str) -> str:
     """Why it is unknown whether the expression is true: what cannot be read of a call, else what went wrong."""
-    if expression.reads_values:
-        for place, call in enumerate(evidence.calls):
-            if (lacks := what_lacks(evidence, place)) is not None:
+    if (part := _PART_MISSING.get(why)) is not None:
+        named = {node.text for node in every_node(expression.tree) if isinstance(node, Constant)}
+        # Any call may have been the one; those whose names the expression says are the likelier ones.
+        for place, call in sorted(enumerate(evidence.calls), key=lambda at: at[1].name not in named):
+            if (lacks := what_lacks(evidence, place, [part])) is not None:
                 return f"{lacks} ({listed([call.name])}, span {call.span_id})"
     if expression.reads_handoffs and why.endswith("there is no to"):
         nameless = next(each for each in evidence.once(handoffs_made) if not each.to_agent)
