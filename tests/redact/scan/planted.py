@@ -7,7 +7,7 @@ import json
 import quopri
 import random
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from urllib.parse import quote
@@ -165,6 +165,30 @@ FOR_NUMBERS: dict[str, Callable[[str], str]] = {
     "no-break spaces": lambda value: f"no {_spaced(value, chr(0xA0))}.",
 }
 NUMBERS = ("card", "iban")
+
+
+def _in_lines(value: str, number: int) -> str:
+    length = -(-len(value) // number)
+    return "\n".join(value[start : start + length] for start in range(0, len(value), length))
+
+
+# As terminals and mails wrap lines.
+FOR_TOKENS: dict[str, Callable[[str], str]] = {
+    "line ends": lambda value: f"key: {_in_lines(value, 2)}\nand so on",
+    "line ends, json": lambda value: json.dumps({"x": _in_lines(value, 3).replace("\n", "\r\n    ", 1)}),
+    "line ends, cut json": lambda value: json.dumps({"x": _in_lines(value, 2)})[:-1],
+}
+TOKENS = (
+    *("aws_access_key", "github_token", "npm_token", "tracegrade_token", "gitlab_token", "slack_token"),
+    *("anthropic_key", "openai_key", "stripe_key", "google_api_key", "hugging_face_token", "sendgrid_key"),
+    *("digitalocean_token", "shopify_token", "pypi_token", "groq_key", "jwt", "card"),
+)
+ALL = DISGUISES | FOR_NUMBERS | FOR_TOKENS
+
+
+def names_for(disguise: str) -> Sequence[str]:
+    """The secrets that a disguise is for."""
+    return NUMBERS if disguise in FOR_NUMBERS else TOKENS if disguise in FOR_TOKENS else sorted(SECRETS)
 
 
 def pieces_of(value: str, chance: random.Random, number: int) -> list[str]:

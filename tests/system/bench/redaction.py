@@ -11,6 +11,7 @@ of `tests/redact/scan/planted.py` or split over two texts, in a value, a key, an
 """
 
 import argparse
+import json
 import random
 import sys
 import time
@@ -118,15 +119,13 @@ def report_planted(folders: Sequence[str], door: Door, number: int) -> int:
     chance = random.Random(number)
     requests = [(folder, requests_in(folder)) for folder in folders]
     requests = [(folder, some) for folder, some in requests if some]
-    kinds = [*planted.DISGUISES, *planted.FOR_NUMBERS, *PLACES]
+    kinds = [*planted.ALL, *PLACES]
     left: Counter[tuple[str, str]] = Counter()
     for count in range(number):
         _, some = requests[count % len(requests)]
         message = ExportTraceServiceRequest.FromString(chance.choice(some))
         kind = kinds[count // len(requests) % len(kinds)]
-        names = (
-            planted.NUMBERS if kind in planted.FOR_NUMBERS else SPLIT if kind == "split" else sorted(planted.SECRETS)
-        )
+        names = SPLIT if kind in ("split", "parts") else planted.names_for(kind)
         name = chance.choice(names)
         value = planted.SECRETS[name](chance)
         written = plant(message, kind, value, chance)
@@ -139,7 +138,7 @@ def report_planted(folders: Sequence[str], door: Door, number: int) -> int:
     return left.total()
 
 
-PLACES = ("split", "key", "error", "event", "resource", "span name")
+PLACES = ("split", "parts", "key", "error", "event", "resource", "span name")
 SPLIT = [name for name in sorted(planted.SECRETS) if name != "ip_address"]
 
 
@@ -153,6 +152,11 @@ def plant(message: ExportTraceServiceRequest, kind: str, value: str, chance: ran
         for place, piece in enumerate(pieces):
             span.attributes.add(key=f"piece.{'ab'[place]}").value.string_value = piece
         return pieces
+    if kind == "parts":
+        pieces = planted.pieces_of(value, chance, 2)
+        messages = [{"role": "user", "parts": [{"type": "text", "content": piece} for piece in pieces]}]
+        span.attributes.add(key="gen_ai.input.messages").value.string_value = json.dumps(messages)
+        return [f'"{max(pieces, key=len)}"']
     if kind == "key":
         span.attributes.add(key="extra").value.string_value = '{"a": {"' + value.replace("\n", "\\n") + '": 1}}'
     elif kind == "error":
@@ -164,7 +168,7 @@ def plant(message: ExportTraceServiceRequest, kind: str, value: str, chance: ran
     elif kind == "span name":
         span.name = said
     else:
-        said = (planted.DISGUISES | planted.FOR_NUMBERS)[kind](value)
+        said = planted.ALL[kind](value)
         texts = [one for one in span.attributes if one.value.HasField("string_value")]
         if texts and chance.random() < 0.5:
             one = chance.choice(texts)

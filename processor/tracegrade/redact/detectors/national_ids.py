@@ -243,11 +243,9 @@ def _detector(form: _Form) -> Detector:
     def is_named(key: str) -> bool:
         return len(key) <= 128 and names.search(_CAMEL_CASE.sub("_", key)) is not None
 
-    signs: tuple[str, ...] = (rf"(?:{form.laid_out})\d{{0,8}}",) if form.laid_out else ()
-    first: tuple[str, ...] = (form.laid_out,) if form.laid_out else ()
-    if form.plain:
-        signs += (rf"(?i:{form.names})[^\d]{{0,{_BEFORE}}}(?:{form.plain})\d{{0,8}}",)
-        first += (rf"(?i:{form.names})[^\d]*(?:{form.plain})",)
+    laid_out = (form.laid_out,) if form.laid_out else ()
+    behind = [rf"(?i:{form.names}){between}(?:{form.plain})" for between in (rf"[^\d]{{0,{_BEFORE}}}", r"[^\d]*")]
+    signs, first = ((*laid_out, sign) if form.plain else laid_out for sign in behind)
     known = re.compile("|".join(f"(?=({one}))" for one in (form.laid_out, form.plain) if one), re.ASCII)
     find = partial(_find, form, anywhere, named, names, is_named)
     return Detector(

@@ -30,6 +30,8 @@ _MEMBER = re.compile(rb'(\\*+)"([^"\\]{1,64})\1"\s*:\s*\1"(.*?)(?<!\\)\1"', re.D
 _GOES_ON = re.compile(rb"[\w@.:/+~\- ()=%]")
 # The field behind the last text, whose tag, and perhaps its length, look like letters of it.
 _FIELDS = [re.compile(rb'["*2:BJPRXZbjz]' + length + rb"[\x00-\x1f\x80-\xff].*", re.DOTALL) for length in (b"", b".")]
+_TEXT_BEGINS = b'"/'  # of what `_OF_ADDRESSES` and `Detector.cuts` say of the begin of a text
+_TEXTS_BETWEEN = 10  # begins and ends of texts between two of one name: those of names, and of a text of another one
 _TEXT_END = re.compile(rb'\\*+"')
 
 # The same as RE2 can look for it, some texts of JSON included: they stand between two of the same name.
@@ -59,7 +61,7 @@ _FEWEST_DIGITS = 6  # of a number
 _LONGEST_BEGIN = 8
 _SHORT_BEGIN = 2  # behind which come hexadecimal digits
 # Bytes before what a first look found, and behind it: the other parts of a value, each with what stands before it.
-_AROUND = {1: (60, 200), 2: (300, 1500), 3: (60, 400)}
+_AROUND = {1: (60, 200), 2: (300, 1500), 3: (300, 400)}
 _OF_TOKEN = 600  # the same, of the beginning of a token alone
 
 _SEPARATORS = r"[ .\-/()]*"
@@ -106,7 +108,14 @@ class Cuts:
         yield pieces
         for field in _FIELDS:
             yield [pieces[0], *(field.sub(b"", piece) for piece in pieces[1:])]
-        if text_end := _TEXT_END.search(wire, start):
+        if kind == self.OTHER and wire[start : start + 1] in _TEXT_BEGINS:
+            begin = wire.rfind(b'"', 0, start + 1) + 1
+            behind = _TEXT_END.search(wire, begin + 1)
+            text = wire[begin : behind.start() if behind else None]
+            for before in list(_TEXT_END.finditer(wire, 0, start))[-_TEXTS_BETWEEN:]:
+                yield [wire[: before.start()], text]
+        # What was found may begin with the quote before the text.
+        if text_end := _TEXT_END.search(wire, start + 1):
             first = wire[: text_end.start()]
             by_name: dict[bytes, list[bytes]] = {}
             for member in _MEMBER.finditer(wire, text_end.end()):

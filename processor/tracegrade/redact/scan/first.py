@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tracegrade.redact.detector import Detector
-from tracegrade.redact.scan import encoded, spelling
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
 
 _MARK = re.compile(r"[@:%&=/]|\\\\")
@@ -52,12 +51,13 @@ class Look:
             yield max(0, begin), stop
 
 
-def looks_for(detectors: Sequence[Detector], *, joining: bool = False) -> dict[str, Look]:
+def looks_for(detectors: Sequence[Detector], disguises: Sequence[str], *, joining: bool = False) -> dict[str, Look]:
     """The looks for all signs of these, by what the signs begin with.
 
     Args:
         detectors: their places are the numbers of the signs.
-        joining: only for the texts of those that join, and not for what is written in another form.
+        disguises: the signs of what is written in another form.
+        joining: only for the texts of those that join.
     """
     first: dict[str, list[str]] = {}
     signs: dict[str, list[tuple[str, int]]] = {}
@@ -68,7 +68,7 @@ def looks_for(detectors: Sequence[Detector], *, joining: bool = False) -> dict[s
         for cheap, sign in zip(one.first or known, known, strict=not joining):
             first.setdefault(_group(cheap), []).append(cheap)
             signs.setdefault(_group(cheap), []).append((sign, number))
-    for sign in () if joining else (*spelling.SIGNS, *encoded.SIGNS):
+    for sign in disguises:
         first.setdefault(_group(sign), []).append(sign)
         signs.setdefault(_group(sign), []).append((sign, DISGUISED))
     return {group: Look(first[group], signs[group], _REACH.get(group, _FAR)) for group in first}

@@ -35,15 +35,16 @@ class Gate:
         self._is_empty = not (detectors or names or patterns)
         # Detectors without signs may find something anywhere.
         self._is_blind = any(not one.signs for one in detectors)
-        self._looks = looks_for(detectors)
+        self._spelling = spelling.Spelling(detectors)
+        self._looks = looks_for(detectors, (*self._spelling.signs, *encoded.SIGNS))
         self._not_behind = [frozenset(one.not_behind.encode("ascii")) for one in detectors]
-        self._spelled = Signs([(sign, DISGUISED) for sign in spelling.SIGNS])
+        self._spelled = Signs([(sign, DISGUISED) for sign in self._spelling.signs])
         self._encoded = Signs([(sign, DISGUISED) for sign in encoded.SIGNS])
         own = own_signs(names, patterns)
         self._own = expression(own, is_utf_8=True) if own else None
         self._joining = [one for one in detectors if one.joins]
         self._joined_signs = signs_of(self._joining)
-        self._joined_looks = looks_for(self._joining, joining=True)
+        self._joined_looks = looks_for(self._joining, (), joining=True)
         self._cuts = Cuts(self._joining)
         self._seen = Seen()
 
@@ -67,7 +68,7 @@ class Gate:
                     yield start, end
         for start, end, kind in self._cuts.places(wire):
             part, at, to = self._cuts.around(wire, start, end, kind)
-            if self._may_be_in(part, str(kind), partial(self._may_be_cut, part, at, to, kind)):
+            if self._may_be_in(part, f"{kind} {at} {to - at}", partial(self._may_be_cut, part, at, to, kind)):
                 yield start, end
 
     def _may_be_in(self, part: bytes, way: str, looked_at: Callable[[], bool]) -> bool:
@@ -115,7 +116,7 @@ class Gate:
 
     def _may_be_disguised(self, data: bytes, depth: int) -> bool:
         for window in self._windows(data):
-            if any(self._may_in(plain.text, depth) for plain in spelling.respelled(window)):
+            if any(self._may_in(plain.text, depth) for plain in self._spelling.respelled(window)):
                 return True
         return self._encoded.any_in(data) and any(
             self._may_in(piece.text, depth) for piece in encoded.pieces(data.decode("latin-1"))

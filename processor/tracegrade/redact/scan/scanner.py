@@ -1,17 +1,21 @@
 """What finds detectors' values in texts."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from tracegrade.redact.detector import Detector
-from tracegrade.redact.scan import encoded, spelling
+from tracegrade.redact.scan import encoded
 from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
 from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
 from tracegrade.redact.scan.signs import DISGUISED, signs_of
+from tracegrade.redact.scan.spelling import Spelling
 from tracegrade.redact.scan.split import split_values
 
 _KNOWN_KEYS = 10_000
+_BEFORE = 3  # parts of an address before the one with its @
+_NUMBERS = re.compile(r"\d+")  # llm.input_messages.0.message.content
 
 
 class Found(NamedTuple):
@@ -53,7 +57,8 @@ class Scanner:
         own += [pattern_detector(name, pattern) for name, pattern in patterns.items()]
         self._detectors = (*detectors, *own)
         self._always = frozenset(number for number, detector in enumerate(self._detectors) if not detector.signs)
-        self._signs = signs_of(self._detectors, (*spelling.SIGNS, *encoded.SIGNS))
+        self._spelling = Spelling(detectors)
+        self._signs = signs_of(self._detectors, (*self._spelling.signs, *encoded.SIGNS))
         self._joined_signs = signs_of([one for one in self._detectors if one.joins])
         self._named_by = lru_cache(maxsize=_KNOWN_KEYS)(self._named_by_key)
         self._gate = Gate(detectors, names, patterns)
@@ -89,6 +94,11 @@ class Scanner:
         for number in self._to_look_at(texts, keys):
             if found := self._parts(texts[number], keys[number], 0):
                 parts[number] = found
+        for numbers in _of_one_name(keys):
+            # As they stand: what a value ends with may be one by itself.
+            of_name = [texts[number] for number in numbers]
+            for place, (start, end), rank in split_values(of_name, self._detectors, self._joined_signs, _BEFORE):
+                parts.setdefault(numbers[place], []).append(_Part(start, end, rank))
         rest = [_without(text, parts.get(number, ())) for number, text in enumerate(texts)]
         for number, (start, end), rank in split_values(rest, self._detectors, self._joined_signs):
             parts.setdefault(number, []).append(_Part(start, end, rank))
@@ -134,7 +144,7 @@ class Scanner:
         return _merged(found)
 
     def _disguised(self, text: str, key: str, depth: int) -> Iterator[_Part]:
-        for plain in spelling.respelled(text):
+        for plain in self._spelling.respelled(text):
             for part in self._parts(plain.text, key, depth):
                 yield _Part(*plain.part(part.start, part.end), part.rank)
         for piece in encoded.pieces(text):
@@ -152,6 +162,15 @@ def _merged(parts: Sequence[_Part]) -> list[_Part]:
         else:
             merged.append(part)
     return merged
+
+
+def _of_one_name(keys: Sequence[str]) -> list[list[int]]:
+    """The numbers of texts that stand under one name: the parts of a message, items of a list."""
+    by_name: dict[str, list[int]] = {}
+    for number, key in enumerate(keys):
+        if key:
+            by_name.setdefault(_NUMBERS.sub("0", key), []).append(number)
+    return [numbers for numbers in by_name.values() if len(numbers) > 1]
 
 
 def _without(text: str, parts: Sequence[_Part]) -> str:

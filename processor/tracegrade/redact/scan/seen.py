@@ -20,7 +20,7 @@ class Seen:
         self._old: set[bytes] = set()
 
     def digest(self, part: bytes, way: str) -> bytes:
-        """What `part` is known by, looked at in one way of several."""
+        """What `part` is known by, looked at in one way of several: 16 characters or less."""
         return blake2b(part, digest_size=_DIGEST_BYTES, key=self._key, salt=way.encode()).digest()
 
     def __contains__(self, digest: bytes) -> bool:

@@ -1,15 +1,15 @@
 r"""Texts in which characters are written in another way: ``\u0040``, ``%40``, ``&#64;``, ``=40``, full width, or with
-characters between them that nobody sees.
+characters between them that nobody sees, or with line ends.
 """
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html.entities import html5
 from typing import NamedTuple
 from unicodedata import normalize
 
-from tracegrade.redact.detector import Part
+from tracegrade.redact.detector import Detector, Part
 
 # What nobody sees: soft hyphens, joiners, marks of direction, selectors of variants.
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -28,6 +28,10 @@ _SPELLED = re.compile(
 _QUOTED_PRINTABLE = re.compile(r"=(?:(?P<quoted>[0-9A-F]{2})|\r?\n)")
 _SHORT = {"n": "\n", "r": "\r", "t": "\t"}
 _LARGEST = 0x10FFFF
+
+_LINE_END = re.compile(r"\r?\n[ \t]*")
+_MOST_LINES = 4  # of a token that is as long as all of its kind
+_LINE_END_SIGN = r"(?:\r?\n|(?:\\+r)?\\+n)[ \t]*"
 
 # Of UTF-8. Not those that stand in every text: escaped quotes and line ends, the names of & and <.
 SIGNS = (
@@ -63,14 +67,39 @@ class Respelled(NamedTuple):
         return start, end
 
 
-def respelled(text: str) -> Iterator[Respelled]:
-    """`text` in plain characters, in each way that changes it. O(length)."""
-    for spelling in (_SPELLED, _QUOTED_PRINTABLE):
-        if (found := _respelled(text, spelling)) is not None:
-            yield found
+class Spelling:
+    """How values may be spelled that these detectors find.
+
+    Attributes:
+        signs: of all that is spelled otherwise: expressions for RE2.
+    """
+
+    def __init__(self, detectors: Sequence[Detector]) -> None:
+        begins = "|".join(re.escape(begin) for one in detectors for begin in one.begins if len(begin) > 2)
+        token, behind = rf"(?:{begins or '(?!)'})[\w\-./=~+]", r"\r?\n[ \t]{0,20}+"
+        # As terminals and mails wrap lines: within a token, and between the groups of a number.
+        self._wrapped = re.compile(
+            rf"{token}{{0,200}}+(?:{behind}[\w\-./=~+]{{1,200}}+){{1,100}}+"
+            rf"|(?<!\d)(?<!\d[ \-])\d[\d \-]{{0,40}}+(?:{behind}\d[\d \-]{{0,40}}+){{1,10}}+"
+        )
+        self.signs = (*SIGNS, *((f"{token}*{_LINE_END_SIGN}",) if begins else ()), rf"\d\d{_LINE_END_SIGN}\d\d")
+
+    def respelled(self, text: str) -> Iterator[Respelled]:
+        """`text` in plain characters, in each way that changes it. O(length)."""
+        for spelling in (_SPELLED, _QUOTED_PRINTABLE):
+            if (
+                found := _respelled(text, ((*match.span(), _plain(match)) for match in spelling.finditer(text)))
+            ) is not None:
+                yield found
+        # A line behind it may look like more of it.
+        runs = [[end.span() for end in _LINE_END.finditer(text, *run.span())] for run in self._wrapped.finditer(text)]
+        for most in range(1, min(_MOST_LINES, max(map(len, runs), default=0)) + 1):
+            places = ((start, end, "") for run in runs for start, end in (run if most == _MOST_LINES else run[:most]))
+            if (found := _respelled(text, places)) is not None:
+                yield found
 
 
-def _respelled(text: str, spelling: re.Pattern[str]) -> Respelled | None:
+def _respelled(text: str, places: Iterable[tuple[int, int, str | None]]) -> Respelled | None:
     written: list[str] = []
     starts: list[int] = []
     pieces: list[tuple[int, int, bool]] = []
@@ -84,13 +113,12 @@ def _respelled(text: str, spelling: re.Pattern[str]) -> Respelled | None:
             pieces.append((start, to, is_same))
             length += len(piece)
 
-    for match in spelling.finditer(text):
-        plain = _plain(match)
+    for start, stop, plain in places:
         if plain is None:
             continue
-        add(text[end : match.start()], end, match.start(), is_same=True)
-        add(plain, match.start(), match.end(), is_same=False)
-        end = match.end()
+        add(text[end:start], end, start, is_same=True)
+        add(plain, start, stop, is_same=False)
+        end = stop
     if not end:
         return None
     add(text[end:], end, len(text), is_same=True)

@@ -8,34 +8,34 @@ from tracegrade.redact.detector import Detector, Part
 from tracegrade.redact.scan.signs import Signs
 
 _MOST_TEXTS = 48  # that one value is split over
+_BEHIND = 4  # texts behind the one in which a sign ends: the value may begin within what only looks like it
 _LONGEST = 2048  # what is looked at of a text, from its end or its begin
 _MOST_TRIES = 1024  # of texts put together, in one call: more are lists of short numbers made to be slow
 
 
-def split_values(texts: Sequence[str], detectors: Sequence[Detector], signs: Signs) -> Iterator[tuple[int, Part, int]]:
+def split_values(
+    texts: Sequence[str], detectors: Sequence[Detector], signs: Signs, before: int = 0
+) -> Iterator[tuple[int, Part, int]]:
     """The parts of split values: the number of the text, where in it, and the number of the detector.
 
     Args:
         texts: in the order they stand, without what was found in each alone.
         detectors: those that do not join are left out.
         signs: of those that do.
+        before: how many texts before its sign a value may begin.
     """
     starts = [0, *accumulate(map(len, texts))]
     whole = "".join(texts)
     data = whole.encode("utf-8", "replace")
     if not signs.any_in(data):
         return
-    is_ascii = len(data) == len(whole)
     joining = [(number, one) for number, one in enumerate(detectors) if one.joins]
     tries = done = 0
-    places = {match.span() for number in signs.numbers_in(data) for match in signs.matches(number, data)}
+    places = {place for number in signs.numbers_in(data) for place in _places(signs, number, data, len(whole))}
     for start, end in sorted(places):
-        if not is_ascii:
-            # A sign may end within the bytes of a character.
-            start, end = (len(data[:place].decode("utf-8", "ignore")) for place in (start, end))
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
-        for begin in range(max(first, done), min(last, len(texts) - 2) + 1):
-            for stop in range(begin + 1, min(begin + _MOST_TEXTS, last + 2, len(texts))):
+        for begin in range(max(first - before, done, 0), min(last, len(texts) - 2) + 1):
+            for stop in range(begin + 1, min(begin + _MOST_TEXTS, last + _BEHIND, len(texts))):
                 if tries >= _MOST_TRIES:
                     return
                 tries += 1
@@ -61,12 +61,24 @@ def _from_first_to_last(
     data = whole.encode("utf-8", "replace")
     for place in sorted(signs.numbers_in(data)):
         number, detector = detectors[place]
-        places = [match.span() for match in signs.matches(place, data)]
+        places = _places(signs, place, data, len(whole))
         for start, end in detector.find(whole, ""):
             known_by = [one for one in places if one[0] < end and one[1] >= start]
             if min([start, *(one[0] for one in known_by)]) < first and max([end, *(one[1] for one in known_by)]) > last:
                 return (before + start, before + end), number
     return None
+
+
+def _places(signs: Signs, number: int, data: bytes, length: int) -> list[Part]:
+    """Where the signs of one are in a text of `length` characters, of which `data` are the bytes."""
+    places = [match.span() for match in signs.matches(number, data)]
+    if len(data) == length:
+        return places
+    # A sign may end within the bytes of a character.
+    return [
+        (len(data[:start].decode("utf-8", "ignore")), len(data[:end].decode("utf-8", "ignore")))
+        for start, end in places
+    ]
 
 
 def _pieces(start: int, end: int, starts: Sequence[int], number: int) -> Iterator[tuple[int, Part, int]]:
