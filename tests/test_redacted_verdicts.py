@@ -187,6 +187,48 @@ def test_no_verdict_is_turned_into_its_opposite(
         assert outcome(evaluate, redacted(requests, settings)) in (expected, "not_evaluable")
 
 
+NAMES: dict[str, Any] = {"detectors": [], "places": [{"attribute": "gen_ai.tool.name", "action": "mask"}]}
+AGENTS: dict[str, Any] = {"detectors": [], "places": [{"attribute": "gen_ai.agent.name", "action": "mask"}]}
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        {"evaluator": "tool-call-order", "tool_calls_order": ["find", "pay"]},
+        {"evaluator": "tool-call-count", "tool_calls_count": {"pay": ["=", 1]}},
+        {"evaluator": "tool-permission", "allowed_tools": ["find", "pay"]},
+        {"evaluator": "constraints", "constraints": [{"first": "find"}]},
+        {"evaluator": "trajectory", "tool_calls": ["find", "pay"]},
+        {"evaluator": "condition", "expression": "calls.exists(c, c.name == 'pay')"},
+    ],
+    ids=lambda value: value["evaluator"],
+)
+def test_a_tool_whose_name_was_redacted_may_be_any(evaluate: dict[str, Any]) -> None:
+    assert outcome(evaluate, run()) == "pass"
+    assert outcome(evaluate, redacted(run(), NAMES)) == "not_evaluable"
+
+
+def test_an_agent_whose_name_was_redacted_may_be_any() -> None:
+    spans = [
+        otlp_span(1, 1, end=900, gen_ai__operation__name="invoke_agent", gen_ai__agent__name="triage"),
+        otlp_span(
+            1, 2, 1, start=10, end=20, gen_ai__operation__name="execute_tool", gen_ai__tool__name="transfer_to_orders"
+        ),
+        otlp_span(1, 3, 1, start=30, end=800, gen_ai__operation__name="invoke_agent", gen_ai__agent__name="orders"),
+    ]
+    requests = [SourceRequest(Signal.TRACES, payload(spans), "made")]
+    for allowed, expected in (("orders", "pass"), ("billing", "fail")):
+        rule = Rule.model_validate(
+            {
+                "id": "a-rule",
+                "scope": "trace",
+                "evaluate": [{"evaluator": "handoffs", "may_pass_to": {"triage": [allowed]}}],
+            }
+        )
+        assert judged_by(rule, requests) == {"handoffs": expected}
+        assert judged_by(rule, redacted(requests, AGENTS)) == {"handoffs": "not_evaluable"}
+
+
 @cache
 def ready_made() -> list[tuple[Rule, list[SourceRequest], Found]]:
     """Each trace beside a ready-made rule, as it came, and what the rule says of it."""

@@ -357,7 +357,8 @@ def _evaluate_following(pair: _JudgedPair, begin: Begin, gated: bool) -> list[Ev
 def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated: bool) -> Evaluation:
     evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
     try:
-        if gated and evaluator.reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
+        reads = bool(evaluator.reads) or evidence.redacted
+        if gated and reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, criteria, settings)
         why = doubt(evaluator, criteria, settings, evidence) if gated and evaluator.reads else None

@@ -20,7 +20,7 @@ from tracegrade.evaluate.constraints.sides import Where
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.wording import listed
-from tracegrade.model.stand_ins import is_hashed, is_masked
+from tracegrade.model.stand_ins import is_hashed, is_masked, is_stand_in
 
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
@@ -48,6 +48,8 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
+    if evaluator.reads != {"final_answer"} and (nameless := evidence.once(_nameless)):
+        return nameless
     lacks: list[tuple[int, CallPart, str]] = []
     for what in evaluator.reads:
         if what != "final_answer":
@@ -69,6 +71,14 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
             call = evidence.calls[position]
             return f"{why} ({listed([call.name])}, span {call.span_id})"
     return None
+
+
+def _nameless(evidence: Evidence) -> str:
+    """Which call is of a tool whose name was redacted, so that it may be of any; "" where none is."""
+    for call in evidence.calls if evidence.redacted else ():
+        if is_stand_in(call.raw_name):
+            return f"the name of a tool was redacted (span {call.span_id})"
+    return ""
 
 
 def what_lacks(evidence: Evidence, position: int, parts: Collection[CallPart] = ("arguments", "output")) -> str | None:

@@ -43,6 +43,11 @@ def holds_hash(value: JsonValue) -> bool:
     return False
 
 
+def is_stand_in(text: str) -> bool:
+    """Whether a name was redacted: it may be any."""
+    return is_masked(text) or is_hashed(text)
+
+
 def holds_plain(value: JsonValue) -> bool:
     """Whether something in a value was not hashed, so that it may be equal to what is behind a hash elsewhere."""
     if isinstance(value, dict):

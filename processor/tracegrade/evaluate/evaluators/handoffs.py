@@ -30,6 +30,7 @@ from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
 from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_stand_in
 
 _EVERYWHERE: tuple[SeenIn, ...] = ("calls", "spans", "runs")
 
@@ -108,6 +109,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     details: dict[str, JsonValue] = {"handoffs": shown, "longest_row": _longest_row(handoffs), "broken": [*broken]}
     if None in found and not broken and unread is not None:
         return Score(None, details, unread)
+    if None in found and not broken and (hidden := _redacted(handoffs)) is not None:
+        return Score(None, details, f"The name of an agent was redacted (span {hidden.span_id}).")
     if None in found and not broken:
         nameless = next(each for each in handoffs if not each.to_agent)
         return Score(None, details, f"A handoff does not say to which agent (span {nameless.span_id}).")
@@ -125,20 +128,26 @@ def _checks(handoffs: Sequence[Handoff], criteria: Criteria, *, more_may_be: boo
     kept = None if more_may_be else ""
     if criteria.may_pass_to is not None:
         wrong = [each for each in handoffs if not _may(each, criteria)]
-        told = next((each for each in wrong if each.to_agent), None)
-        yield f"{_named(told)} is not allowed" if told is not None else None if wrong else kept
+        told = next((each for each in wrong if each.to_agent and not is_stand_in(each.to_agent)), None)
+        is_open = bool(wrong) or _redacted(handoffs) is not None
+        yield f"{_named(told)} is not allowed" if told is not None else None if is_open else kept
     if criteria.order is not None:
         reached = _reached(handoffs, criteria.ordered)
         if reached == len(criteria.ordered):
             yield ""
         else:
-            is_known = not more_may_be and all(each.to_agent for each in handoffs)
+            is_known = not more_may_be and all(each.to_agent and not is_stand_in(each.to_agent) for each in handoffs)
             yield _not_reached(criteria.order, reached) if is_known else None
     if criteria.max_handoffs is not None:
         yield _over(len(handoffs), criteria.max_handoffs, "in all") or kept
     if criteria.max_in_a_row is not None:
         over = _over(_longest_row(handoffs), criteria.max_in_a_row, "in a row without another tool call")
         yield None if more_may_be else over
+
+
+def _redacted(handoffs: Sequence[Handoff]) -> Handoff | None:
+    """The first of which the name of an agent was redacted."""
+    return next((each for each in handoffs if is_stand_in(each.from_agent) or is_stand_in(each.to_agent)), None)
 
 
 def _over(found: int, limit: int, how: str) -> str:
