@@ -36,6 +36,15 @@ def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
     assert "✓  rules" in result.stdout
 
 
+def test_where_nothing_is_there_it_says_so_and_ends_with_3(tmp_path: Path) -> None:
+    store(tmp_path, judged(1))
+    result = run(tmp_path, "doctor", "--tenant", "nobody")
+    assert result.exit_code == 3
+    assert result.stdout == (
+        "Looked at 0 stored traces, 0 sessions, 0 spans of the journal: there is nothing yet to find anything in\n"
+    )
+
+
 def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
     store(tmp_path, judged(1, complete=False, missing=["root"]))
     journal = journal_of(tmp_path, otlp_span(1, 1))

@@ -51,6 +51,15 @@ def test_each_clause_says_what_it_found(traces: Path) -> None:
     assert (found["decision"], found["clause"], found["evaluations"]) == ("not_matched", "attributes.tier", [])
 
 
+def test_a_trace_of_a_tenant_says_whose_it_is(traces: Path) -> None:
+    source = str(traces / "looked_up_then_refunded.json")
+    assert (
+        "of help-desk, tenant shop: 3 tool calls"
+        in invoke("rules", "try", "one.rule.yaml", source, "--tenant", "shop").stdout
+    )
+    assert "of help-desk: 3 tool calls" in invoke("rules", "try", "one.rule.yaml", source).stdout
+
+
 def test_a_rule_that_matches_says_what_it_judged(traces: Path) -> None:
     text = RULE.replace(", attributes: {tier: gold}", "")
     Path("one.rule.yaml").write_text(text + "sample: 0.0001\n")  # who tries a rule wants to see it judge

@@ -104,6 +104,7 @@ def command(
             ["", "check", "where", "found", "what to do"],
             [[styled(*_SIGNS[item.level]), item.check, item.where, item.found, item.advice] for item in findings],
             whole=["check"],
+            empty=f"Looked at {looked_at}: there is nothing yet to find anything in",
         )
     if not examined.can_tell:
         sys.exit(EXIT_CANNOT_TELL)

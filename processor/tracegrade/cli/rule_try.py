@@ -25,6 +25,7 @@ from tracegrade.cli.rule_paths import is_place, named_rules
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count, json_text
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -136,8 +137,9 @@ def _stored(ids: Sequence[str], config: "Config", tenant: str | None) -> "Iterat
 def _print_trace(extraction: "Extraction") -> None:
     trace = extraction.trace
     calls = count(len(extraction.calls), "tool call")
+    whose = "" if trace.tenant == DEFAULT_TENANT else f", tenant {trace.tenant}"  # several may send the same id
     print_table(
-        f"trace {trace.trace_id.hex()} of {trace.resource.service or 'an unnamed service'}: {calls}",
+        f"trace {trace.trace_id.hex()} of {trace.resource.service or 'an unnamed service'}{whose}: {calls}",
         ("", "call", "arguments", "output", "agent"),
         [
             (
