@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,10 @@ def collector() -> Iterator[Collector | None]:
     yield made
     if made is not None:
         made.stop()
+
+
+@pytest.fixture
+def at_end() -> Iterator[ExitStack]:
+    """What is to be done also after a failure: processes that are left would go on."""
+    with ExitStack() as stack:
+        yield stack

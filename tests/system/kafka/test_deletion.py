@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,12 +25,6 @@ pytestmark = pytest.mark.skipif(
     not POSTGRESQL,
     reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
 )
-
-
-@pytest.fixture
-def at_end() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def _judged(judge: Judge) -> set[int]:

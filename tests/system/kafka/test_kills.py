@@ -3,7 +3,6 @@
 import os
 import random
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,13 +42,6 @@ pytestmark = pytest.mark.skipif(
     not POSTGRESQL,
     reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
 )
-
-
-@pytest.fixture
-def at_end() -> Iterator[ExitStack]:
-    """What is to be done also after a failure: processes that are left would go on."""
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.mark.timeout(3600)
