@@ -38,6 +38,7 @@ def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
 
 def test_where_nothing_is_there_it_says_so_and_ends_with_3(tmp_path: Path) -> None:
     store(tmp_path, judged(1))
+    journal_of(tmp_path, agent_span(1, 1)).close()
     result = run(tmp_path, "doctor", "--tenant", "nobody")
     assert result.exit_code == 3
     assert result.stdout == (
