@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.extract.session import joined, part_of, session_ids
@@ -98,6 +100,14 @@ def test_a_failure_that_another_trace_of_the_session_tells_is_its_calls() -> Non
 
 def test_a_trace_that_names_no_session_is_part_of_none() -> None:
     assert session_ids(extraction(1, agent(1, [0, 100], None))) == []
+
+
+@pytest.mark.parametrize("masked", ["[redacted]", "<REDACTED>", "__REDACTED__", "[redacted:email]"])
+def test_a_session_that_its_sender_masked_is_none(masked: str) -> None:
+    assert session_ids(extraction(1, agent(1, [0, 100], masked))) == []
+    both = agent(1, [0, 100], masked)
+    both["attributes"]["session.id"] = "chat-1"
+    assert session_ids(extraction(1, both)) == ["chat-1"]
 
 
 def test_calls_of_traces_that_overlap_come_in_order_of_start() -> None:

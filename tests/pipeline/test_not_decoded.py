@@ -262,6 +262,14 @@ def judged_alone(
     return judged
 
 
+@pytest.mark.parametrize("masked", ["[redacted]", "__REDACTED__"])
+def test_a_session_that_its_sender_masked_is_none_without_decoding_too(masked: str) -> None:
+    contents = order_trace(30, masked)
+    assert judged_alone(contents, RULES).trace.session is None
+    assert judged_alone(contents, RULES, decodes_all=True).trace.session is None
+    assert judged_alone(order_trace(31, "talk 1"), RULES).trace.session == "talk 1"
+
+
 @pytest.mark.parametrize(("contents", "session"), IN_METADATA, ids=["mlflow", "langwatch", "of no model", "python"])
 def test_a_session_inside_of_metadata_is_found_without_decoding(contents: list[Content], session: str | None) -> None:
     judged = judged_alone(contents, RULES)

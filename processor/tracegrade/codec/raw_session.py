@@ -7,7 +7,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.codec.span_reader import json_value
-from tracegrade.extract.decode.values import first_text, text_among
+from tracegrade.extract.decode.values import first_text, is_masked, text_among
 from tracegrade.extract.extract import session_outside_keys
 from tracegrade.extract.reading import SESSION_WORDS
 from tracegrade.extract.registry import OURS, in_force
@@ -28,7 +28,8 @@ def session_in(spans: Sequence[RawSpan], *, has_log_records: bool) -> str | None
         has_log_records: whether the trace has such, which may say what its spans are.
 
     Raises:
-        SessionUnclear: several are named, or a dialect reads it of something else than an attribute.
+        SessionUnclear: several are named, or one that its sender masked, or a dialect reads it of something else than
+            an attribute.
     """
     texts: set[str] = set()
     for values in {span.sessions for span in spans}:
@@ -40,7 +41,7 @@ def session_in(spans: Sequence[RawSpan], *, has_log_records: bool) -> str | None
     texts.update(text for span in with_metadata for value in span.metadata if (text := _text_in(value)))
     if not texts:
         return None
-    if len(texts) > 1 or _may_have_no_run(spans):
+    if len(texts) > 1 or any(map(is_masked, texts)) or _may_have_no_run(spans):
         raise SessionUnclear
     if not is_named:
         # It counts where its dialect reads metadata, in a span of a tool, a model or an agent.

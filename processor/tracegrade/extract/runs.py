@@ -24,7 +24,7 @@ from typing import TypeVar
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import MAX_ENVELOPES
-from tracegrade.extract.decode.values import decode, first_text, parse_object
+from tracegrade.extract.decode.values import decode, first_text, is_masked, parse_object
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
@@ -189,22 +189,34 @@ class _Whose:
         self._own_keys = own_keys  # what a dialect means by a shared key may be narrower (Claude Code)
         self._else_of = else_of
         # By key first: a conversation id anywhere beats a weaker key on an earlier span.
-        found = (text for key in keys for span in spans if (text := first_text(span, (key,))))
-        self._first = next(found, None) or next((text for node in nodes if (text := else_of(node))), None)
+        found = (text for key in keys for span in spans if (text := _unmasked_text(span, (key,))))
+        self._first = next(found, None) or next((text for node in nodes if (text := self._elsewhere(node))), None)
 
     def of(self, span: Span, members: Sequence[Node]) -> str | None:
         if self._first is None:
             return None
         return (
             next((text for node in members if node.span is span and (text := self._of_node(node))), None)
-            or first_text(span, self._keys)
+            or _unmasked_text(span, self._keys)
             or next((text for node in members if (text := self._of_node(node))), None)
-            or next((text for node in members if (text := self._else_of(node))), None)
+            or next((text for node in members if (text := self._elsewhere(node))), None)
             or self._first
         )
 
     def _of_node(self, node: Node) -> str:
-        return first_text(node.span, self._own_keys(node)) or first_text(node.span, self._keys)
+        return _unmasked_text(node.span, self._own_keys(node)) or _unmasked_text(node.span, self._keys)
+
+    def _elsewhere(self, node: Node) -> str:
+        text = self._else_of(node)
+        return "" if is_masked(text) else text
+
+
+def _unmasked_text(span: Span, keys: tuple[str, ...]) -> str:
+    """As `first_text`, without what senders write in place of a hidden text: that is everybody's, and names nobody."""
+    text = first_text(span, keys)
+    if not is_masked(text):
+        return text
+    return next((text for key in keys if (text := first_text(span, (key,))) and not is_masked(text)), "")
 
 
 def _describe(
