@@ -13,6 +13,7 @@ of `tests/redact/scan/planted.py` or split over two texts, in a value, a key, an
 import argparse
 import json
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -138,6 +139,7 @@ def report_planted(folders: Sequence[str], door: Door, number: int) -> int:
     return left.total()
 
 
+_VERSIONS = re.compile(r"version|release|build|user.?agent")
 PLACES = ("split", "parts", "key", "error", "event", "resource", "span name")
 SPLIT = [name for name in sorted(planted.SECRETS) if name != "ip_address"]
 
@@ -169,7 +171,8 @@ def plant(message: ExportTraceServiceRequest, kind: str, value: str, chance: ran
         span.name = said
     else:
         said = planted.ALL[kind](value)
-        texts = [one for one in span.attributes if one.value.HasField("string_value")]
+        # Under a name that says so, four numbers with dots are a version, not an address.
+        texts = [one for one in span.attributes if one.value.HasField("string_value") and not _VERSIONS.search(one.key)]
         if texts and chance.random() < 0.5:
             one = chance.choice(texts)
             one.value.string_value += f"\n{said}"

@@ -79,20 +79,23 @@ class Cuts:
     def __init__(self, detectors: Sequence[Detector]) -> None:
         """`detectors` are those that join."""
         begins = sorted({begin[:_LONGEST_BEGIN] for one in detectors for begin in one.begins})
-        first: dict[int, list[str]] = {}
+        signs: list[tuple[str, int]] = []
         if detectors:
-            first[self.NUMBER] = [rf"\d{_SEPARATORS}{_FIRST_CUT}{_SEPARATORS}\d"]
-            first[self.TOKEN] = list(_of_tokens(begins))
             cuts = (cut.replace("<", _BEGIN).replace(">", _END) for one in detectors for cut in one.cuts)
-            first[self.OTHER] = [*_OF_ADDRESSES, *cuts]
-        self._first = [(kind, look) for kind, signs in first.items() for look in grouped(signs)]
+            signs = [
+                (rf"\d{_SEPARATORS}{_FIRST_CUT}{_SEPARATORS}\d", self.NUMBER),
+                *((sign, self.TOKEN) for sign in _of_tokens(begins)),
+                *((sign, self.OTHER) for sign in (*_OF_ADDRESSES, *cuts)),
+            ]
+        self._first = grouped(signs)
         self._tokens = expression(_begin_of_token(begins)) if begins else None
 
     def places(self, wire: bytes) -> Iterator[tuple[int, int, int]]:
         """Where a text may end within a value, and of which kind that is; in no order."""
-        for kind, look in self._first:
-            for match in look.finditer(wire):
-                yield *match.span(), kind
+        for signs in self._first:
+            for match in signs.all_in(wire):
+                for kind in signs.numbers_in(match.group()):
+                    yield *match.span(), kind
 
     def around(self, wire: bytes, start: int, end: int, kind: int) -> tuple[bytes, int, int]:
         """What to look at where `places` are: a part of `wire`, and where in it that stands."""

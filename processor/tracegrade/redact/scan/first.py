@@ -7,7 +7,6 @@ itself, which is ten times as fast.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
@@ -74,12 +73,12 @@ def looks_for(detectors: Sequence[Detector], disguises: Sequence[str], *, joinin
     return {group: Look(first[group], signs[group], _REACH.get(group, _FAR)) for group in first}
 
 
-def grouped(signs: Sequence[str]) -> list[Any]:
-    """Expressions for these, those together that begin alike."""
-    groups: dict[str, list[str]] = {}
+def grouped(signs: Sequence[tuple[str, int]]) -> list[Signs]:
+    """The same, those together that begin alike."""
+    groups: dict[str, list[tuple[str, int]]] = {}
     for sign in signs:
-        groups.setdefault(_group(sign), []).append(sign)
-    return [expression("|".join(map("(?:{})".format, group))) for group in groups.values()]
+        groups.setdefault(_group(sign[0]), []).append(sign)
+    return [Signs(group) for group in groups.values()]
 
 
 def _group(sign: str) -> str:

@@ -46,12 +46,18 @@ class Signs:
         """Whether one of them is there."""
         return self._any.search(data) is not None
 
+    def all_in(self, data: bytes) -> Iterator[Any]:
+        """Where any of them is, from left to right; of those that overlap, the first."""
+        return iter(self._any.finditer(data))
+
     def matches(self, number: int, data: bytes) -> Iterator[Any]:
-        """Where the signs of one are, from left to right; of those that overlap, the first."""
+        """Where the signs of one are, in the same way."""
         return iter(self._of_number[number].finditer(data))
 
     def numbers_in(self, data: bytes) -> set[int]:
         """Of what there are signs."""
+        if len(self._of_number) == 1 and self.any_in(data):
+            return set(self._of_number)
         if found := self._each.Match(data):
             return {self._numbers[number] for number in found}
         # RE2 gives none as well when its memory for so many at once is used up: then any of them may be there.
