@@ -113,3 +113,12 @@ def test_what_a_place_keeps_no_detector_looks_at() -> None:
     places = ({"arguments": "support", "action": "keep"},)
     left = one('{"support": "help@shop.io", "to": "ann@shop.io"}', *places, detectors=["email"])
     assert left == {"support": "help@shop.io", "to": "[redacted:email]"}
+
+
+def test_the_name_of_a_call_in_a_models_response_is_no_output_of_a_tool() -> None:
+    call = {"type": "function_call", "name": "validate_user", "call_id": "c1", "arguments": '{"name": "Ann"}'}
+    response = json.dumps([{"output": [call], "name": "Ann"}])
+    found = attributes_of(redacted(trace(output__value=response), places=[{"outputs": "name", "action": "mask"}]))
+    (after,) = json.loads(found["output.value"])
+    assert (after["output"][0]["name"], after["output"][0]["call_id"]) == ("validate_user", "c1")
+    assert after["name"] == "[redacted]"

@@ -17,6 +17,7 @@ from tracegrade.redact.requests.kinds import (
     Kinds,
     holds_messages,
     is_ambiguous,
+    is_tool_call,
     is_tool_result,
     kinds_of_word,
 )
@@ -87,12 +88,16 @@ class ByPlace:
 
     def _object(self, value: dict[str, JsonValue], kinds: Kinds, names: Names, depth: int, encodings: int) -> JsonValue:
         given = OUTPUTS if is_tool_result(value) else NO_KINDS
+        is_call = is_tool_call(value)
         result: dict[str, JsonValue] = {}
         dropped = 0
         for key, member in value.items():
             inner = kinds_of_member(key, member, kinds)
-            if given and key.lower() not in STRUCTURE_MEMBERS:
+            is_structure = key.lower() in STRUCTURE_MEMBERS
+            if given and not is_structure:
                 inner |= given
+            if is_call and is_structure:
+                inner = NO_KINDS
             other = self.value(member, inner, (*names, key), depth + 1, encodings)
             if isinstance(other, Dropped):
                 dropped += 1

@@ -120,6 +120,7 @@ _MESSAGE_WORDS = frozenset(
 _TOOL_RESULT_ROLES = frozenset({"tool", "function", "tool_result", "tool_call_response", "function_call_output"})
 
 _TOOL_RESULT_TYPES = frozenset({"tool_result", "tool_call_response", "function_call_output", "tool-result", "tool"})
+_TOOL_CALL_TYPES = frozenset({"tool_use", "tool_call", "function_call", "tool-call"})
 # Members that only messages have, and what frameworks wrap them in.
 _OF_MESSAGES = frozenset(
     {
@@ -241,6 +242,11 @@ def kinds_of_word(word: str, around: Kinds) -> Kinds:
 def is_tool_result(message: dict[str, Any]) -> bool:
     """Whether a message, or a part of one, is what a tool gave."""
     return message.get("role") in _TOOL_RESULT_ROLES or message.get("type") in _TOOL_RESULT_TYPES
+
+
+def is_tool_call(part: dict[str, Any]) -> bool:
+    """Whether a part of a message is what a model asks of a tool: its name and ids are what traces are made of."""
+    return part.get("type") in _TOOL_CALL_TYPES and not {"arguments", "input", "args", "function"}.isdisjoint(part)
 
 
 def is_ambiguous(word: str) -> bool:
