@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -194,3 +195,10 @@ def test_work_is_bounded(piece: str) -> None:
     text = piece * (60_000 // len(piece))
     SCANNER.find([text, *[piece] * 300], [""] * 301)
     SCANNER.may_hold(_wire(text, *[piece] * 300))
+
+
+def test_a_large_picture_is_looked_at_once() -> None:
+    """A test that hangs when each sign in a long text in base64 is looked at with all that follows."""
+    picture = b64encode(random.Random(1).randbytes(1_500_000)).decode()
+    list(SCANNER.places(_wire("see", picture, "there")))
+    assert SCANNER.may_hold(_wire("see", picture, b64encode(b"it is ann.lee@corp.io, yes").decode()))
