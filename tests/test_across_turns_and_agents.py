@@ -71,7 +71,7 @@ ADDRESS = {"to": "tom@example.com"}
         ),
         (kept({"first": "look"}, {"last": "pay"}), [[made("look", 1)], [], [made("pay", 1)]], "pass"),
         (
-            kept({"before_each": "pay", "comes_its_own": "ok"}),
+            kept({"before_each": "pay", "comes_a_new": "ok"}),
             [[made("ok", 1), made("pay", 2)], [made("pay", 1)]],
             "fail",
         ),

@@ -245,8 +245,8 @@ incomplete: count
         ("fields", "told"),
         [
             (
-                "evaluate: [{evaluator: constraints, constraints: [{before_each: refund, comes_its_own: approve}]}]",
-                "- before every refund comes its own approve (one before the first, and one more between each two) "
+                "evaluate: [{evaluator: constraints, constraints: [{before_each: refund, comes_a_new: approve}]}]",
+                "- before every refund comes a new approve, one before the first and one between each two "
                 "(alternate_precedence)",
             ),
             (

@@ -79,7 +79,7 @@ CONSTRAINTS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"before": "pay", "comes": "look"}, "look x pay", "pass", "not_evaluable"),
     ({"after": "pay", "comes": "mail"}, "pay", "fail", "not_evaluable"),
     ({"right_before": "pay", "comes": "look"}, "look pay", "pass", "not_evaluable"),
-    ({"before_each": "pay", "comes_its_own": "ok"}, "pay", "fail", "fail"),
+    ({"before_each": "pay", "comes_a_new": "ok"}, "pay", "fail", "fail"),
     ({"if": "pay", "also": "mail"}, "pay", "fail", "not_evaluable"),
     # Nothing that is known triggers it.
     ({"before": "pay", "comes": "look"}, "x", "not_evaluable", "not_evaluable"),

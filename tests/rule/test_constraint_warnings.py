@@ -56,7 +56,7 @@ BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
         (
             [
                 {"between_two": "pay", "comes": "ok", "within": "1m"},
-                {"before_each": "pay", "comes_its_own": "ok", "within": "60s"},
+                {"before_each": "pay", "comes_a_new": "ok", "within": "60s"},
             ],
             [(1, "it says again what constraint 1 says")],
         ),

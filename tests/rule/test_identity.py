@@ -217,7 +217,7 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
         tuple({"evaluate": [{"evaluator": "constraints", "constraints": [constraint]}]} for constraint in pair)
         for pair in (
             ({"before": "a", "comes": "b"}, {"precedence": "a", "comes": "b"}),
-            ({"between_two": "a", "comes": "b"}, {"before_each": "a", "comes_its_own": "b"}),
+            ({"between_two": "a", "comes": "b"}, {"before_each": "a", "comes_a_new": "b"}),
         )
     ),
 ]

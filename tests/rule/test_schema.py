@@ -116,7 +116,7 @@ def constraint_of(form: type[Form], way: Sequence[str], **optional: Any) -> dict
     """A constraint in one of the ways to write it, with all fields that it needs."""
     needed = {"comes": "b", "also": "b", "of": "a"}
     found: dict[str, Any] = {way[0]: ["a", "b"] if form is NotBoth else 1 if issubclass(form, Counted) else "a"}
-    found |= {key: needed[key] for key in needed if key in form.model_fields and way[-1] != "comes_its_own"}
+    found |= {key: needed[key] for key in needed if key in form.model_fields and way[-1] != "comes_a_new"}
     return found | ({way[-1]: "b"} if len(way) > 1 else {}) | optional
 
 
@@ -152,11 +152,11 @@ def test_each_way_to_write_a_constraint_fits_with_every_field_of_its_own(form: t
 
 
 def test_words_that_belong_together_fit_with_no_others() -> None:
-    assert fits({"before_each": "a", "comes_its_own": "b"})
+    assert fits({"before_each": "a", "comes_a_new": "b"})
     assert not fits({"before_each": "a", "comes": "b"})
-    assert not fits({"before": "a", "comes_its_own": "b"})
-    assert not fits({"between_two": "a", "comes_its_own": "b"})
-    assert not fits({"before_each": "a", "comes_its_own": "b", "comes": "c"})
+    assert not fits({"before": "a", "comes_a_new": "b"})
+    assert not fits({"between_two": "a", "comes_a_new": "b"})
+    assert not fits({"before_each": "a", "comes_a_new": "b", "comes": "c"})
 
 
 def test_there_is_one_shape_for_each_evaluator() -> None:

@@ -83,11 +83,11 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
         ({"first": "log_in"}, [call("pay"), call("log_in")], "fail", 0.0, "the first call is log_in, and it was pay"),
         ({"last": "log_out"}, [], "fail", 0.0, "the last call is log_out, and none was made"),
         (
-            {"before_each": "refund", "comes_its_own": "ok"},
+            {"before_each": "refund", "comes_a_new": "ok"},
             [call("ok"), call("refund"), call("refund")],
             "fail",
             0.5,
-            "before every refund comes its own ok (one before the first, and one more between each two), "
+            "before every refund comes a new ok, one before the first and one between each two, "
             "and refund had none: the ok before it was that of another call.",
         ),
     ],
@@ -186,13 +186,13 @@ def test_a_mistake_is_said_in_one_sentence(constraint: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("names", ["", "or", "r", "oror", "oorr", "rorr", "orxor"])
-def test_its_own_is_another_way_to_say_between_two(names: str) -> None:
+def test_a_new_is_another_way_to_say_between_two(names: str) -> None:
     calls = [call({"o": "ok", "r": "refund"}.get(name, name), id=1) for name in names]
     for conditions in ({}, {"same": "id"}):
         one, other, declare = (
             judged([{first: "refund", second: "ok", **conditions}], calls)
             for first, second in (
-                ("before_each", "comes_its_own"),
+                ("before_each", "comes_a_new"),
                 ("between_two", "comes"),
                 ("alternate_precedence", "comes"),
             )
@@ -204,14 +204,14 @@ def test_its_own_is_another_way_to_say_between_two(names: str) -> None:
 @pytest.mark.parametrize(
     ("constraint", "says"),
     [
-        ({"before_each": "a", "comes": "b"}, ".before_each: expected 'comes_its_own' beside it"),
-        ({"before": "a", "comes_its_own": "b"}, ".comes_its_own: expected 'before_each' beside it"),
+        ({"before_each": "a", "comes": "b"}, ".before_each: expected 'comes_a_new' beside it"),
+        ({"before": "a", "comes_a_new": "b"}, ".comes_a_new: expected 'before_each' beside it"),
         (
-            {"before_each": "a", "comes_its_own": "b", "comes": "c"},
-            ".comes: unknown key 'comes' beside 'comes_its_own'",
+            {"before_each": "a", "comes_a_new": "b", "comes": "c"},
+            ".comes: unknown key 'comes' beside 'comes_a_new'",
         ),
         (
-            {"before_each": {"tool": "a", "were": {}}, "comes_its_own": "b"},
+            {"before_each": {"tool": "a", "were": {}}, "comes_a_new": "b"},
             ".before_each.were: unknown key 'were'; did you mean 'where'?",
         ),
         ({"existence": 0, "of": "a"}, ".existence: expected a number of at least 1, found 0"),

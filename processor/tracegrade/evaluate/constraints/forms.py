@@ -1,7 +1,7 @@
 """The words of constraints: one class for each, with the template of Declare that it has the meaning of.
 
 A constraint is an object whose first word says what it is: ``{before: create_order, comes: validate_user}``. The names
-of Declare's templates are taken for the words, and ``{before_each: refund, comes_its_own: approve}`` is another way to
+of Declare's templates are taken for the words, and ``{before_each: refund, comes_a_new: approve}`` is another way to
 write ``{between_two: refund, comes: approve}``.
 
 Source: Pesic, Schonenberg, van der Aalst, DECLARE: Full support for loosely-structured processes (EDOC 2007), for the
@@ -165,24 +165,24 @@ class RightBefore(Paired):
 
 
 class BetweenTwo(Paired):
-    """Before each such call comes one of the others that is its own: since the last such call before it."""
+    """Before each such call comes a new one of the others: made since the last such call before it."""
 
-    word, template, says = "between_two", "alternate_precedence", "before every {} comes its own {}"
+    word, template, says = "between_two", "alternate_precedence", "before every {} comes a new {}"
     side_fields = ("between_two", "comes")
     between_two: _Needing = _written("between_two", "before_each", "alternate_precedence")
-    comes: _Comes = _written("comes", "comes_its_own")
+    comes: _Comes = _written("comes", "comes_a_new")
 
     @classmethod
     def ways(cls) -> Sequence[Sequence[str]]:
         """As of every `Form`."""
-        return [_OWN, *([word, "comes"] for word in (cls.word, cls.template))]
+        return [_A_NEW, *([word, "comes"] for word in (cls.word, cls.template))]
 
     def _said(self, shown: Callable[[Side], str]) -> str:
-        return f"{super()._said(shown)} (one before the first, and one more between each two)"
+        return f"{super()._said(shown)}, one before the first and one between each two"
 
 
 # These two belong together: either of them beside another word would read like a weaker sentence.
-_OWN = ("before_each", "comes_its_own")
+_A_NEW = ("before_each", "comes_a_new")
 
 
 class If(Paired):
@@ -308,12 +308,12 @@ def _read(value: Any, info: ValidationInfo) -> Form:
 
 
 def _parted(value: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each of the two words of `_OWN` that stands without the other, or beside another one for it."""
-    found = [key for key in _OWN if key in value]
+    """Each of the two words of `_A_NEW` that stands without the other, or beside another one for it."""
+    found = [key for key in _A_NEW if key in value]
     if len(found) == 2 and "comes" in value:
-        yield ("comes",), f"unknown key 'comes' beside {_OWN[1]!r}"
+        yield ("comes",), f"unknown key 'comes' beside {_A_NEW[1]!r}"
     if len(found) == 1:
-        (other,) = {*_OWN} - {*found}
+        (other,) = {*_A_NEW} - {*found}
         yield (found[0],), f"expected {other!r} beside it"
 
 

@@ -10,7 +10,7 @@ held; a rule with the usual threshold of 1 passes when all did.
 | ``{after: A, comes: B}`` | after every A there is a B | response |
 | ``{right_after: A, comes: B}`` | the call right after every A is a B | chain_response |
 | ``{right_before: A, comes: B}`` | the call right before every A is a B | chain_precedence |
-| ``{before_each: A, comes_its_own: B}`` | there is a B before the first A and between each two | alternate_precedence |
+| ``{before_each: A, comes_a_new: B}`` | there is a B before the first A and between each two | alternate_precedence |
 | ``{if: A, also: B}`` | with every A there is a B, before or after it | responded_existence |
 | ``{never: A}`` | there is no A | absence |
 | ``{at_most: 1, of: A}`` | at most so many A are called | absence_n |
@@ -25,7 +25,7 @@ A and B are a tool, a glob, a list of which any counts, or a tool with condition
 calls of a sentence can have to agree, ``same: order_id`` (an argument of both) or ``same: {args.id: output.order.id}``
 (first the path in A, then that in B), and to come ``within: 30s``, from the end of the earlier one to the start of the
 later one; with ``at_most``, ``same`` counts the calls of each value by themselves. The names of Declare's templates may
-be written for the first words, and ``{between_two: A, comes: B}`` for ``{before_each: A, comes_its_own: B}``.
+be written for the first words, and ``{between_two: A, comes: B}`` for ``{before_each: A, comes_a_new: B}``.
 
 A call that failed and its retry are two calls: ``where: {error: false}`` means those that did not fail.
 
