@@ -1,5 +1,6 @@
 """``tracegrade promote``: recorded traces become tests that hold, shortened and without personal data."""
 
+import base64
 import json
 import os
 import shutil
@@ -159,6 +160,17 @@ def test_what_was_recorded_of_people_is_not_in_the_files(tmp_path: Path, rule: P
     assert "Dear user1@example.com" in text
     assert item["redacted"] == {"call_id": 2, "card": 1, "email": 3, "phone": 1}
     assert item["expect"] == {"tool-call-args": "pass"}  # though the address was replaced in both calls
+
+
+def test_what_a_sender_wrote_in_another_form_is_not_in_the_files(tmp_path: Path, rule: Path) -> None:
+    hidden = base64.b64encode(f"to {ANN} at once".encode()).decode()
+    answer = [{"role": "assistant", "parts": [{"type": "text", "content": f"sent {hidden}, {ANN[:3]}\u200b{ANN[3:]}"}]}]
+    record(tmp_path, rule, conversation(1, **{"gen_ai.output.messages": json.dumps(answer)}))
+    (item,) = run_json(tmp_path, "promote", trace_id(1), "--rule", "mailed-before-looked-up", "--rules", str(rule))
+    assert item["redacted"]["disguised"] == 2
+    assert hidden not in written(rule, 1)
+    assert "lee@acme.io" not in written(rule, 1)
+    assert item["expect"] == {"tool-call-args": "pass"}
 
 
 def test_no_redact_writes_values_as_they_are(tmp_path: Path, rule: Path) -> None:

@@ -18,8 +18,10 @@ from tracegrade.otlp.json import to_json
 from tracegrade.redact.known import known_ids
 from tracegrade.redact.redactor import Finding, Redactor
 from tracegrade.redact.registry import all_detectors
+from tracegrade.redact.scan.disguised import disguised
 
 CALL_ID = "call_id"
+DISGUISED = "disguised"
 _MAX_NAMED = 5
 
 
@@ -67,7 +69,8 @@ class _Redactors:
     def __init__(self, traces: Sequence[Trace]) -> None:
         self._traces = traces
         ids = {call.call_id for trace in traces for call in extract(trace).calls if call.call_id}
-        self._detectors = (known_ids(CALL_ID, ids), *all_detectors())
+        known = all_detectors()
+        self._detectors = (disguised(DISGUISED, known), known_ids(CALL_ID, ids), *known)
         self._whole = "".join(json_text(to_json(request)) for trace in traces for request in requests_of(trace))
 
     def redacted(self, keep: Collection[Finding]) -> tuple[list[Trace], Redactor]:
