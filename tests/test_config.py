@@ -193,6 +193,14 @@ MISTAKES = [
         id="values kept longer than scores",
     ),
     pytest.param(
+        "store: {retention: 7d}\nquotas: {tenants: {shop: {stored_for: 8d}, bank: {stored_for: 7d}}}",
+        [
+            "2:27: quotas.tenants.shop.stored_for: expected at most store.retention (7d), which deletes the traces of "
+            "every tenant, found 8d; set store.retention higher, and a quota for who may keep less"
+        ],
+        id="a tenant's traces kept longer than all",
+    ),
+    pytest.param(
         "parquet: {url: ./parquet, s3: {region: x}}",
         ["1:1: parquet: s3 is for an url that begins with s3://, found './parquet'; remove it, or change url"],
         id="a region of a folder",

@@ -260,6 +260,7 @@ def load_config(path: Path | None, *, data_dir: str | None = None) -> Config:
         *_store_of_one(document, config),
         *_parquet_in_data(document, config),
         *_values_kept_longer(document, config),
+        *_tenants_kept_longer(document, config),
         *_redacts_nothing(document, config),
         *_users_without_auth(document, config),
     ]:
@@ -391,6 +392,20 @@ def _values_kept_longer(document: Document, config: Config) -> list[Problem]:
         )
         problems.append(document.problem(("store", "values_retention"), message))
     return problems
+
+
+def _tenants_kept_longer(document: Document, config: Config) -> list[Problem]:
+    """A quota takes away from what holds for every tenant, and adds nothing to it."""
+    longest = config.store.retention
+    return [
+        document.problem(
+            ("quotas", "tenants", tenant, "stored_for"),
+            f"expected at most store.retention ({duration_text(longest)}), which deletes the traces of every tenant, "
+            f"found {duration_text(stored)}; set store.retention higher, and a quota for who may keep less",
+        )
+        for tenant, stored in config.quotas.stored_for.items()
+        if stored > longest
+    ]
 
 
 def _users_without_auth(document: Document, config: Config) -> list[Problem]:

@@ -40,7 +40,7 @@ class TenantQuota(RateQuota):
         default_factory=dict, description="Of services by name, within that of the tenant"
     )
     stored_for: Duration | None = Field(
-        None, gt=0, description="How long its traces stay in the store, less than `store.retention`; not in `each`"
+        None, gt=0, description="How long its traces stay in the store, at most `store.retention`; not in `each`"
     )
     jobs: int | None = Field(None, gt=0, description="Most jobs that wait or run at a time")
     rules: int | None = Field(None, gt=0, description="Most rules of its own: those that name it in `match.tenant`")
