@@ -6,6 +6,7 @@ from secrets import token_hex
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
+from tracegrade.receive.presidio import PresidioError, presidio_detector
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, next_turn
 from tracegrade.receive.redacted_parts import RedactedParts
 from tracegrade.receive.redaction_keys import id_key, note_key
@@ -30,6 +31,11 @@ class Door:
         """
         names = settings.detectors
         chosen = all_detectors() if names == "all" else tuple(one for name in names for one in DETECTORS.get(name, ()))
+        if settings.presidio is not None:
+            try:
+                chosen = (*chosen, presidio_detector(settings.presidio))
+            except PresidioError as error:
+                raise RedactionSettingsError(str(error)) from None
         try:
             scanner = Scanner(chosen, _names(settings), settings.patterns)
         except ValueError as error:

@@ -14,6 +14,8 @@ Kind: TypeAlias = Literal["arguments", "outputs", "messages", "events"]
 
 KINDS: tuple[Kind, ...] = ("arguments", "outputs", "messages", "events")
 SHORTEST_KEY = 32
+PRESIDIO = "presidio"
+"""The detector of what Presidio recognises."""
 
 
 def _checked_key(key: SecretStr) -> SecretStr:
@@ -80,6 +82,15 @@ class PlaceSettings(FileModel):
         return self
 
 
+class PresidioSettings(FileModel):
+    """Names of people, places and more in running text, by Presidio; needs the extra ``tracegrade[presidio]``."""
+
+    model: str = Field(description="The spaCy model that reads the language: its name, or a folder; nothing is fetched")
+    language: str = Field("en", description="The language that it reads, by its two letters")
+    entities: list[str] = Field(["PERSON"], min_length=1, description="What is looked for, by Presidio's names")
+    min_score: float = Field(0.5, ge=0, le=1, description="How sure Presidio must be")
+
+
 class RedactionSettings(FileModel):
     """``redaction:``. Applied once, before anything is written; there is no way past it."""
 
@@ -95,6 +106,9 @@ class RedactionSettings(FileModel):
         None,
         description="A file with one name of a person, or other word, per line; they are looked for whatever "
         "`detectors` says",
+    )
+    presidio: PresidioSettings | None = Field(
+        None, description="Names of people and more in running text: every text is read by a model, which takes long"
     )
     places: list[PlaceSettings] = Field(
         default_factory=list, description="What is known by where it stands; the first that fits decides"
@@ -132,9 +146,9 @@ class RedactionSettings(FileModel):
         from tracegrade.redact.registry import DETECTORS
         from tracegrade.redact.scan.own import NAME
 
-        if doubled := sorted({*DETECTORS, NAME} & self.patterns.keys()):
+        if doubled := sorted({*DETECTORS, NAME, PRESIDIO} & self.patterns.keys()):
             raise ValueError(f"pattern {doubled[0]!r} is called as a detector is; give it another name")
-        known = [*DETECTORS, NAME, *self.patterns]
+        known = [*DETECTORS, NAME, *self.patterns, *([PRESIDIO] if self.presidio is not None else [])]
         named = [*([] if self.detectors == "all" else self.detectors), *self.actions]
         if unknown := [name for name in named if name not in known]:
             near = did_you_mean(unknown[0], known) or f"; there are {', '.join(sorted(known))}"
@@ -146,5 +160,5 @@ class RedactionSettings(FileModel):
     @property
     def changes_nothing(self) -> bool:
         """Whether nothing is looked for, at no place."""
-        looks = self.detectors or self.patterns or self.names_file
+        looks = self.detectors or self.patterns or self.names_file or self.presidio
         return not looks and not self.places and self.default == "keep"
