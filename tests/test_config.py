@@ -263,6 +263,32 @@ MISTAKES = [
         id="exporter of another kind, beside another mistake",
     ),
     pytest.param(
+        "exporters: {otlp: {endpoint: 'collector:4317', tenants: []}}",
+        ["1:48: exporters.otlp.tenants: expected a list of at least 1, found an empty list"],
+        id="an exporter for nobody",
+    ),
+    pytest.param(
+        "exporters: {otlp: {endpoint: 'collector:4317', tenant: shop}}",
+        ["1:48: exporters.otlp.tenant: unknown key 'tenant'; did you mean 'tenants'?"],
+        id="an exporter for a tenant by another word",
+    ),
+    pytest.param(
+        "alerts: {channels: {ops: {slack: {url: 'https://x/'}, tenants: [shop, '../shop']}}}",
+        [
+            "1:71: alerts.channels.ops.tenants[1]: expected a tenant of 1 to 64 letters (a to z, A to Z), digits, '.', "
+            "'_' and '-', the first a letter or digit, found '../shop'"
+        ],
+        id="a channel for what can be no tenant",
+    ),
+    pytest.param(
+        "alerts: {channels: {ops: {tenants: [shop]}}}",
+        [
+            "1:21: alerts.channels.ops: expected one of webhook, alertmanager, slack, pagerduty, email, apprise, found "
+            "none"
+        ],
+        id="a channel for a tenant of no kind",
+    ),
+    pytest.param(
         "exporters: {otlp: {tls: {insecure: true}}}",
         ["1:13: exporters.otlp: key 'endpoint' is missing"],
         id="nowhere to send to",

@@ -18,7 +18,7 @@ from tracegrade.config import Config, load_config
 from tracegrade.journal.kafka.produce import TENANT_HEADER
 from tracegrade.journal.kafka.topics import USUAL_MAX_MESSAGE_BYTES, topic_names
 from tracegrade.otlp.prometheus import prometheus_name
-from tracegrade.serve.status import status_app
+from tracegrade.serve.receiving.status import status_app
 from tracegrade.telemetry.metrics import METRICS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"

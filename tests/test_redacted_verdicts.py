@@ -42,8 +42,13 @@ REDACTED = [
 ]
 
 
+@cache
+def door_of(settings: str) -> Any:
+    return trial_door(RedactionSettings.model_validate({"key": KEY, **json.loads(settings)}))
+
+
 def redacted(requests: list[SourceRequest], settings: dict[str, Any]) -> list[SourceRequest]:
-    door = trial_door(RedactionSettings.model_validate({"key": KEY, **settings}))
+    door = door_of(json.dumps(settings))
     return [replace(one, payload=door.redacted(one.signal, one.payload, "default").payload) for one in requests]
 
 
@@ -65,17 +70,21 @@ def run(**changed: Any) -> list[SourceRequest]:
             gen_ai__output__messages=messages("assistant", made["answer"]),
         )
     ]  # fmt: skip
-    calls = [("find", {"who": made["who"]}, {"to": made["found"]})]
+    calls: list[tuple[str, Any, Any]] = [("find", {"who": made["who"]}, {"to": made["found"]})]
     calls += [("pay", {"amount": amount, "to": made["to"]}, "done") for amount in made["amounts"]]
-    for number, (name, arguments, output) in enumerate(calls, 2):
-        spans.append(
-            otlp_span(
-                1, number, 1, start=number * 100, end=number * 100 + 50, gen_ai__operation__name="execute_tool",
-                gen_ai__tool__name=name, gen_ai__tool__call__arguments=json.dumps(arguments),
-                gen_ai__tool__call__result=json.dumps(output),
-            )
-        )  # fmt: skip
-    return [SourceRequest(Signal.TRACES, payload(spans), "made")]
+    return [SourceRequest(Signal.TRACES, payload(spans + tool_spans(calls)), "made")]
+
+
+def tool_spans(calls: list[tuple[str, Any, Any]]) -> list[Any]:
+    """The spans of calls, each of a name, arguments and an output."""
+    return [
+        otlp_span(
+            1, number, 1, start=number * 100, end=number * 100 + 50, gen_ai__operation__name="execute_tool",
+            gen_ai__tool__name=name, gen_ai__tool__call__arguments=json.dumps(arguments),
+            gen_ai__tool__call__result=json.dumps(output),
+        )
+        for number, (name, arguments, output) in enumerate(calls, 2)
+    ]  # fmt: skip
 
 
 ARGUMENTS = {"evaluator": "tool-call-args", "subset": True}

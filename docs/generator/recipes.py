@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from generator.cases import run_text
-from tracegrade.history import recipe as recipes
-from tracegrade.history.made_run import Step
+from tracegrade.history.new_rules import recipe as recipes
+from tracegrade.history.new_rules.made_run import Step
 
 _SAID = ("prompt", "answer", "turn")
 

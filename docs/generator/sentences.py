@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from generator.cases import flow, judged, run_text
 from generator.recipes import steps_text
 from tracegrade.cli import main
-from tracegrade.history.made_run import made_run
-from tracegrade.history.new_rule import trace_file
+from tracegrade.history.new_rules.made_run import made_run
+from tracegrade.history.new_rules.new_rule import trace_file
 
 SENTENCES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).resolve().parents[1] / "guides" / "constraints.yaml").read_text(encoding="utf-8")

@@ -85,7 +85,7 @@ def _table(table: Table) -> str:
     rows = []
     for column in table.columns:
         if not column.doc:
-            raise LookupError(f"store/schema.py: {table.name}.{column.name}: give the column a doc")
+            raise LookupError(f"store/schema/: {table.name}.{column.name}: give the column a doc")
         marks = ["key"] if column.primary_key else []
         marks += ["may be null"] if column.nullable else []
         rows.append((f"`{column.name}`", _type(column.type), ", ".join(marks), column.doc))

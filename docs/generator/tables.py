@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from generator.api import APIS
 from generator.fields import field_rows, kind
-from tracegrade.cel.types import VARIABLES, CelType
+from tracegrade.cel.variables import VARIABLES, CelType
 from tracegrade.cli import main
 from tracegrade.cli.output import markdown_table
 from tracegrade.config import settings_schema

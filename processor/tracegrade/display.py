@@ -63,6 +63,7 @@ def _escape_in_json(found: re.Match[str]) -> str:
 
 _PASSWORD = re.compile(r"(?:(?<=://)|^(?!\w[\w+.-]*://))(?:([^:/@\s]*):)?\S*@")
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:pass|token|key|secret|sig|auth|code)[^=&\s]*=)[^&\s]*", re.IGNORECASE)
+_DIGITS_OF_A_FLOAT = 17
 _MASK = "**********"  # as pydantic shows its secrets
 
 
@@ -70,6 +71,14 @@ def without_secrets(address: str) -> str:
     """A URL, or what was meant as one, without the password or token it may hold."""
     masked = _PASSWORD.sub(lambda found: f"{found[1]}:{_MASK}@" if found[1] else f"{_MASK}@", address)
     return _SECRET_PARAMETER.sub(rf"\g<1>{_MASK}", masked)
+
+
+def judged_score_text(score: float, threshold: float) -> str:
+    """A score in 4 digits, or in as many as show on which side of the threshold it is: 0.99997 of 1 is not 1."""
+    digits = 4
+    while digits < _DIGITS_OF_A_FLOAT and (float(f"{score:.{digits}g}") < threshold) != (score < threshold):
+        digits += 1
+    return f"{score:.{digits}g}"
 
 
 def count(number: int, noun: str) -> str:
@@ -89,6 +98,11 @@ def elapsed_text(elapsed_ns: int) -> str:
             value = elapsed_ns / size
             return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"
     return f"{elapsed_ns} ns"
+
+
+def took_text(start_ns: int, end_ns: int) -> str:
+    """How long something took, as `elapsed_text`; ``not ended`` where its end was never recorded (0)."""
+    return elapsed_text(end_ns - start_ns) if end_ns else "not ended"
 
 
 def error_type(evaluation: Evaluation) -> str:

@@ -10,7 +10,7 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
-from tracegrade.evaluate.gate import doubt, gate, hashed
+from tracegrade.evaluate.gate import doubt, gate, unknown
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
@@ -362,11 +362,12 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, criteria, settings)
         why = doubt(evaluator, criteria, settings, evidence) if gated and evaluator.reads else None
-        if why is None and gated and evaluator.reads:
-            why = hashed(evaluator, criteria, settings, evidence)
+        if why is None and gated and evidence.redacted and evaluator.reads:
+            why = unknown(evaluator, criteria, settings, evidence)
         if why is not None:
-            other = evaluator.evaluate(evidence.given_doubt(), criteria, settings)
-            if score.outcome(spec.threshold) != other.outcome(spec.threshold):
+            doubted = evidence.given_doubt()
+            other = evaluator.evaluate(doubted, criteria, settings)
+            if doubted.met_mask or score.outcome(spec.threshold) != other.outcome(spec.threshold):
                 return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")

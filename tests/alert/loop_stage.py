@@ -1,6 +1,6 @@
 """The loop over a store, with channels that take notes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -10,6 +10,7 @@ from store.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
+from tracegrade.document.tenants import ForTenants
 from tracegrade.model.evaluation import Decision
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -89,7 +90,13 @@ def _by(rule: Rule, decision: Decision) -> Decision:
 class Stage:
     """A store, a loop with one channel over it, and traces received at any minute."""
 
-    def __init__(self, engine: Engine, *channels: Channel, **settings: Any) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *channels: Channel,
+        for_tenants: Mapping[str, ForTenants] | None = None,
+        **settings: Any,
+    ) -> None:
         self.engine = engine
         self.rule_set = rules()
         self.channel = channels[0] if channels else Channel()
@@ -105,6 +112,7 @@ class Stage:
             read,
             lambda: self.judged_to_ns,
             leads=lambda: self.leads,
+            for_tenants=for_tenants,
         )
         self._writer = StoreWriter(engine)
         self.next_trace = 0

@@ -9,6 +9,7 @@ from alert.loop_stage import Channel, Stage, rules
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_runs import begin
 from tracegrade.alert.notify.message import details, summary
+from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, recent_alerts, save_silence
 from tracegrade.store.incidents import Incident
@@ -398,6 +399,22 @@ def test_a_channel_notified_of_an_alert_is_notified_of_its_end_though_its_route_
     changed = Stage(engine, channels={"pager": HOOK}, routes=[{"channels": []}])
     changed.rule_set = stage.rule_set
     assert changed.step(3) == RESOLVED
+
+
+@pytest.mark.parametrize("records", [False, True], ids=["a channel", "the events of an exporter"])
+def test_a_channel_for_one_tenant_is_notified_of_its_incidents_alone(
+    engine: Engine, plain: None, records: bool
+) -> None:
+    everybody, own = Channel("everybody"), Channel("own", records=records)
+    stage = Stage(engine, everybody, own, for_tenants={"own": ForTenants(tenants=["globex"])})
+    stage.receive(0, "fail", "fail", service="bank")
+    stage.receive(0, "fail", "fail", service="plant", tenant="globex")
+    stage.step(1)
+    stage.receive(2, *["pass"] * 30, service="bank")
+    stage.receive(2, *["pass"] * 30, service="plant", tenant="globex")
+    stage.step(3)
+    assert own.told == [("checkout-order", "plant", "firing"), ("checkout-order", "plant", "resolved")]
+    assert len(everybody.told) == 4
 
 
 def test_what_keeps_a_record_is_told_of_everything_once(engine: Engine, plain: None) -> None:

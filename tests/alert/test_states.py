@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from tracegrade.alert.detect.finding import Finding, Verdict
-from tracegrade.alert.states import Condition, next_state, resolved
+from tracegrade.alert.states import AlertCondition, next_state, resolved
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import SeriesKey
@@ -21,8 +21,8 @@ GOOD = replace(BAD, value=1.0)
 SECOND = 1_000_000_000
 
 
-def condition(series: SeriesKey = SERIES, rule: Rule = RULE, **fields: Any) -> Condition:
-    return Condition(rule, Alert.model_validate({"below": 0.9, "over": "1h"} | fields), series)
+def condition(series: SeriesKey = SERIES, rule: Rule = RULE, **fields: Any) -> AlertCondition:
+    return AlertCondition(rule, Alert.model_validate({"below": 0.9, "over": "1h"} | fields), series)
 
 
 def test_a_condition_that_holds_fires() -> None:

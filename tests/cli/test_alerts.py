@@ -53,6 +53,17 @@ def test_the_table_reads_without_colour_and_says_who_was_told(data_dir: Path) ->
     assert "answered 503" in output
 
 
+def test_the_table_tells_tenants_apart_where_there_are_several(data_dir: Path) -> None:
+    assert "tenant" not in run(data_dir, "alerts", "list").stdout
+    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        store_incident(connection, replace(ALERT, tenant="shop"))
+    engine.dispose()
+    output = run(data_dir, "alerts", "list").stdout
+    assert output.split()[:2] == ["id", "tenant"]
+    assert {"shop", "default"} <= set(output.split())
+
+
 def test_no_alerts_is_said(data_dir: Path) -> None:
     assert run(data_dir, "alerts", "list", "--since", "2026-01-01", "--limit", "1").exit_code == 0
     engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")

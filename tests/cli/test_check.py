@@ -227,3 +227,16 @@ def test_signals_are_passed_on(rule: str, tmp_path: Path, name: str) -> None:
 def test_a_command_that_a_signal_ends_has_the_code_that_shells_give_it(rule: str) -> None:
     done = check("--rules", rule, "--", PYTHON, "-c", "import os; os.kill(os.getpid(), 15)")
     assert done.returncode == 128 + 15
+
+
+def test_what_a_killed_check_received_is_removed_by_the_next(rule: str, tmp_path: Path) -> None:
+    begun, temporary = tmp_path / "begun", tmp_path / "temporary"
+    temporary.mkdir()
+    words = [PYTHON, "-m", "tracegrade", "check", "--rules", rule, "--", PYTHON, "-c", WAITS, str(begun), "SIGTERM"]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL, env=environment) as started:
+        eventually(begun.exists, "the command")
+        os.killpg(started.pid, signal.SIGKILL)
+    assert [path.stat().st_mode & 0o777 for path in temporary.iterdir()] == [0o700]
+    check("--rules", rule, "--", PYTHON, "-c", "", TMPDIR=str(temporary))
+    assert list(temporary.iterdir()) == []

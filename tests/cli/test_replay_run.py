@@ -192,7 +192,7 @@ def test_a_run_broken_off_is_gone_on_with_by_the_same_command(
     rule: str, source: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = (source, "--rules", rule, "--experiment", "tuning", "--run", "long", "--jobs", "1")
-    monkeypatch.setattr("tracegrade.history.recorded_run._BATCH_RECORDS", 1)
+    monkeypatch.setattr("tracegrade.history.runs.recorded_run._BATCH_RECORDS", 1)
     write, calls = StoreWriter.write_those, count()
     with monkeypatch.context() as broken:
         broken.setattr(StoreWriter, "write_those", lambda *given: _interrupt() if next(calls) else write(*given))

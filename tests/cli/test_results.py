@@ -151,3 +151,11 @@ class TestExport:
         assert (found["subject_kind"], found["subject_id"]) == (full["subject"]["kind"], full["subject"]["id"])
         assert json.loads(found["details"]) == full["details"]
         assert float(found["score"]) == full["score"]
+
+
+def test_stats_tell_tenants_apart_where_there_are_several(tmp_path: Path) -> None:
+    store(tmp_path, judged(1), judged(2, "fail", tenant="shop"))
+    heading, _, *rows = run(tmp_path, "results", "stats").stdout.strip().splitlines()
+    assert heading.split()[0] == "tenant"
+    assert {row.split()[0] for row in rows if row.strip()} == {"default", "shop"}
+    assert "tenant" not in run(tmp_path, "results", "stats", "--tenant", "shop").stdout

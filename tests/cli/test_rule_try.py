@@ -107,6 +107,18 @@ def test_what_cannot_be_tried_is_refused(traces: Path, rule: str, source: str, w
     assert why in result.output
 
 
+def test_a_constraint_of_which_nothing_can_be_told_is_not_shown_as_broken(traces: Path) -> None:
+    lines = "[{before: find_order, comes: login}, {never: {tool: issue_refund, where: {args: {amount: {$gt: 100}}}}}]"
+    Path("one.rule.yaml").write_text(f"id: one\nevaluate: [{{evaluator: constraints, constraints: {lines}}}]\n")
+    written = (traces / "looked_up_then_refunded.json").read_text()
+    Path("unread.json").write_text(written.replace("gen_ai.tool.call.arguments", "not.recorded"))
+    said = " ".join(invoke("rules", "try", "one.rule.yaml", "unread.json").stdout.split())
+    assert "✗ constraint 1 before every find_order comes login" in said
+    assert "✗ constraint 2" not in said
+    assert "constraint 2 issue_refund (where args.amount is more than 100) is never called" in said
+    assert "1 cannot be told: the arguments of a call were not recorded (issue_refund" in said
+
+
 def test_each_constraint_names_its_calls_by_the_numbers_of_the_table(traces: Path) -> None:
     lines = "[{never: issue_refund}, {before: issue_refund, comes: find_order}, {after: x, comes: y}]"
     then = f"when: find_order\nthen: [{{evaluator: constraints, constraints: {lines}}}]\n"

@@ -1,4 +1,4 @@
-"""``suite import``, ``list``, ``show`` and ``export`` over the store, and ``suite run`` with what is there."""
+"""``suite import``, ``list``, ``show``, ``export``, ``delete`` over the store; ``suite run`` with what is there."""
 
 import json
 import stat
@@ -108,6 +108,25 @@ def test_suites_are_their_tenants(place: Path) -> None:
     (head,) = rows("list", "--tenant", "other")
     assert run("show", head["id"]).exit_code == 2
     assert run("export", head["id"], "--tenant", "other").exit_code == 0
+
+
+def test_a_suite_is_deleted_with_its_cases_when_that_is_confirmed(place: Path) -> None:
+    id_ = imported("weather.json")
+    what = f"suite Weather: EU/UK ({id_}) with 3 cases"
+    asked = run("delete", id_)
+    assert asked.exit_code == 2
+    assert f"Error: {what} would be deleted for good; --yes does so without asking\n" in asked.stderr
+    of_another = run("delete", id_, "--tenant", "other", "--yes")
+    assert of_another.exit_code == 2
+    assert of_another.stderr == run("delete", "none", "--yes").stderr.replace("none", id_)
+    assert len(rows("list")) == 1
+    done = run("delete", "Weather: EU/UK", "--yes")
+    assert (done.exit_code, done.stdout) == (0, f"Deleted {what}.\n")
+    assert rows("list") == []
+    assert run("delete", id_, "--yes").exit_code == 2
+    [log] = (place / "data" / "access").glob("access-*.jsonl")
+    entry = json.loads(log.read_text())
+    assert (entry["operation"], entry["named"]) == ("tracegrade suite delete", {"suite_id": id_})
 
 
 def test_what_is_stored_is_its_users_alone(place: Path) -> None:

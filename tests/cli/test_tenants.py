@@ -73,8 +73,8 @@ READING = {
 """The commands that show what is stored, as they are asked here."""
 
 CHANGING = {
-    "experiments baseline", "experiments delete", "jobs cancel", "jobs resume", "suite import", "tokens new",
-    "traces delete", "check",
+    "experiments baseline", "experiments delete", "jobs cancel", "jobs resume", "suite delete", "suite import",
+    "tokens new", "traces delete", "check",
 }  # fmt: skip
 """They take a tenant for what they make or change, and are tested where they are."""
 

@@ -133,3 +133,12 @@ class TestExport:
         assert result.exit_code == 1
         assert len(result.stdout.splitlines()) == 1
         assert f"Not in the store: {trace_id(77)}." in result.stderr
+
+
+def test_what_has_no_end_is_shown_as_not_ended(tmp_path: Path) -> None:
+    store(tmp_path, judged(1, end_ns=0, tool_calls=[tool_call(end_ns=0)]))
+    assert "not ended" in run(tmp_path, "traces", "list").stdout
+    shown = run(tmp_path, "traces", "show", trace_id(1)).stdout
+    assert "UTC, not ended\n" in shown
+    assert " s, " not in shown
+    assert shown.count("not ended") == 2

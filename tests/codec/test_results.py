@@ -17,8 +17,9 @@ def _distinct(record: type, **given: Any) -> Any:
     return record(**{field.name: field.name for field in fields(record)} | given)
 
 
-def test_what_is_packed_comes_back_field_by_field() -> None:
-    call = _distinct(ToolCall, error=ToolError("timeout", "too late"))
+@pytest.mark.parametrize("hidden", [False, True])
+def test_what_is_packed_comes_back_field_by_field(hidden: bool) -> None:
+    call = _distinct(ToolCall, error=ToolError("timeout", "too late"), failure_hidden=hidden)
     subject = _distinct(JudgedSubject, missing=["root"])
     pair = _distinct(Pair, subject=subject)
     measured = (("tokens", 12.5), ("cost", None))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tracegrade.compare.bootstrap import FEWEST, Side, clustered, clustered_pairs, mean_interval, times_for
+from tracegrade.compare.bootstrap import FEWEST, Clusters, clustered, clustered_pairs, mean_interval, times_for
 from tracegrade.compare.holm import holm
 from tracegrade.compare.pairs import PairTable, mcnemar, newcombe_pairs, paired
 from tracegrade.compare.shares import Share, Weighted, independent, interval, share_of
@@ -108,14 +108,14 @@ def test_fails_that_were_kept_on_both_sides_do_not_make_a_change_more_certain() 
     assert (every.low, every.high) == pytest.approx((tenth.low, tenth.high), rel=1e-6)
 
 
-def _sessions(chance: random.Random, count: int, share: float) -> Side:
+def _sessions(chance: random.Random, count: int, share: float) -> Clusters:
     """Sessions of one to five results that go together: each has a share of its own."""
     found = []
     for _ in range(count):
         own, size = chance.betavariate(share * 5, (1 - share) * 5), chance.randint(1, 5)
         passes = sum(chance.random() < own for _ in range(size))
         found.append((float(passes), float(size - passes)))
-    return Side(found)
+    return Clusters(found)
 
 
 @pytest.mark.parametrize(("count", "share"), [(10, 0.5), (40, 0.9), (150, 0.97)])
@@ -131,7 +131,9 @@ def test_clusters_seldom_seem_worse_by_chance(count: int, share: float) -> None:
 
 
 def test_results_that_go_together_tell_less_than_as_many_that_do_not() -> None:
-    together = clustered(Side([(10.0, 0.0)] * 95 + [(0.0, 10.0)] * 5), Side([(10.0, 0.0)] * 90 + [(0.0, 10.0)] * 10))
+    together = clustered(
+        Clusters([(10.0, 0.0)] * 95 + [(0.0, 10.0)] * 5), Clusters([(10.0, 0.0)] * 90 + [(0.0, 10.0)] * 10)
+    )
     apart = independent(Share(950, 50), Share(900, 100))
     assert together is not None
     assert together.value == pytest.approx(apart.value)
@@ -140,14 +142,16 @@ def test_results_that_go_together_tell_less_than_as_many_that_do_not() -> None:
 
 
 def test_single_results_as_clusters_give_about_what_newcombe_gives() -> None:
-    drawn = clustered(Side([(1.0, 0.0)] * 950 + [(0.0, 1.0)] * 50), Side([(1.0, 0.0)] * 900 + [(0.0, 1.0)] * 100))
+    drawn = clustered(
+        Clusters([(1.0, 0.0)] * 950 + [(0.0, 1.0)] * 50), Clusters([(1.0, 0.0)] * 900 + [(0.0, 1.0)] * 100)
+    )
     computed = independent(Share(950, 50), Share(900, 100))
     assert drawn is not None
     assert (drawn.low, drawn.high) == pytest.approx((computed.low, computed.high), abs=0.003)
 
 
 def test_clusters_that_are_all_alike_are_not_certain() -> None:
-    found = clustered(Side([(5.0, 0.0)] * 12), Side([(5.0, 0.0)] * 12))
+    found = clustered(Clusters([(5.0, 0.0)] * 12), Clusters([(5.0, 0.0)] * 12))
     assert found is not None
     assert found.low < -0.05
     assert found.p == 1
@@ -155,7 +159,7 @@ def test_clusters_that_are_all_alike_are_not_certain() -> None:
 
 def test_kept_fails_do_not_widen_clusters() -> None:
     keeping = [(100.0, 0.0)] * 190 + [(0.0, 1.0)] * 1000  # 95 % of 20,000 results, passes kept with 0.01
-    found = clustered(Side(keeping, 0.01), Side(keeping, 0.01))
+    found = clustered(Clusters(keeping, 0.01), Clusters(keeping, 0.01))
     assert found is not None
     assert -0.02 < found.low < found.high < 0.02
 
@@ -163,7 +167,7 @@ def test_kept_fails_do_not_widen_clusters() -> None:
 def test_the_order_of_clusters_and_another_try_change_nothing() -> None:
     a, b = _sessions(random.Random(1), 30, 0.9), _sessions(random.Random(2), 30, 0.8)
     found = clustered(a, b)
-    assert found == clustered(Side(a.clusters[::-1]), Side(b.clusters[::-1]))
+    assert found == clustered(Clusters(a.clusters[::-1]), Clusters(b.clusters[::-1]))
     assert found is not None
     assert found.method == "bootstrap"
 
@@ -179,7 +183,7 @@ def test_pairs_that_go_together() -> None:
 
 def test_few_clusters_tell_nothing() -> None:
     few = [(9.0, 1.0)] * (FEWEST - 1)
-    assert clustered(Side(few), Side([(9.0, 1.0)] * 50)) is None
+    assert clustered(Clusters(few), Clusters([(9.0, 1.0)] * 50)) is None
     assert clustered_pairs([(1.0, 0.0, 1.0)] * (FEWEST - 1)) is None
 
 
@@ -233,12 +237,12 @@ def _of_pairs(proportion: Any, both: int, worse: int, better: int, neither: int)
 
 
 def test_the_interval_of_a_mean_is_around_it_and_narrows_with_more_clusters() -> None:
-    some = mean_interval(Side([(1.0, 0.0), (0.6, 0.4)] * 5))
-    many = mean_interval(Side([(1.0, 0.0), (0.6, 0.4)] * 50))
+    some = mean_interval(Clusters([(1.0, 0.0), (0.6, 0.4)] * 5))
+    many = mean_interval(Clusters([(1.0, 0.0), (0.6, 0.4)] * 50))
     assert some is not None
     assert many is not None
     assert some[0] < many[0] < 0.8 < many[1] < some[1]  # the mean of 1 and 0.6
-    assert mean_interval(Side([(1.0, 0.0)] * 5)) is None
-    perfect = mean_interval(Side([(1.0, 0.0)] * 20))
+    assert mean_interval(Clusters([(1.0, 0.0)] * 5)) is None
+    perfect = mean_interval(Clusters([(1.0, 0.0)] * 20))
     assert perfect is not None
     assert perfect[0] < perfect[1] == 1.0

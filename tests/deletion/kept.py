@@ -12,7 +12,7 @@ from store.stored_runs import run_of
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config
-from tracegrade.history.recorded_run import RecordedRun, record_of
+from tracegrade.history.runs.recorded_run import RecordedRun, record_of
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Signal

@@ -23,6 +23,7 @@ from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.receive.redacted_ids import RedactedIds
 from tracegrade.serve.offline import run_deletion_offline
 from tracegrade.store.alerts import open_alerts
 from tracegrade.store.heads import trace_heads
@@ -215,8 +216,10 @@ def test_many_that_wait_are_done_in_one_pass_and_each_says_what_was_its_own(tmp_
     asked = [deletions.request(Choice(), frozenset({id_of(trace)})) for trace in (1, 2, 1)]
     journal, results = LocalJournal.open(tmp_path / "journal"), LocalJournal.open(tmp_path / "results")
     engine = open_store(kept.config.store_url)
-    url = kept.config.store_url
-    erased = erase_from_journal(asked, deletions, journal, tmp_path / "journal", store_url=url, remembered_s=3600)
+    url, ids = kept.config.store_url, RedactedIds(None, tmp_path)
+    erased = erase_from_journal(
+        asked, deletions, journal, tmp_path / "journal", store_url=url, ids=ids, remembered_s=3600
+    )
     done = erase_from_results(erased, deletions, [results], engine)
     journal.close()
     results.close()

@@ -19,8 +19,8 @@ from tracegrade.deliver.parquet.storage import Storage
 from tracegrade.deliver.sinks.parquet import ParquetSink
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.serve.delivering.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.offline import run_deletion_offline
-from tracegrade.serve.parquet_upkeep import keep_parquet_files
 from waiting import eventually_in_loop
 
 SECRET = "4111-1111-1111-1111"

@@ -15,7 +15,7 @@ from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deletion.shared import KEPT_NS, SharedDeletions, share_deletions
 from tracegrade.journal.lock import FolderLock
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.serve.deletion_upkeep import look_for_deletions
+from tracegrade.serve.delivering.deletion_upkeep import look_for_deletions
 from tracegrade.serve.offline import run_deletion_offline
 from tracegrade.store.open import open_store
 

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,8 +23,8 @@ from tracegrade.telemetry.metrics import Telemetry
 HUGE = ToolCall("t", "t", None, {"n": 2**70}, "ok", None, "absent", ToolError("E", "no"), 1, 2, "aa", "", "")
 
 
-def judged(name: str) -> TraceResult:
-    return new_result(summary_of(trace_id=name), b"spans of " + name.encode(), [HUGE], [])
+def judged(name: str, tenant: str = "default") -> TraceResult:
+    return new_result(summary_of(trace_id=name, tenant=tenant), b"spans of " + name.encode(), [HUGE], [])
 
 
 def names(batch: Sequence[TraceResult]) -> list[str]:
@@ -61,17 +61,18 @@ class Journalled:
         self.journal = LocalJournal.open(folder / "results")
         self.recent = RecentResults(self.journal.end)
 
-    def append(self, *items: str, remember: bool = True) -> int:
-        batch = [judged(item) for item in items]
-        entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, encode_result(item)) for item in batch]
+    def append(self, *items: str, remember: bool = True, tenant: str = "default") -> int:
+        batch = [judged(item, tenant) for item in items]
+        entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, tenant, 1, encode_result(item)) for item in batch]
         end = self.journal.append_all(entries).result()
         if remember:
             self.recent.add(batch, end)
         return end
 
-    def consumer(self, sink: Recorder) -> SinkConsumer:
+    def consumer(self, sink: Recorder, is_for: Callable[[str], bool] | None = None) -> SinkConsumer:
         reader = JournalReader(self.folder / "results")
-        return SinkConsumer(sink, reader, Position(self.folder / "position"), self.telemetry, self.recent)
+        position = Position(self.folder / "position")
+        return SinkConsumer(sink, reader, position, self.telemetry, self.recent, is_for=is_for)
 
     def drain(self, sink: Recorder) -> SinkConsumer:
         consumer = self.consumer(sink)
@@ -92,6 +93,21 @@ def test_a_record_comes_back_as_it_was_whatever_its_numbers() -> None:
 def test_what_is_no_record_is_said_to_be_none(payload: bytes) -> None:
     with pytest.raises(TraceGradeError, match="results journal"):
         decode_result(payload)
+
+
+@pytest.mark.parametrize("remember", [True, False], ids=["from memory", "from the journal"])
+def test_a_sink_for_one_tenant_gets_its_results_alone_and_passes_over_the_others(
+    journalled: Journalled, remember: bool
+) -> None:
+    journalled.append("a", "b", tenant="globex", remember=remember)
+    journalled.append("c", tenant="shop", remember=remember)
+    end = journalled.append("d", remember=remember)
+    sink = Recorder()
+    consumer = journalled.consumer(sink, "shop".__eq__)
+    asyncio.run(consumer.drain(asyncio.Event()))
+    assert sink.batches == [["c"]]
+    assert consumer.position == Position(journalled.folder / "position").load() == end
+    assert journalled.telemetry.value("tracegrade.sink.delivered_records", sink="recorder") == 1
 
 
 def test_batches_are_delivered_in_order_and_the_position_follows(journalled: Journalled) -> None:

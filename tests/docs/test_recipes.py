@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from docs.pages import ROOT, Write, steps
 from tracegrade.cli import main
-from tracegrade.history.recipe import recipes
+from tracegrade.history.new_rules.recipe import recipes
 
 PAGE = ROOT / "docs/guides/recipes.md"
 SHOWN = {step.path: step.text for step in steps("guides/recipes.md") if isinstance(step, Write)}

@@ -22,7 +22,7 @@ from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.replay import replay_journal
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
-from tracegrade.serve.judge_keeper import lock_judges
+from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
 

@@ -34,11 +34,11 @@ class Journal:
         self.reads = 0
         self.add(*payloads)
 
-    def add(self, *payloads: bytes | tuple[Signal, bytes]) -> None:
+    def add(self, *payloads: bytes | tuple[Signal, bytes], tenant: str = "default") -> None:
         for item in payloads:
             signal, payload = item if isinstance(item, tuple) else (Signal.TRACES, item)
             at = len(self.records) * 10
-            self.records.append(Record(at, at + 10, at, "default", signal, Encoding.PROTOBUF, 1, payload))
+            self.records.append(Record(at, at + 10, at, tenant, signal, Encoding.PROTOBUF, 1, payload))
 
     def durable(self) -> Durable:
         return Durable(len(self.records) * 10, 0, 0)
@@ -161,6 +161,24 @@ def test_every_request_leaves_in_order_unchanged_and_counted():
         assert position.load() == 40
         sent = {signal: value(telemetry, "sent_requests", signal=signal) for signal in ("traces", "logs", "metrics")}
         assert sent == {"traces": 2, "logs": 1, "metrics": 1}
+        assert forwarder.queued == 0
+
+    asyncio.run(run())
+
+
+def test_an_exporter_for_one_tenant_sends_its_requests_alone_and_passes_over_the_others():
+    async def run():
+        journal, position, peer, telemetry = Journal(), Position(), Peer(), Telemetry("receive")
+        journal.add(b"a", b"b", tenant="globex")
+        journal.add(b"c", (Signal.METRICS, b"d"), tenant="shop")
+        journal.add(b"e")
+        to = exporter(tenants=["shop"])
+        async with forwarding(journal, peer, position, to=to, telemetry=telemetry) as forwarder:
+            await eventually_in_loop(lambda: len(peer.got) == 2)
+            await forwarder.measure()
+        assert peer.payloads == [b"c", b"d"]
+        assert position.load() == 50
+        assert value(telemetry, "sent_requests") == 2
         assert forwarder.queued == 0
 
     asyncio.run(run())

@@ -40,10 +40,10 @@ class Group:
         self.read_to = 0
         self.lost: Callable[[], object] = lambda: None
 
-    def add(self, place: Place, *payloads: bytes, read_again: bool = False) -> None:
+    def add(self, place: Place, *payloads: bytes, read_again: bool = False, tenant: str = "default") -> None:
         for each in payloads:
             offset = sum(message.place == place for message in self.messages)
-            self.messages.append(Original(place, offset, each, read_again))
+            self.messages.append(Original(place, offset, each, read_again, tenant))
 
     def join(self, lost: Callable[[], object]) -> Any:
         self.joined += 1
@@ -99,11 +99,11 @@ class Peer:
 
 
 @asynccontextmanager
-async def _forwarding(group: Group, peer: Peer, telemetry: Telemetry | None = None) -> Any:
+async def _forwarding(group: Group, peer: Peer, telemetry: Telemetry | None = None, **to: Any) -> Any:
     async def at_once(seconds: float) -> None:
         await asyncio.sleep(0)
 
-    settings = ExporterSettings(endpoint="peer:4317")
+    settings = ExporterSettings(endpoint="peer:4317", **to)
     forwarder = KafkaForwarder(
         "otlp", settings, peer, SIGNALS, group.join, telemetry or Telemetry("receive"), Waiting(sleep=at_once)
     )
@@ -153,6 +153,20 @@ def test_what_was_set_aside_and_comes_again_is_not_sent_again() -> None:
             await eventually_in_loop(lambda: peer.requests)
         assert peer.requests == [(Signal.TRACES, _span(2))]
         assert group.committed == {SPANS: 2}
+
+    asyncio.run(run())
+
+
+def test_an_exporter_for_one_tenant_sends_its_messages_alone_and_the_others_are_done() -> None:
+    async def run() -> None:
+        group, peer = Group(), Peer()
+        group.add(SPANS, _span(1), tenant="globex")
+        group.add(SPANS, _span(2), tenant="shop")
+        group.add(SPANS, _span(3))
+        async with _forwarding(group, peer, tenants=["shop"]):
+            await eventually_in_loop(lambda: peer.requests)
+        assert peer.requests == [(Signal.TRACES, _span(2))]
+        assert group.committed == {SPANS: 3}
 
     asyncio.run(run())
 

@@ -9,7 +9,7 @@ import pytest
 from jobs.place import Place, Placed, right, weather
 from models.scripted import Answer
 from tracegrade.access.quotas import QuotasSettings
-from tracegrade.history.recorded_run import RunRefused
+from tracegrade.history.runs.recorded_run import RunRefused
 from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume
 from tracegrade.jobs.suite_request import JobRefused, suite_request
 from tracegrade.models.settings import NoSuchModel

@@ -7,7 +7,7 @@ from tests.journal.conftest import SIZE, FakeClock, Opener, entry, payloads
 from tracegrade.journal.errors import JournalFull
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Signal
-from tracegrade.journal.retention import Consumer, Decision, Segment, decide
+from tracegrade.journal.retention import Consumer, Deletable, Segment, decide
 from tracegrade.journal.settings import JournalSettings
 from waiting import eventually
 
@@ -19,30 +19,30 @@ REFUSE, DROP = "refuse", "drop_oldest"
 @pytest.mark.parametrize(
     ("consumers", "expired_ns", "keep_bytes", "expected"),
     [
-        pytest.param({}, 0, 1000, Decision([], []), id="young and small: all stay"),
-        pytest.param({}, 201, 1000, Decision([FIRST, SECOND], []), id="expired segments go"),
-        pytest.param({}, 200, 1000, Decision([FIRST], []), id="a segment goes only when its last record is expired"),
-        pytest.param({}, 0, 250, Decision([FIRST], []), id="beyond the bound the oldest go"),
-        pytest.param({}, 0, 0, Decision(SEGMENTS, []), id="all that are sealed may go"),
+        pytest.param({}, 0, 1000, Deletable([], []), id="young and small: all stay"),
+        pytest.param({}, 201, 1000, Deletable([FIRST, SECOND], []), id="expired segments go"),
+        pytest.param({}, 200, 1000, Deletable([FIRST], []), id="a segment goes only when its last record is expired"),
+        pytest.param({}, 0, 250, Deletable([FIRST], []), id="beyond the bound the oldest go"),
+        pytest.param({}, 0, 0, Deletable(SEGMENTS, []), id="all that are sealed may go"),
         pytest.param(
-            {"a": (REFUSE, 150)}, 999, 1000, Decision([FIRST], []), id="expired, but somebody has not read it"
+            {"a": (REFUSE, 150)}, 999, 1000, Deletable([FIRST], []), id="expired, but somebody has not read it"
         ),
-        pytest.param({"a": (DROP, 150)}, 999, 1000, Decision([FIRST], []), id="age alone never drops unread records"),
-        pytest.param({"a": (DROP, 50)}, 0, 250, Decision([FIRST], []), id="drop_oldest loses the oldest"),
-        pytest.param({"a": (REFUSE, 50)}, 0, 250, Decision([], ["a"]), id="refuse holds it"),
-        pytest.param({"a": (REFUSE, 100)}, 0, 150, Decision([FIRST], ["a"]), id="refuse holds from where it stands"),
+        pytest.param({"a": (DROP, 150)}, 999, 1000, Deletable([FIRST], []), id="age alone never drops unread records"),
+        pytest.param({"a": (DROP, 50)}, 0, 250, Deletable([FIRST], []), id="drop_oldest loses the oldest"),
+        pytest.param({"a": (REFUSE, 50)}, 0, 250, Deletable([], ["a"]), id="refuse holds it"),
+        pytest.param({"a": (REFUSE, 100)}, 0, 150, Deletable([FIRST], ["a"]), id="refuse holds from where it stands"),
         pytest.param(
             {"a": (DROP, 0), "b": (REFUSE, 0), "c": (REFUSE, 100)},
             0,
             250,
-            Decision([], ["b"]),
+            Deletable([], ["b"]),
             id="one refuse keeps it for all",
         ),
-        pytest.param({"a": (REFUSE, 350)}, 0, 0, Decision(SEGMENTS, []), id="a consumer at the end holds nothing"),
+        pytest.param({"a": (REFUSE, 350)}, 0, 0, Deletable(SEGMENTS, []), id="a consumer at the end holds nothing"),
     ],
 )
 def test_what_is_deleted(
-    consumers: dict[str, tuple[str, int]], expired_ns: int, keep_bytes: int, expected: Decision
+    consumers: dict[str, tuple[str, int]], expired_ns: int, keep_bytes: int, expected: Deletable
 ) -> None:
     states = {
         name: Consumer(position, "refuse" if when_full == REFUSE else "drop_oldest")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from hypothesis import strategies as st
@@ -16,12 +16,13 @@ from canonical import canonical_line
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.codec.kept_spans import trace_of
+from tracegrade.codec.kept_spans import decode_spans, trace_of
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.signal import Signal
+from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
@@ -216,7 +217,7 @@ class Store:
 
     def lookup(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
         held = {key: self.traces[key] for key in keys if key in self.traces}
-        return {key: ClosedTrace.of(trace_of(judged, as_they_came=True)) for key, judged in held.items()}
+        return {key: ClosedTrace.of(_as_it_came(judged)) for key, judged in held.items()}
 
     def session(self, key: SessionKey) -> KnownSession | None:
         judged = self.traces.get((key[0], session_trace_id(*key)))
@@ -229,6 +230,11 @@ class Store:
     def canonical(self) -> list[str]:
         """The canonical results, sorted."""
         return sorted(canonical_line(e.to_json()) for judged in self.traces.values() for e in judged.evaluations)
+
+
+def _as_it_came(judged: TraceResult) -> Trace:
+    """The trace as the store gives it to assembly: its spans as they came, where they are kept so."""
+    return replace(trace_of(judged), spans=decode_spans(judged.spans, as_they_came=True).spans)
 
 
 def _known(session: TraceSummary) -> KnownSession:

@@ -26,7 +26,7 @@ from tracegrade.pipeline.replay import replay_records
 from tracegrade.pipeline.set_aside import Aside, SetAside, SetAsideRecord, UnknownSetAside
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.serve.judge_process import note_what_ended_the_last
+from tracegrade.serve.supervising.judge_process import note_what_ended_the_last
 from tracegrade.telemetry.conditions import Conditions
 
 SETTINGS = TracesSettings(settle="1s", idle_timeout="3s", max_age="20s")

@@ -13,7 +13,7 @@ from tracegrade.journal.record import Encoding, Entry
 from tracegrade.journal.retention import Consumer
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.signal import Signal
-from tracegrade.serve.unread import Items, JudgeBehind, SkippedItems, UnreadItems
+from tracegrade.serve.receiving.unread import Items, JudgeBehind, SkippedItems, UnreadItems
 
 
 class SmallSettings(JournalSettings):

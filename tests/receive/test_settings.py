@@ -59,7 +59,9 @@ def test_loopback_needs_neither(endpoint: str) -> None:
     OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint}}})
 
 
-@pytest.mark.parametrize("endpoint", ["collector", ":4317", "host:", "host:x", "host:70000", "host:٣", ""])
+@pytest.mark.parametrize(
+    "endpoint", ["collector", ":4317", "host:", "host:x", "host:70000", "host:٣", "http://127.0.0.1:4318", ""]
+)
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
     with pytest.raises(ValidationError, match="expected host:port"):
         OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint}}})

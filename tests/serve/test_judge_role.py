@@ -14,8 +14,8 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat, read_heartbeat
 from tracegrade.serve import judge_role, opening
-from tracegrade.serve.judge_position import JudgePosition
 from tracegrade.serve.judge_role import JudgeRole
+from tracegrade.serve.judging.position import JudgePosition
 from tracegrade.store.open import StoreError, open_store
 from tracegrade.telemetry.conditions import conditions_in
 from waiting import eventually

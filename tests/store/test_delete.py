@@ -69,9 +69,13 @@ def test_traces_are_found_by_session_by_user_and_by_time(engine: Engine) -> None
     runs = [RunSummary("00", "a", session="s-2")]
     StoreWriter(engine).write([judged(1, session="s-1"), judged(2, session="s-1", runs=runs), judged(3)])
     with reading(engine) as connection:
-        assert traces_of_session(connection, "s-1") == {id_of(1), id_of(2)}
-        assert traces_of_session(connection, "s-2") == {id_of(2)}
-        assert traces_of_user(connection, "shop", ["service.name"]) == {id_of(1), id_of(2), id_of(3)}
-        assert traces_of_user(connection, "support", ["gen_ai.agent.name"]) == {id_of(1), id_of(2), id_of(3)}
-        assert traces_of_user(connection, "nobody", ["gen_ai.agent.name"]) == set()
+        assert traces_of_session(connection, lambda tenant: ["s-1"]) == {id_of(1), id_of(2)}
+        assert traces_of_session(connection, lambda tenant: ["s-2"]) == {id_of(2)}
+        assert traces_of_user(connection, lambda tenant: ["shop"], ["service.name"]) == {id_of(1), id_of(2), id_of(3)}
+        assert traces_of_user(connection, lambda tenant: ["support"], ["gen_ai.agent.name"]) == {
+            id_of(1),
+            id_of(2),
+            id_of(3),
+        }
+        assert traces_of_user(connection, lambda tenant: ["nobody"], ["gen_ai.agent.name"]) == set()
         assert traces_before(connection, START_NS + 3 * MINUTE_NS) == {id_of(1), id_of(2)}

@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import text
 
 from tracegrade.store.blocks import CHUNK_TRACES, Blocks
-from tracegrade.store.counts import Sums
+from tracegrade.store.counts import CountChanges
 from tracegrade.store.open import checkpoint, open_store
 from tracegrade.store.schema import MINUTE_NS
 
@@ -34,7 +34,7 @@ def test_sums_and_blocks_of_many_series_change_few_pages(tmp_path: Path) -> None
     log = tmp_path / "store.db-wal"
     assert log.stat().st_size == 0
     rows = [("id", series + 1, None, 0, "subject", 0, 1.0, 0) for series in range(SERIES)]
-    sums, blocks = Sums(), Blocks()
+    sums, blocks = CountChanges(), Blocks()
     sums.add(None, MINUTES * MINUTE_NS, True, rows, [])
     blocks.add(CHUNKS * CHUNK_TRACES, rows)
     with engine.begin() as connection:

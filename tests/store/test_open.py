@@ -17,6 +17,7 @@ from tracegrade.store import migrations, schema
 from tracegrade.store.open import StoreError, StoreUnavailable, checkpoint, open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
+from tracegrade.store.version import VERSION
 from tracegrade.store.write import StoreWriter
 
 
@@ -41,7 +42,7 @@ def test_the_index_of_sessions_holds_only_those_that_go_on(engine: Engine) -> No
 
 
 def test_the_newest_migration_is_the_version_that_the_code_knows() -> None:
-    assert ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head() == schema.VERSION
+    assert ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head() == VERSION
 
 
 def test_opening_again_keeps_what_is_stored(engine: Engine) -> None:
@@ -138,6 +139,25 @@ def test_a_reader_cannot_write(sqlite: Engine) -> None:
     with pytest.raises(Exception, match="readonly"), reader.begin() as connection:
         connection.execute(text("DELETE FROM traces"))
     reader.dispose()
+
+
+def test_a_store_on_a_read_only_disk_says_what_sqlite_needs(
+    sqlite: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint(sqlite)
+    sqlite.dispose()
+    folder = tmp_path / "read_only"
+    folder.mkdir()
+    (folder / "tracegrade.db").write_bytes((tmp_path / "tracegrade.db").read_bytes())
+    (folder / "tracegrade.db-wal").mkdir()  # SQLite cannot open it, as a file that it may not make
+    with pytest.raises(StoreUnavailable) as elsewhere:
+        open_store(url(folder / "tracegrade.db"), read_only=True)
+    assert "unable to open database file" in str(elsewhere.value)
+    assert "written" not in str(elsewhere.value)
+    # Tests may run as root, who may write to each folder that is not mounted read-only.
+    monkeypatch.setattr("tracegrade.store.open.os.access", lambda path, mode: path != folder)
+    with pytest.raises(StoreUnavailable, match=r"nothing can be written to its folder.*tracegrade\.db-wal.*--data-dir"):
+        open_store(url(folder / "tracegrade.db"), read_only=True)
 
 
 def test_an_engine_serves_several_threads(engine: Engine) -> None:

@@ -14,6 +14,7 @@ from tracegrade.store import schema
 from tracegrade.store import write as write_module
 from tracegrade.store.open import StoreError, open_store, reading, reading_store
 from tracegrade.store.read import newest_number, stored_traces
+from tracegrade.store.version import VERSION
 from tracegrade.store.write import StoreWriter
 
 pytestmark = needs_postgresql
@@ -85,7 +86,7 @@ def test_a_writer_whose_tables_a_newer_version_changed_stores_nothing_and_says_s
             writer.write([judged(2)])
     finally:
         with postgresql.begin() as connection:
-            connection.execute(set_version, {"version": schema.VERSION})
+            connection.execute(set_version, {"version": VERSION})
     with reading(postgresql) as connection:
         assert connection.execute(select(func.count()).select_from(schema.traces)).scalar_one() == 1
 

@@ -3,7 +3,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
+from tracegrade.store.open import open_store
 from web.shop import (
     GOOD,
     REFUNDED,
@@ -20,6 +22,14 @@ from web.shop import (
 from web.site import Site, serving
 
 FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5, 6, 7
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """An empty store."""
+    found = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    yield found
+    found.dispose()
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from tracegrade.access.caller import Caller
 from tracegrade.compare.shares import Difference
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
+from tracegrade.web.charts.intervals import IntervalScale, interval_chart
 from tracegrade.web.comparing import Comparing
-from tracegrade.web.interval_chart import IntervalScale, interval_chart
 from tracegrade.web.own_process import Busy
 from web.api_calls import trace_id
 from web.calls import call

@@ -13,7 +13,7 @@ import pytest
 from models.scripted import write_models
 from tracegrade.access.caller import Caller
 from tracegrade.config import Config
-from tracegrade.history.experiment_entries import report as report_entry
+from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.store.jobs import Job, claim, note, stored_jobs
 from tracegrade.store.open import one_at_a_time, open_store
 from tracegrade.web.app import build_app

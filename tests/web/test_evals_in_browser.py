@@ -10,7 +10,7 @@ import pytest
 
 from models.scripted import write_models
 from tracegrade.config import Config
-from tracegrade.history.experiment_entries import report
+from tracegrade.history.runs.experiment_entries import report
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.store.jobs import Job, claim, note, stored_jobs

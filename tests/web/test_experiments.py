@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tracegrade.history.experiment_entries import report as report_entry
+from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.store.experiment_entries import ReportedKind
 from tracegrade.web.app import build_app
 from web.api_calls import trace_id

@@ -88,6 +88,13 @@ def test_an_incident_is_told_whole(site: Site) -> None:
     assert site.get(results.replace("&amp;", "&")).status == 200
 
 
+def test_an_incident_of_another_tenant_than_default_says_whose_it_is(site: Site) -> None:
+    found = [replace(alert, tenant="globex") for alert in _fall(site)]
+    incident = store(site.config.data_path, found)
+    for path in ("/alerts", f"/incidents/{incident.id}"):
+        assert "tenant globex" in text_of(site.get(path).text), path
+
+
 def test_the_curve_is_readable_without_seeing_it(site: Site) -> None:
     firing = store(site.config.data_path, _fall(site))
     html = site.get(f"/incidents/{firing.id}").text

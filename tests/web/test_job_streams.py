@@ -15,7 +15,6 @@ from jobs.place import Place, placed, right
 from models.scripted import Answer
 from tracegrade.access.caller import Caller
 from tracegrade.jobs.submit import cancel
-from tracegrade.store.open import open_store
 from tracegrade.web import job_events, rights
 from tracegrade.web.api import jobs as jobs_api
 from waiting import eventually
@@ -37,13 +36,6 @@ DOCUMENTED = [
     "tool_eval_complete",
     "job_completed",
 ]
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_store(f"sqlite:///{tmp_path / 'store.db'}")
-    yield found
-    found.dispose()
 
 
 @pytest.fixture

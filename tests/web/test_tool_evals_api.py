@@ -16,7 +16,6 @@ from jobs.place import Place, placed
 from models.scripted import Answer, calling, prompt_of, saying
 from tracegrade.access.caller import Caller
 from tracegrade.cli import main
-from tracegrade.store.open import open_store
 from tracegrade.store.schema import job_events, jobs, runs, traces
 from tracegrade.web import rights
 from tracegrade.web.problem import PREFIX
@@ -38,13 +37,6 @@ def model(body: dict[str, Any]) -> Answer:
     city = "Paris" if "Paris" in prompt_of(body) else "Tokyo"
     units = {"units": "fahrenheit"} if city == "Tokyo" and body["model"] == "m-1" else {}
     return calling(("get_weather", {"city": city, **units}))
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    found = open_store(f"sqlite:///{tmp_path / 'store.db'}")
-    yield found
-    found.dispose()
 
 
 @pytest.fixture

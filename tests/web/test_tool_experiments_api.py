@@ -247,7 +247,7 @@ def test_entries_are_bounded_and_need_an_experiment(api: Api, monkeypatch: pytes
     made(api)
     long = {**body, "configuration": {"x": "y" * 100_000}}
     assert "at most 100000" in refusal(api, "POST", "/experiments/tuning/timeline", long, 409, "not-possible")
-    monkeypatch.setattr("tracegrade.history.experiment_entries.MOST_ENTRIES", 1)
+    monkeypatch.setattr("tracegrade.history.runs.experiment_entries.MOST_ENTRIES", 1)
     reported(api, "judge", 0.5)
     assert "the most there may be" in refusal(api, "POST", "/experiments/tuning/timeline", body, 409, "not-possible")
 
@@ -285,6 +285,7 @@ def test_it_is_renamed_with_its_runs_and_entries_and_not_while_one_is_written(ap
     with engine.begin() as connection:
         add_job(connection, Job(tenant="default", id="c", request={"experiment": "tuning"}, created_ns=1))
     assert "job c" in refusal(api, "PUT", "/experiments/tuning", {"name": "new"}, 409, "not-possible")
+    assert "job c" in refusal(api, "DELETE", "/experiments/tuning", None, 409, "not-possible")
     assert "taken" not in refusal(api, "PUT", "/experiments/tuning", {"name": "tuning/1"}, 409, "not-possible")
     assert api.call("PUT", "/experiments/tuning", {"description": "x"}).status == 200
     with engine.begin() as connection:

@@ -6,6 +6,17 @@ from tracegrade.rule.load import load_rules
 from web.shop import SECOND, WRONG_ORDER, fill, order
 from web.site import serving, text_of
 
+UNREAD = """\
+id: small-orders
+level: high
+scope: agent
+evaluate:
+  - evaluator: constraints
+    constraints:
+      - {before: check_inventory, comes: login}
+      - {never: {tool: create_order, where: {args: {qty: {$gt: 100}}}}}
+"""
+
 RULE = """\
 id: checked-first
 title: The stock is checked before the order is created
@@ -41,3 +52,19 @@ def test_a_violated_constraint_names_its_calls_with_links_and_on_the_timeline(tm
         "tool: execute_tool create_order ✗ checked-first"
     ]
     assert "<ul><li>before every create_order comes check_inventory with the same sku (precedence)</li>" in rule_page
+
+
+def test_a_constraint_of_which_nothing_can_be_told_is_not_shown_as_violated(tmp_path: Path) -> None:
+    rule = tmp_path / "unread.rule.yaml"
+    rule.write_text(UNREAD)
+    made = order(1, time.time_ns() - 60 * SECOND, "1.5.0", WRONG_ORDER)
+    for span in made.spans:
+        span.attributes.pop("gen_ai.tool.call.arguments", None)
+    fill(tmp_path, iter([(made, None)]), load_rules([str(rule)]))
+    with serving(tmp_path, str(rule)) as site:
+        html = site.get(f"/traces/a1{1:030x}").text
+    page = text_of(html)
+    assert "✗ fail before every check_inventory comes login kept 0 of 1 times" in page
+    assert "– not evaluable create_order (args.qty as given) is never called kept 0 of 1 times" in page
+    marked = re.findall(r'<th scope="row".*?</th>', html, re.DOTALL)
+    assert not any("small-orders" in line and "execute_tool create_order" in line for line in marked)

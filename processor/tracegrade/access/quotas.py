@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
-from tracegrade.access.tokens import Tenant
 from tracegrade.display import count
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.tenants import Tenant
 from tracegrade.model.errors import TraceGradeError
 
 # Rules bring all evaluators with them, and these settings are read where nothing is judged.

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from tracegrade.access.rights import Role
-from tracegrade.access.tokens import Tenant
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.tenants import Tenant
 
 
 def network_of(text: str) -> IPv4Network | IPv6Network:

@@ -20,9 +20,9 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Role, rights_of
 from tracegrade.document.file_model import FileModel
+from tracegrade.document.tenants import Tenant
 from tracegrade.journal.files import replace_file
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.tenant import checked_tenant
 from tracegrade.otlp.reloading import Reloading
 
 PREFIX = "tgr_"
@@ -57,7 +57,6 @@ def checked_name(text: str) -> str:
 
 Digest = Annotated[str, AfterValidator(_digest)]
 Name = Annotated[str, AfterValidator(checked_name)]
-Tenant = Annotated[str, AfterValidator(checked_tenant)]
 
 
 class MadeToken(FileModel):

@@ -10,7 +10,7 @@ from tracegrade.alert.kept import Found, KeptFindings
 from tracegrade.alert.look import Accepted, Look, Past
 from tracegrade.alert.read import History, Reading, all_releases
 from tracegrade.alert.slo import SloStatus
-from tracegrade.alert.states import Condition, fingerprint_now, next_state, resolved
+from tracegrade.alert.states import AlertCondition, fingerprint_now, next_state, resolved
 from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -189,7 +189,7 @@ def _check_rule(
                 after = ended[number, key] if (number, key) in ended else _ended(look, key, before, now_ns, ending)
             if after is before and (finding := some.get(key)) is not None:
                 verdict = finding.verdict(before is not None, (number, key) in standing_out)
-                after = next_state(before, verdict, Condition(look.rule, look.alert, key), finding, now_ns)
+                after = next_state(before, verdict, AlertCondition(look.rule, look.alert, key), finding, now_ns)
             if after is not None:
                 (checked.resolved if after.state == "resolved" else checked.open).append(after)
 

@@ -35,7 +35,7 @@ from tracegrade.alert.releases import (
     total_of,
 )
 from tracegrade.alert.slo import SloStatus, status
-from tracegrade.alert.states import Condition, is_better
+from tracegrade.alert.states import AlertCondition, is_better
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.store.alerts import StoredAlert
@@ -214,8 +214,8 @@ class Look:
         of_release = self._past.of_release
         return {key: of_release[place] for key in agent if (place := _place_of(key, key.release)) in of_release}
 
-    def _condition(self, series: SeriesKey) -> Condition:
-        return Condition(self.rule, self.alert, series)
+    def _condition(self, series: SeriesKey) -> AlertCondition:
+        return AlertCondition(self.rule, self.alert, series)
 
     def _made_of(self, key: SeriesKey) -> tuple[object, ...]:
         """All that a finding is made of, but for the time from which on values are shown."""

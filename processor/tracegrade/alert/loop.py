@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,6 +19,7 @@ from tracegrade.alert.settings import AlertsSettings
 from tracegrade.alert.slo_metrics import publish
 from tracegrade.alert.stored_history import SettledHours, StoredHistory
 from tracegrade.alert.waiting import waiting_in
+from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, recent_alerts, save_alert
@@ -53,6 +54,7 @@ class AlertLoop:
         judged_to_ns: Callable[[], int] = time.time_ns,
         include_values: bool = False,
         leads: Callable[[], bool] = lambda: True,
+        for_tenants: Mapping[str, ForTenants] | None = None,
     ) -> None:
         """Prepare.
 
@@ -66,6 +68,7 @@ class AlertLoop:
                 judge is behind, what came later is not known, which is not the same as that nothing came.
             include_values: whether notifications may hold values.
             leads: whether this process is the one that checks the alerts of the store, now.
+            for_tenants: by channel, of whose incidents it is notified; of all where it is not there.
         """
         self._engine = engine
         self._rules_in_force = rules_in_force
@@ -74,7 +77,9 @@ class AlertLoop:
         self._include_values = include_values
         self._judged_to_ns = judged_to_ns
         self._leads = leads
-        self._notifier = Notifier(engine, channels, telemetry, self._settings, self._settings.interval)
+        self._notifier = Notifier(
+            engine, channels, telemetry, self._settings, self._settings.interval, for_tenants or {}
+        )
         self._ending = Ending(self._settings.replaced_after, self._settings.stale_after)
         self._settled = SettledHours()
         self._kept = KeptFindings()

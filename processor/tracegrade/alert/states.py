@@ -21,7 +21,7 @@ _LEAST_WORSE = 1.5  # times as many bad results for each good one
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class AlertCondition:
     """The condition of one alert of one rule, at one series."""
 
     rule: Rule
@@ -50,13 +50,13 @@ def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: 
         if (rule.id, rule.hash) == (stored.rule_id, rule_hash):
             then = SeriesKey(stored.tenant, rule.id, stored.rule_hash, "", stored.service, stored.agent, stored.release)
             for alert in rule.alert:
-                if Condition(rule, alert, then).fingerprint == stored.fingerprint:
-                    return Condition(rule, alert, then._replace(rule_hash=rule.hash)).fingerprint
+                if AlertCondition(rule, alert, then).fingerprint == stored.fingerprint:
+                    return AlertCondition(rule, alert, then._replace(rule_hash=rule.hash)).fingerprint
     return stored.fingerprint
 
 
 def next_state(
-    current: StoredAlert | None, verdict: Verdict, condition: Condition, finding: Finding, now_ns: int
+    current: StoredAlert | None, verdict: Verdict, condition: AlertCondition, finding: Finding, now_ns: int
 ) -> StoredAlert | None:
     """The alert after a check of its condition.
 
@@ -104,7 +104,7 @@ def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) 
     return far_likelier(good, bad, is_good, is_bad)
 
 
-def _begun(condition: Condition, finding: Finding, now_ns: int) -> StoredAlert:
+def _begun(condition: AlertCondition, finding: Finding, now_ns: int) -> StoredAlert:
     rule, alert, series = condition.rule, condition.alert, condition.series
     new = StoredAlert(
         fingerprint=condition.fingerprint,

@@ -1,19 +1,44 @@
-"""Calls and handoffs as expressions see them: `types.CALL` and `types.HANDOFF`."""
+"""Calls and handoffs as expressions see them: `variables.CALL` and `variables.HANDOFF`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.stand_ins import MASK
+from tracegrade.model.tool_call import CallPart, ToolCall
 
-_UNREADABLE_ARGUMENTS = frozenset({"absent", "text", "truncated", "redacted"})
-_UNREADABLE_OUTPUT = frozenset({"absent", "truncated", "redacted"})
+_PARTS: tuple[CallPart, ...] = ("arguments", "output")
 
 
-def calls_as_seen(calls: Sequence[ToolCall], *, with_values: bool) -> list[JsonValue]:
-    """The members of each call; `with_values`: also what it was given and returned, as far as that can be read."""
+def calls_as_seen(calls: Sequence[ToolCall], *, with_values: bool, redacted: bool = False) -> list[JsonValue]:
+    """The members of each call; `with_values`: also what it was given and returned, as far as that can be read.
+
+    `redacted`: something of their trace was redacted by us, so that a part that is not there may have been dropped.
+    """
     first_ns = _first_ns(calls)
-    return [_members(call, first_ns, with_values) for call in calls]
+    members = [_members(call, first_ns) for call in calls]
+    for each, call in zip(members, calls, strict=True) if with_values else ():
+        for part in _PARTS:
+            if call.lack_of(part, in_part=redacted) is None:
+                each[part] = call.arguments if part == "arguments" else call.output
+            elif redacted:
+                each[part] = MASK
+    for each, call in zip(members, calls, strict=True) if redacted else ():
+        if call.failure_hidden:
+            each["failed"] = each["error"] = MASK
+    for place in _of_unknown_attempt(calls) if redacted else ():
+        members[place]["attempt"] = MASK
+    return [*members]
+
+
+def _of_unknown_attempt(calls: Sequence[ToolCall]) -> Iterator[int]:
+    """The calls of which nobody knows whether they are attempts at one: something of their arguments was redacted."""
+    places: dict[str, list[int]] = {}
+    for place, call in enumerate(calls):
+        places.setdefault(call.name, []).append(place)
+    for same in places.values():
+        if len(same) > 1 and any(calls[place].arguments_status in ("redacted", "absent") for place in same):
+            yield from same
 
 
 def handoffs_as_seen(handoffs: Sequence[Handoff], calls: Sequence[ToolCall]) -> list[JsonValue]:
@@ -39,7 +64,7 @@ def _members_of_handoff(handoff: Handoff, first_ns: int) -> JsonValue:
     return members
 
 
-def _members(call: ToolCall, first_ns: int, with_values: bool) -> JsonValue:
+def _members(call: ToolCall, first_ns: int) -> dict[str, JsonValue]:
     members: dict[str, JsonValue] = {
         "name": call.name,
         "failed": call.failed,
@@ -51,11 +76,6 @@ def _members(call: ToolCall, first_ns: int, with_values: bool) -> JsonValue:
         members["start_ms"] = (call.start_ns - first_ns) / 1e6
         if call.end_ns >= call.start_ns:
             members["duration_ms"] = (call.end_ns - call.start_ns) / 1e6
-    if with_values:
-        if call.arguments_status not in _UNREADABLE_ARGUMENTS:
-            members["arguments"] = call.arguments
-        if call.output_status not in _UNREADABLE_OUTPUT:
-            members["output"] = call.output
     return members
 
 

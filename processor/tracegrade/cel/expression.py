@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from tracegrade.cel.check import CelTypeError, check
+from tracegrade.cel.redacted import GONE, asked_in_vain, known, redacted_read
 from tracegrade.cel.syntax import (
     Call,
     CelSyntaxError,
@@ -24,9 +26,10 @@ from tracegrade.cel.syntax import (
     every_node,
     parse,
 )
-from tracegrade.cel.types import CALL_VALUES, CelTypeError, check
+from tracegrade.cel.variables import CALL_VALUES
 from tracegrade.cel.with_more_calls import staying
 from tracegrade.document.problem import MEANT_OPERATORS
+from tracegrade.model.json_value import JsonValue
 
 if TYPE_CHECKING:
     from cel import Context, Program
@@ -103,10 +106,16 @@ class CelExpression:
         """
         if self.is_too_much(longest):
             return f"cel: {self.loops} loops over {longest} items are too much work"
+        variables = context.having(self._variables)
+        if context.redacted and (path := asked_in_vain(self.tree, context.values)) is not None:
+            return _was_redacted(path)
         try:
-            result = self._program.execute(context.having(self._variables))
+            result = self._program.execute(variables)
         except Exception as error:  # whatever the expression does wrong with these values
-            return f"cel: {_reason(error)}"
+            reason = _reason(error)
+            is_part = reason.endswith(_PARTS_MISSING) or not context.redacted
+            path = None if is_part else redacted_read(self.tree, context.values)
+            return f"cel: {reason}" if path is None else _was_redacted(path)
         if isinstance(result, bool):
             return result
         return f"cel: expected true or false, found a value of type {type(result).__name__}"
@@ -117,6 +126,13 @@ class CelExpression:
 
     def __repr__(self) -> str:
         return f"CelExpression({self.source!r})"
+
+
+_PARTS_MISSING = tuple(f"there is no {part}" for part in sorted(CALL_VALUES))
+
+
+def _was_redacted(path: str) -> str:
+    return f"{path} was redacted, and the expression reads it"
 
 
 def _may_read_values(node: Node) -> bool:
@@ -203,15 +219,18 @@ class CelContext:
     """The variables of one subject, for all expressions; each is worked out when an expression first names it.
 
     ``variables`` has a function without arguments for each; one that gives None is an undefined variable.
+    ``redacted``: something of the subject was redacted by us. ``values`` are then those that were named, as they came.
     """
 
-    __slots__ = ("_context", "_left")
+    __slots__ = ("_context", "_left", "redacted", "values")
 
-    def __init__(self, variables: Mapping[str, Callable[[], object]]) -> None:
+    def __init__(self, variables: Mapping[str, Callable[[], JsonValue]], *, redacted: bool = False) -> None:
         from cel import Context
 
         self._context = Context()
         self._left = dict(variables)
+        self.redacted = redacted
+        self.values: dict[str, JsonValue] = {}
 
     def having(self, names: Iterable[str]) -> "Context":
         """The context with `names` in it.
@@ -219,7 +238,12 @@ class CelContext:
         They are handed over before: what the interpreter asks for on its way, it translates for each turn of a loop.
         """
         for name in names:
-            if (work_out := self._left.pop(name, None)) is not None and (value := work_out()) is not None:
+            if (work_out := self._left.pop(name, None)) is None or (value := work_out()) is None:
+                continue
+            if self.redacted:
+                self.values[name] = value
+                value = known(value)
+            if value is not GONE:
                 self._context.add_variable(name, value)
         return self._context
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.alert_slos import slo
+from tracegrade.cli.options import limit_option
 from tracegrade.cli.output import (
     Styled,
     format_option,
@@ -48,9 +49,7 @@ def command() -> None:
 @click.option(
     "--since", type=TIME, default=0, help="Only alerts that fire now, or were resolved at this time or later."
 )
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
-)
+@limit_option
 @tenant_reading_options
 @format_option
 @reports_errors
@@ -74,12 +73,25 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
         print_json(with_silence(incident, silences, now_ns) for incident in found)
         return
     silenced = {incident.id: silence_of(incident, silences, now_ns) for incident in found}
+    # Else incidents of several tenants at one agent look alike.
+    several = len({incident.lead.tenant for incident in found} | {one.tenant for one in waiting}) > 1
     print_table(
         "",
-        ["id", "state", "what", "level", "since (UTC)", "until", "notified", "not notified"],
+        [
+            "id",
+            *(["tenant"] if several else []),
+            "state",
+            "what",
+            "level",
+            "since (UTC)",
+            "until",
+            "notified",
+            "not notified",
+        ],
         [
             [
                 incident.id,
+                *([incident.lead.tenant] if several else []),
                 *_shown(incident, _ends_ns(silenced[incident.id])),
                 [name for name, last in incident.notified.items() if last.state == incident.state],
                 [
@@ -96,6 +108,8 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
         print_line(f"The latest {limit}; --limit shows more, --firing or --since narrow it down.", err=True)
     for one in waiting:
         place = f"{one.service or 'unnamed service'}{f', agent {one.agent}' if one.agent else ''}"
+        if several:
+            place += f", tenant {one.tenant}"
         print_line(f"{one.text}: {one.rule_id} at {place} ({one.alert}), since {time_text(one.since_ns)}")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.judging import cores
+from tracegrade.cli.judging import jobs_option
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress, reports_errors
 from tracegrade.cli.rule_paths import reading_with
 from tracegrade.cli.settings_option import settings_options
@@ -41,13 +41,7 @@ if TYPE_CHECKING:
     help="Keep the results in the store as run 'backfill', in place of an earlier one of these rules: charts and the "
     "baselines of alerts have them where the rule has judged nothing live.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=cores,
-    show_default="all cores",
-    help="The number of judging processes; 1: judge in this process. Small inputs are always judged in this process.",
-)
+@jobs_option
 @click.option(
     "--format",
     "output_format",

@@ -99,7 +99,7 @@ def save(
 
 
 def _of_run(name: str, config: "Config", run: str, tenant: str | None) -> "SavedBaseline":
-    from tracegrade.history.experiments import known_run
+    from tracegrade.history.runs.experiments import known_run
     from tracegrade.store.open import reading_store
 
     tenant = tenant or DEFAULT_TENANT
@@ -123,7 +123,7 @@ def _of_results(name: str, source: str, results: "Results") -> "SavedBaseline":
 
 def _saved(name: str, source: str, **fields: Any) -> "SavedBaseline":
     from tracegrade.gate.baseline_file import FORMAT, VERSION, SavedBaseline
-    from tracegrade.history.git_revision import git_revision
+    from tracegrade.history.runs.git_revision import git_revision
     from tracegrade.pipeline.version import tracegrade_version
 
     return SavedBaseline(

@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
@@ -18,6 +17,7 @@ from tracegrade.cli.replay_run import asked_run, run_options
 from tracegrade.cli.replaying import Asked, judged_as_asked
 from tracegrade.cli.reports import report_format_option
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -122,8 +122,8 @@ def _explain(asked: Asked, sources: tuple[str, ...], failed: "Sequence[Rule]") -
 def _folder(saved: Path | None) -> Iterator[Path]:
     """The empty folder for what comes: that which is asked for, else one that is gone after it."""
     if saved is None:
-        with tempfile.TemporaryDirectory(prefix="tracegrade-check-") as folder:
-            yield Path(folder)
+        with temporary_folder("tracegrade-check-") as folder:
+            yield folder
         return
     try:
         saved.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tracegrade.compare.comparison import Comparison
     from tracegrade.config import Config
     from tracegrade.gate.bounds import Bounds, Counted
-    from tracegrade.history.recorded_run import RecordedRun
+    from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.rule.rule_set import RuleSet
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.access_log import note_command
+from tracegrade.cli.confirm import confirm_deletion, yes_option
+from tracegrade.cli.options import wait_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
@@ -38,15 +40,8 @@ _LOOK_EVERY_S = 0.1
 @click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")
 @tenant_option
 @click.option("--before", type=TIME, help="All traces first received before this time.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="How many seconds to wait until a running serve has done it.",
-)
+@yes_option
+@wait_option
 @settings_options
 @format_option
 @reports_errors
@@ -79,10 +74,7 @@ def delete(
     what = count(len(trace_ids), "trace") if choice.by_id_alone else f"all traces {_described(choice)}"
     if tenant is not None:
         what += f" of tenant {tenant!r}"
-    if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
-        click.confirm(f"Delete {what} for good?", abort=True, err=True)
+    confirm_deletion(what, yes)
     note_command(config, "traces delete", "admin", **_named(choice, trace_ids))
     deletion = _carried_out(config, choice, frozenset(trace_ids), wait_s)
     if output_format == "json":
@@ -96,9 +88,35 @@ def delete(
             f"Asked for, and {deletion.state} so far; a running serve, or the next start, does the rest.", err=True
         )
         sys.exit(EXIT_CANNOT_TELL)
-    if deletion.found_nothing:
+    masked = _is_masked(config, choice)
+    if masked:
+        print_line(
+            f"Redaction puts the same mask in place of user {choice.user!r} and of others, so that nobody can tell "
+            "whose such traces are. Delete them by their ids, by --session or by --before.",
+            err=True,
+        )
+    if deletion.found_nothing and not masked:
         print_line(f"Nothing was kept of {what}.", err=True)
+    if choice.user is not None and config.store.values_retention is not None:
+        gone_ns = time.time_ns() - round(config.store.values_retention * 1e9)
+        print_line(
+            f"Whose the traces are that came before {time_text(gone_ns)} UTC is not kept (store.values_retention): if "
+            "there are any of this user, their names, ids, times and scores stay until store.retention.",
+            err=True,
+        )
+    if deletion.found_nothing:
         sys.exit(EXIT_FAILED)
+
+
+def _is_masked(config: "Config", choice: "Choice") -> bool:
+    """Whether traces of the user may be there that nobody can tell from those of others."""
+    if choice.user is None or config.redaction is None:
+        return False
+    from tracegrade.model.tenant import DEFAULT_TENANT
+    from tracegrade.receive.redacted_ids import RedactedIds
+
+    ids = RedactedIds(config.redaction, config.data_path)
+    return ids.masks_user(choice.user, choice.tenant or DEFAULT_TENANT)
 
 
 def _named(choice: "Choice", trace_ids: tuple[bytes, ...]) -> dict[str, str]:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import shlex
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import click
 from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table, reports_errors
 from tracegrade.cli.own_command import own_command
 from tracegrade.cli.private_files import make_files_private
+from tracegrade.cli.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -50,8 +50,8 @@ def command(once: bool, data_dir: Path | None) -> None:
     """
     if data_dir is not None:
         sys.exit(_demo(data_dir, once))
-    with tempfile.TemporaryDirectory(prefix="tracegrade-demo-") as folder:
-        sys.exit(_demo(Path(folder), once))
+    with temporary_folder("tracegrade-demo-") as folder:
+        sys.exit(_demo(folder, once))
 
 
 def _demo(folder: Path, once: bool) -> int:

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 from tracegrade.cli.output import Styled, print_line, print_table, print_text, styled
 from tracegrade.cli.replay_run import delta_text
 from tracegrade.display import count, time_text
+from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
-    from tracegrade.history.experiments import ScoredRun, Standing, Timeline
+    from tracegrade.history.runs.experiments import ScoredRun, Standing, Timeline
     from tracegrade.store.runs import Run
 
 _RATE = "pass rate"
 _OVERALL = "mean overall"
-_OUTCOMES = ("pass", "fail", "not_evaluable", "error", "incomplete")
+_COUNT_HEADINGS = (*OUTCOMES, "incomplete")
 _COUNTED = ("passed", "failed", "not_evaluable", "errors", "incomplete")
 
 
@@ -98,7 +99,7 @@ def print_run(standing: "Standing", baseline: "Standing | None") -> None:
     overall = [_OVERALL] if scored.overall else []
     print_table(
         "",
-        ["rule", _RATE, *overall, *(["baseline", "delta"] if before else []), *_OUTCOMES],
+        ["rule", _RATE, *overall, *(["baseline", "delta"] if before else []), *_COUNT_HEADINGS],
         [
             [
                 rule_id,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.access_log import note_command
+from tracegrade.cli.confirm import confirm_deletion, yes_option
 from tracegrade.cli.experiment_tables import (
     listed,
     name_and_score,
@@ -21,7 +22,7 @@ from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import count
 
 if TYPE_CHECKING:
-    from tracegrade.history.experiments import Timeline
+    from tracegrade.history.runs.experiments import Timeline
 
 tenant_option = own_tenant_option("Whose experiments.")
 
@@ -42,7 +43,7 @@ def command() -> None:
 @reports_errors
 def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
     """List experiments with their baseline, their best run and their latest run."""
-    from tracegrade.history.experiments import timeline
+    from tracegrade.history.runs.experiments import timeline
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import stored_experiments
 
@@ -72,7 +73,7 @@ def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> 
     Of an experiment, the pass rates of its latest run are shown. JSON: {tenant, experiment, begun_ns, baseline, best,
     pinned, runs} of an experiment; of a run, the line that 'timeline' gives for it.
     """
-    from tracegrade.history.experiments import known_experiment, run_or_experiment, timeline
+    from tracegrade.history.runs.experiments import known_experiment, run_or_experiment, timeline
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import Experiment
 
@@ -176,7 +177,7 @@ def baseline(
 
     Only a complete run with a score can be pinned. JSON: as 'list'.
     """
-    from tracegrade.history.run_changes import NotChangeable, pin
+    from tracegrade.history.runs.run_changes import NotChangeable, pin
 
     if run is not None and unpin:
         raise click.UsageError("--unpin takes the pin away: leave RUN out")
@@ -200,17 +201,18 @@ def baseline(
 
 @command.command()
 @click.argument("name", metavar="NAME")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @tenant_option
 @reading_options
 @reports_errors
 def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
     """Delete a run, or an experiment with all its runs, with everything that is stored of them.
 
-    What was judged live stays. A run that is being written ends with an error.
+    What was judged live stays. What a job writes is deleted once it has ended, not before; another run that is being
+    written ends with an error.
     """
-    from tracegrade.history.experiments import run_or_experiment
-    from tracegrade.history.run_changes import delete_stored_experiment, delete_stored_run
+    from tracegrade.history.runs.experiments import run_or_experiment
+    from tracegrade.history.runs.run_changes import delete_stored_experiment, delete_stored_run
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import Run, stored_runs
 
@@ -219,10 +221,7 @@ def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
         what = f"run {name}"
         if not is_run:
             what = f"experiment {name} with {count(len(stored_runs(connection, tenant, name)), 'run')}"
-    if not yes:
-        if not sys.stdin.isatty():
-            raise click.UsageError(f"{what} would be deleted for good; --yes does so without asking")
-        click.confirm(f"Delete {what} for good?", abort=True, err=True)
+    confirm_deletion(what, yes)
     make_files_private()
     note_command(settings.whole(), "experiments delete", "admin", tenant, name=name)
     deleted = (delete_stored_run if is_run else delete_stored_experiment)(settings.store_url, tenant, name)
@@ -230,7 +229,7 @@ def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
 
 
 def _timeline(settings: ReadSettings, tenant: str, experiment: str) -> "Timeline":
-    from tracegrade.history.experiments import known_experiment, timeline
+    from tracegrade.history.runs.experiments import known_experiment, timeline
     from tracegrade.store.open import reading_store
 
     with reading_store(settings.store_url) as connection:

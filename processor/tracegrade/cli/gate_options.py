@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tracegrade.cli.options import together
 from tracegrade.compare.outcomes import Tally
 from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, held_by, is_of_level
 
@@ -34,7 +35,7 @@ class _LeastRate(click.ParamType[tuple["Level | None", float]]):
         return level, click.FloatRange(0, 1)(rate, param, ctx)
 
 
-_OPTIONS = (
+_options = together(
     click.option(
         "--fail-under",
         multiple=True,
@@ -179,6 +180,4 @@ def gate_options(function: Callable[..., R]) -> Callable[..., R]:
         asked = AskedGate(**{name: arguments.pop(name) for name in _NAMES})
         return function(gate=asked, **arguments)
 
-    for option in reversed(_OPTIONS):
-        wrapper = option(wrapper)
-    return wrapper
+    return _options(wrapper)

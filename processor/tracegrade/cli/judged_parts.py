@@ -55,7 +55,8 @@ def _constraints(spec: EvaluationSpec, details: Mapping[str, Any], numbers: _Num
             found = "; ".join(_violation(one, numbers) for one in broken[:_MAX_SHOWN]) + more
         else:
             found = f"kept {each['satisfied']} of {times} times" if times else "never triggered"
-        yield Part(not broken if times else None, f"constraint {place}", asks, found)
+        is_known = times and not (broken and all(one.get("unknown") for one in broken))
+        yield Part(not broken if is_known else None, f"constraint {place}", asks, found)
 
 
 def _violation(violation: Mapping[str, Any], numbers: _Numbers) -> str:

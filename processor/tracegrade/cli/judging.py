@@ -94,7 +94,7 @@ def _judged(
     deleted = Deletions(config.data_path).tombstones()
     aside = SetAside(config.data_path).load()
     if config.journal.kafka is not None:
-        from tracegrade.serve.kafka_replay import KafkaReplay
+        from tracegrade.serve.judging.kafka.replay import KafkaReplay
 
         with KafkaReplay(config, config.journal.kafka, selection or Selection()) as kafka:
             with progress("messages read", kafka.total) as advance:

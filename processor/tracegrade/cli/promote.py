@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.history.promote.beside_rule import Item
     from tracegrade.history.promote.promotion import How, Promotion
-    from tracegrade.history.promote.test_files import RuleTestFiles
+    from tracegrade.history.promote.rule_test_files import RuleTestFiles
     from tracegrade.rule.rule import Rule
 
 
@@ -99,7 +99,7 @@ def command(
     Exit code 1: a test that was written does not hold.
     """
     from tracegrade.history.promote.promotion import How
-    from tracegrade.history.promote.test_files import write
+    from tracegrade.history.promote.rule_test_files import write
 
     search = _Search(trace_ids, since, limit, distinct is not None, tenant)
     if suite is not None and (expect or keep):
@@ -167,7 +167,7 @@ def _promote(
     config: "Config", rule: "Rule", path: Path, named: Sequence[str], run: str, search: _Search, how: "How"
 ) -> "tuple[list[Item], RuleTestFiles]":
     from tracegrade.history.promote.beside_rule import Promoter
-    from tracegrade.history.promote.test_files import RuleTestFiles, check_place
+    from tracegrade.history.promote.rule_test_files import RuleTestFiles, check_place
     from tracegrade.store.open import reading_store
 
     check_place(path, named)
@@ -192,8 +192,8 @@ def _promote_to_suite(
     output_format: str,
 ) -> None:
     from tracegrade.history.promote.chosen import recorded
+    from tracegrade.history.promote.rule_test_files import write
     from tracegrade.history.promote.suite_case import SuiteFile, suite_case
-    from tracegrade.history.promote.test_files import write
     from tracegrade.store.open import reading_store
 
     if not search.trace_ids and rule is None:

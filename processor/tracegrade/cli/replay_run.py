@@ -1,11 +1,12 @@
 """``replay --experiment``: the options of a run that is stored, how it is begun, and what is said of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from tracegrade.cli.options import together
 from tracegrade.cli.output import print_line
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.tenant_option import TENANT
@@ -15,15 +16,15 @@ from tracegrade.model.tenant import DEFAULT_TENANT
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
-    from tracegrade.history.experiments import Standing
-    from tracegrade.history.recorded_run import RecordedRun
+    from tracegrade.history.runs.experiments import Standing
+    from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.pipeline.replay import Selection
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.store.runs import Run
 
 R = TypeVar("R")
 
-_OPTIONS = (
+run_options = together(
     click.option(
         "--experiment",
         metavar="NAME",
@@ -45,13 +46,7 @@ _OPTIONS = (
         f"stored and what is compared with. Without it: all of the journal, else {DEFAULT_TENANT!r}.",
     ),
 )
-
-
-def run_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add the options of a run that is stored: ``experiment``, ``run_name``, ``labels`` and ``tenant``."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""The options of a run that is stored: ``experiment``, ``run_name``, ``labels`` and ``tenant``."""
 
 
 def read_labels(written: Sequence[str]) -> dict[str, str]:
@@ -60,7 +55,7 @@ def read_labels(written: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: one is not of that form, or a key comes twice.
     """
-    from tracegrade.history.run_changes import labels_of
+    from tracegrade.history.runs.run_changes import labels_of
 
     try:
         return labels_of(written)
@@ -82,7 +77,7 @@ def recorded(config: "Config", asked: "Run | None", name: str | None) -> "Iterat
         yield None
         return
     from tracegrade.deletion.request import Deletions
-    from tracegrade.history.recorded_run import RecordedRun
+    from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.store.open import open_store
     from tracegrade.store.retention import delete_old_runs
 
@@ -145,14 +140,14 @@ def described_run(
     config: "Config",
 ) -> "Run":
     """What is known of a run before anything is judged; `selection` says what of `source` is in it, and how."""
-    from tracegrade.history.new_run import new_run
+    from tracegrade.history.runs.new_run import new_run
 
     return new_run(tenant, experiment, labels, source, selection, rule_set, config)
 
 
 def print_run(config: "Config", recording: "RecordedRun") -> None:
     """Say on standard error what was stored, and how it stands in its experiment."""
-    from tracegrade.history.experiments import known_experiment, known_run, timeline
+    from tracegrade.history.runs.experiments import known_experiment, known_run, timeline
     from tracegrade.store.open import reading_store
 
     with reading_store(config.store_url) as connection:

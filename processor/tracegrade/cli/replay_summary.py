@@ -12,11 +12,12 @@ from tracegrade.cli.output import (
     print_table,
     styled,
 )
-from tracegrade.cli.reports import OUTCOMES, interval_text, rate_text
+from tracegrade.cli.reports import interval_text, rate_text
 from tracegrade.compare.outcomes import Tally
 from tracegrade.display import count, json_text
 from tracegrade.gate.bounds import Counted
 from tracegrade.gate.decide import RuleVerdict, Verdict, Word
+from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from tracegrade.gate.results import JudgedResults

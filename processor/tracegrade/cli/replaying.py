@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.cli.comparing import Comparing
     from tracegrade.config import Config
-    from tracegrade.history.recorded_run import RecordedRun
+    from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.model.evaluation import Decision, Evaluation
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
@@ -206,7 +206,7 @@ def _replayed(
     )
     record = b""
     if settings_hash is not None:
-        from tracegrade.history.recorded_run import record_of
+        from tracegrade.history.runs.recorded_run import record_of
 
         record = record_of(judged, run, settings_hash)
     return judged.key, pack(pickle.dumps(tuple(replayed))), record

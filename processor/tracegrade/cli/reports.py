@@ -22,6 +22,7 @@ import click
 
 from tracegrade.cli.output import markdown_table
 from tracegrade.display import count, json_text, printable_json, printable_xml
+from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
 
 REPORT_FORMATS = ("junit", "sarif", "markdown")
-OUTCOMES: "tuple[Outcome, ...]" = ("pass", "fail", "not_evaluable", "error")
 
 _JUNIT_ELEMENTS = {"fail": "failure", "error": "error", "not_evaluable": "skipped"}
 SARIF_LEVELS: "dict[Level, str]" = {

@@ -1,11 +1,12 @@
 """``tracegrade results``: stored evaluations."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.options import limit_option, together
 from tracegrade.cli.output import (
     EXIT_FAILED,
     format_option,
@@ -22,7 +23,8 @@ from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.run_option import BACKFILL, LIVE, check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.display import json_text, printable_json, printable_lines, time_text
+from tracegrade.display import json_text, judged_score_text, printable_json, printable_lines, time_text
+from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -38,7 +40,6 @@ _EXPORTED_AT_A_TIME = 1000
 # Full-width forms too: some spreadsheets take them for the same.
 _FORMULA_BEGINS_WITH = ("=", "+", "-", "@", "\t", "＝", "＋", "－", "＠")
 _BY = ["rule", "agent", "service", "release"]
-_OUTCOMES = ["pass", "fail", "not_evaluable", "error"]
 
 
 @click.group()
@@ -46,9 +47,9 @@ def command() -> None:
     """Show and export stored evaluations."""
 
 
-_FILTERS = (
+_filters = together(
     click.option("--rule", metavar="ID", help="Only of this rule."),
-    click.option("--outcome", type=click.Choice(_OUTCOMES), help="Only with this outcome."),
+    click.option("--outcome", type=click.Choice(OUTCOMES), help="Only with this outcome."),
     click.option("--service", help="Only of this service."),
     click.option("--agent", help="Only of this agent."),
     click.option("--release", help="Only of this release."),
@@ -59,18 +60,9 @@ _FILTERS = (
 )
 
 
-def _filters(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that choose evaluations."""
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
-
-
 @command.command("list")
 @_filters
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
-)
+@limit_option
 @click.option("--by", type=click.Choice(_BY), help="Group by rule, agent, service or release.")
 @tenant_reading_options
 @format_option
@@ -244,7 +236,11 @@ def _shown(trace: "TraceResult", run: str) -> "list[Evaluation]":
 
 def show_evaluation(item: "Evaluation") -> None:
     """Print one evaluation with its explanation and details."""
-    score = "" if item.score is None else f"  score {item.score:.4g}, threshold {item.threshold:.4g}"
+    score = (
+        ""
+        if item.score is None
+        else f"  score {judged_score_text(item.score, item.threshold)}, threshold {item.threshold:.4g}"
+    )
     case = f" · {item.case}" if item.case else ""
     print_text(outcome_text(item.outcome) + styled(f"  {item.rule_id}/{item.evaluation}{case}{score}", "bold"))
     subject = item.subject
@@ -317,10 +313,13 @@ def stats(
         print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)
         return
     counted = _columns(found)
+    named: tuple[str, ...] = ("rule_id", "evaluation", "service")
+    if len({rate.tenant for rate in found}) > 1:  # else lines of several tenants look alike
+        named = ("tenant", *named)
     print_table(
         "",
-        ["rule", "evaluation", "service", *counted],
-        [[rate.rule_id, rate.evaluation, rate.service, *_counted(rate)[: len(counted)]] for rate in found],
+        [*(name.removesuffix("_id") for name in named), *counted],
+        [[*(getattr(rate, name) for name in named), *_counted(rate)[: len(counted)]] for rate in found],
         empty="No evaluations.",
     )
 

@@ -20,7 +20,7 @@ from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
-    from tracegrade.history.new_rule import Draft
+    from tracegrade.history.new_rules.new_rule import Draft
     from tracegrade.model.trace import Trace
 
 _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
@@ -28,7 +28,7 @@ _WORDS = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
 def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from tracegrade.history.recipe import recipes
+        from tracegrade.history.new_rules.recipe import recipes
 
         print_table("", ["recipe", "for"], [[name, recipe.need] for name, recipe in recipes().items()])
         context.exit()
@@ -70,8 +70,8 @@ def new(
     numbers, secrets and ids of calls are replaced. Names and addresses of people are not found: read it before you
     share it.
     """
-    from tracegrade.history import new_rule
-    from tracegrade.history.recipe import recipe
+    from tracegrade.history.new_rules import new_rule
+    from tracegrade.history.new_rules.recipe import recipe
     from tracegrade.pipeline.rule_tests import run_tests
     from tracegrade.plugins.installed import load_plugins
 
@@ -102,7 +102,7 @@ def _from_stored(
 ) -> "Draft":
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.extract.extract import extract
-    from tracegrade.history import new_rule
+    from tracegrade.history.new_rules import new_rule
     from tracegrade.history.promote.redacted import Redacted, redacted
     from tracegrade.otlp.from_spans import requests_of
     from tracegrade.otlp.json import to_json

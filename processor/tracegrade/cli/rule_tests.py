@@ -21,7 +21,7 @@ from tracegrade.cli.rule_paths import paths_argument, rules_with_paths
 from tracegrade.cli.settings_option import config_option
 
 if TYPE_CHECKING:
-    from tracegrade.pipeline.rule_tests import Result
+    from tracegrade.pipeline.rule_tests import RuleTestResult
     from tracegrade.rule.rule import Rule
 
 _OF_THE_TESTS = "the rule's tests"
@@ -60,7 +60,7 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
         sys.exit(EXIT_FAILED)
 
 
-def _check(rule: "Rule", path: str, result: "Result") -> Check:
+def _check(rule: "Rule", path: str, result: "RuleTestResult") -> Check:
     from tracegrade.pipeline.rule_tests import shown
 
     test = result.test
@@ -76,7 +76,7 @@ def _check(rule: "Rule", path: str, result: "Result") -> Check:
     )
 
 
-def _result_json(result: "Result") -> dict[str, Any]:
+def _result_json(result: "RuleTestResult") -> dict[str, Any]:
     test = result.test
     return {
         "rule": result.rule_id,
@@ -90,7 +90,7 @@ def _result_json(result: "Result") -> dict[str, Any]:
     }
 
 
-def print_results(results: "Sequence[Result]") -> None:
+def print_results(results: "Sequence[RuleTestResult]") -> None:
     """A row for each test, and how many passed."""
     from tracegrade.pipeline.rule_tests import shown
 

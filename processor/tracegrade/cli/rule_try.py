@@ -24,7 +24,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.rule_paths import is_place, named_rules
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.display import count, json_text
+from tracegrade.display import count, json_text, judged_score_text
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -176,7 +176,11 @@ def _print_trial(rule: "Rule", trial: "Trial") -> None:
         found = step.holds if isinstance(step.holds, str) else _shown(step.found)
         rows.append((sign, step.clause, _shown(step.asks), found))
     for item in trial.decision.evaluations if trial.decision is not None else ():
-        score = "" if item.score is None else f"score {item.score:.4g}, passes from {item.threshold:.4g}"
+        score = (
+            ""
+            if item.score is None
+            else f"score {judged_score_text(item.score, item.threshold)}, passes from {item.threshold:.4g}"
+        )
         rows.append((outcome_text(item.outcome), item.evaluation, score, item.explanation or item.reason))
         for part in judged_parts(specs.get((item.evaluation, item.case)), item.details, subject.calls):
             sign = styled("") if part.good is None else _sign(good=part.good)

@@ -26,6 +26,6 @@ def check_run(connection: "Connection", run: str) -> None:
         NoSuchRun: there is none of that name.
     """
     if run != LIVE:
-        from tracegrade.history.experiments import check_stored
+        from tracegrade.history.runs.experiments import check_stored
 
         check_stored(connection, run)

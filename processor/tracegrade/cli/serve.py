@@ -82,10 +82,10 @@ def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, pa
     from tracegrade.journal.kafka.consume import KafkaFailed
     from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, judge_of
     from tracegrade.serve.delivery_role import DeliveryRole
-    from tracegrade.serve.judge_keeper import lock_judges, put_in_force
-    from tracegrade.serve.judge_process import EXIT_NOT_YET, note_what_ended_the_last
     from tracegrade.serve.judge_role import JudgeRole, say_that_the_store_is_away
     from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
+    from tracegrade.serve.supervising.judge_keeper import lock_judges, put_in_force
+    from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET, note_what_ended_the_last
     from tracegrade.serve.worker_role import WorkerRole
     from tracegrade.store.open import StoreUnavailable
 
@@ -129,9 +129,9 @@ def _keep_judges(config: "Config", config_path: Path | None) -> int:
     """Several judges, without a receive role that keeps them."""
     from tracegrade.journal.errors import JournalLocked
     from tracegrade.pipeline.data_folder import DataFolder
-    from tracegrade.serve.judge_keeper import JudgeKeeper
-    from tracegrade.serve.judge_process import EXIT_NOT_YET, EXIT_USAGE
     from tracegrade.serve.process import explains_folder_errors, role_command, run_in_loop
+    from tracegrade.serve.supervising.judge_keeper import JudgeKeeper
+    from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET, EXIT_USAGE
     from tracegrade.telemetry.metrics import Telemetry
 
     try:
@@ -153,8 +153,8 @@ def _jobs(config: "Config", ends_with_stdin: bool) -> int:
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.jobs.worker import Worker
-    from tracegrade.serve.judge_process import EXIT_NOT_YET
     from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
+    from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET
     from tracegrade.store.open import StoreError
 
     name_process("jobs")
@@ -207,6 +207,7 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     from tracegrade.rule.load import costs_without_prices
     from tracegrade.serve.process import explains_folder_errors, name_process, run_in_loop
     from tracegrade.serve.receive_role import ReceiveRole
+    from tracegrade.store.check import check_store
 
     name_process("receive")
     plugins = load_plugins()
@@ -219,6 +220,8 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     for warning in (*rule_set.warnings, *costs, *access) if with_judge else ():
         print_line(f"Warning: {warning}", err=True)
+    if with_judge:
+        check_store(config.store_url)  # else senders would be answered until the judge has refused it
     with explains_folder_errors(config):
         role = ReceiveRole(config, config_path, with_judge=with_judge)
     if with_judge and not len(rule_set):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.options import wait_option
 from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.display import count, time_text
@@ -101,14 +102,7 @@ _ITEMS = {"traces": "span", "logs": "log record"}
 @command.command("retry")
 @click.argument("names", nargs=-1, metavar="[WHICH...]")
 @click.option("--all", "all_", is_flag=True, help="All that is set aside.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(0),
-    default=60.0,
-    show_default=True,
-    help="How many seconds to wait until a running serve has done it.",
-)
+@wait_option
 @settings_options
 @reports_errors
 def retry(config: "Config", names: tuple[str, ...], all_: bool, wait_s: float) -> None:

@@ -1,4 +1,4 @@
-"""``tracegrade suite list``, ``show`` and ``export``: the suites in the store."""
+"""``tracegrade suite list``, ``show``, ``export`` and ``delete``: the suites in the store."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.access_log import note_command
+from tracegrade.cli.confirm import confirm_deletion, yes_option
 from tracegrade.cli.output import (
     format_option,
     print_json,
@@ -17,6 +19,7 @@ from tracegrade.cli.output import (
     reports_errors,
     styled,
 )
+from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import count, json_text, printable_json, time_text
@@ -177,6 +180,25 @@ def export(settings: ReadSettings, suite: str, output: str, replace: bool, tenan
     write_suite(document_of(found), output, replace)
     if output != STDOUT:
         print_line(f"wrote {output}: {count(len(found.tools), 'tool')}, {count(len(found.cases), 'case')}")
+
+
+@click.command()
+@click.argument("suite", metavar="SUITE")
+@yes_option
+@tenant_option
+@reading_options
+@reports_errors
+def delete(settings: ReadSettings, suite: str, yes: bool, tenant: str) -> None:
+    """Delete a stored suite, by its id or its name, with its cases. Runs that were made of it stay."""
+    from tracegrade.suites.keeping import remove_suite
+
+    found = _stored(settings, tenant, suite)
+    what = f"suite {found.name} ({found.id}) with {count(len(found.cases), 'case')}"
+    confirm_deletion(what, yes)
+    make_files_private()
+    note_command(settings.whole(), "suite delete", "admin", tenant, suite_id=found.id)
+    remove_suite(settings.store_url, tenant, found.id)
+    print_line(f"Deleted {what}.")
 
 
 def _stored(settings: ReadSettings, tenant: str, suite: str) -> "StoredSuite":

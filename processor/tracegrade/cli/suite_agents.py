@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tracegrade.cli.header_option import read_headers
+from tracegrade.cli.options import together
 
 if TYPE_CHECKING:
     from tracegrade.suites.agents.target import AgentTarget
@@ -27,7 +28,7 @@ _OWN_HEADERS = frozenset(
     }
 )
 _AFTER_END, _AFTER_ANSWER = "3s", "15s"
-_OPTIONS = (
+_options = together(
     click.option(
         "--agent-command",
         "command",
@@ -99,9 +100,7 @@ def agent_options(function: Callable[..., R]) -> Callable[..., R]:
             raise click.UsageError("--listen and --agent-... are of an agent: give --agent-command or --agent-url")
         return function(agent=agent, max_parallel=max_parallel, **arguments)
 
-    for option in reversed(_OPTIONS):
-        wrapper = option(wrapper)
-    return wrapper
+    return _options(wrapper)
 
 
 def _agent(

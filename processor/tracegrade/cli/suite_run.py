@@ -26,8 +26,8 @@ from tracegrade.models.asking import TOOL_CHOICES, ToolChoice
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
-    from tracegrade.history.suite_results import AnyTarget, CaseResult
-    from tracegrade.history.suite_run import Asking, TargetRun
+    from tracegrade.history.suite_runs.suite_results import AnyTarget, CaseResult
+    from tracegrade.history.suite_runs.suite_run import Asking, TargetRun
     from tracegrade.models.settings import Target
     from tracegrade.store.runs import Run
     from tracegrade.suites.agents.target import AgentTarget
@@ -133,25 +133,16 @@ def run(
     Exit codes: 0 every case was run, whatever came of it; 2 wrong usage; 3 a model or the agent could not be asked; 130
     interrupted.
     """
-    from tracegrade.cli.suite_tables import print_suite_run
-    from tracegrade.history.suite_results import stored_results, summary_of
-    from tracegrade.history.suite_run import Asking
-    from tracegrade.jobs.suite_request import known_models
-    from tracegrade.models.settings import chosen_models, load_models
-    from tracegrade.store.open import reading_store
+    from tracegrade.history.suite_runs.suite_run import Asking
     from tracegrade.suites.hints import hints_of_run
 
     if background:
         if agent is not None:
             raise click.UsageError("--background: an agent of your own is not run as a job; leave it out")
         _refuse_here("models_path", "run_name", "rule_paths", "output_format", why=_NOT_IN_JOBS)
-    models = []
+    models: list[Target] = []
     if model_names or agent is None:
-        known = known_models(config.suites.models) if background else load_models(models_path)
-        if not model_names:
-            keys = ", ".join(target.key for target in known)
-            raise click.UsageError(f"--model: expected at least one of {keys}; or --agent-command, or --agent-url")
-        models = chosen_models(known, model_names)
+        models = _models(model_names, None if background else models_path, config)
     else:
         _refuse_here("temperature", "tool_choice", "system_prompts", "models_path", why=_NOT_OF_AGENTS)
     prompts = _system_prompts(system_prompts, models)
@@ -180,17 +171,28 @@ def run(
         runs = _begun(stack, config, suite, targets, asking, begun, run_name, read_labels(labels))
         is_whole = _run_all(suite, runs, asking, config)
     _say_what_became(runs, config, is_whole)
-    cases = [case.id for case in suite.cases]
-    with reading_store(config.store_url) as connection:
-        results = {
-            item.name: stored_results(connection, tenant, item.name, suite.rule.id, item.target, cases) for item in runs
-        }
-    summaries = [summary_of(item.name, item.target.key, results[item.name]) for item in runs if results[item.name]]
-    print_suite_run(suite, summaries, results, output_format, asking)
+    _print_results(suite, runs, asking, config, tenant, output_format)
     if not is_whole:
         sys.exit(EXIT_INTERRUPTED)
     if any(item.problem is not None for item in runs):
         sys.exit(EXIT_CANNOT_TELL)
+
+
+def _models(names: Sequence[str], models_path: Path | None, config: "Config") -> "list[Target]":
+    """The models of these names, of the file, or without one of those that `serve` knows.
+
+    Raises:
+        UsageError: none is named.
+        TraceGradeError: the file is wrong, or has no such model.
+    """
+    from tracegrade.jobs.suite_request import known_models
+    from tracegrade.models.settings import chosen_models, load_models
+
+    known = known_models(config.suites.models) if models_path is None else load_models(models_path)
+    if not names:
+        keys = ", ".join(target.key for target in known)
+        raise click.UsageError(f"--model: expected at least one of {keys}; or --agent-command, or --agent-url")
+    return chosen_models(known, names)
 
 
 def _refuse_here(*names: str, why: str) -> None:
@@ -247,8 +249,8 @@ def _begun(
     labels: dict[str, str],
 ) -> "list[TargetRun]":
     """A run for each target, begun or gone on with, in the store; they end with `stack`."""
-    from tracegrade.history.recorded_run import broken_off
-    from tracegrade.history.suite_run import TargetRun
+    from tracegrade.history.runs.recorded_run import broken_off
+    from tracegrade.history.suite_runs.suite_run import TargetRun
     from tracegrade.store.open import open_store
 
     make_files_private()
@@ -275,7 +277,7 @@ def _begun(
 
 def _run_all(suite: "Suite", runs: "Sequence[TargetRun]", asking: "Asking", config: "Config") -> bool:
     """Run all that is not stored; False when Ctrl-C ended it before."""
-    from tracegrade.history.suite_run import run_suite
+    from tracegrade.history.suite_runs.suite_run import run_suite
     from tracegrade.store.open import reading_store
 
     stop = threading.Event()
@@ -337,3 +339,19 @@ def _say_what_became(runs: "Sequence[TargetRun]", config: "Config", is_whole: bo
     elif any(item.stored for item in runs):
         found = sum(item.stored for item in runs)
         print_line(f"{count(found, 'result')} stored before, and not asked again.", err=True)
+
+
+def _print_results(
+    suite: "Suite", runs: "Sequence[TargetRun]", asking: "Asking", config: "Config", tenant: str, output_format: str
+) -> None:
+    from tracegrade.cli.suite_tables import print_suite_run
+    from tracegrade.history.suite_runs.suite_results import stored_results, summary_of
+    from tracegrade.store.open import reading_store
+
+    cases = [case.id for case in suite.cases]
+    with reading_store(config.store_url) as connection:
+        results = {
+            item.name: stored_results(connection, tenant, item.name, suite.rule.id, item.target, cases) for item in runs
+        }
+    summaries = [summary_of(item.name, item.target.key, results[item.name]) for item in runs if results[item.name]]
+    print_suite_run(suite, summaries, results, output_format, asking)

@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 
 from tracegrade.cli.output import markdown_table, outcome_text, print_json, print_line, print_lines, print_table
 from tracegrade.cli.reports import as_markdown, junit_document, xml_text
-from tracegrade.history.suite_results import CHAIN_NUMBERS
+from tracegrade.history.suite_runs.suite_results import CHAIN_NUMBERS
 
 if TYPE_CHECKING:
-    from tracegrade.history.suite_results import CaseResult, ModelSummary
-    from tracegrade.history.suite_run import Asking
+    from tracegrade.history.suite_runs.suite_results import CaseResult, ModelSummary
+    from tracegrade.history.suite_runs.suite_run import Asking
     from tracegrade.suites.suite import Suite
 
 _MAX_LISTED = 50

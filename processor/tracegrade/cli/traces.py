@@ -1,12 +1,12 @@
 """``tracegrade traces``: stored traces."""
 
 import sys
-from collections.abc import Callable
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from tracegrade.cli.delete_traces import delete
+from tracegrade.cli.options import limit_option, together
 from tracegrade.cli.output import (
     EXIT_FAILED,
     Styled,
@@ -26,7 +26,8 @@ from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.times import TIME
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text
+from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text, took_text
+from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -46,14 +47,14 @@ def command() -> None:
 command.add_command(delete)
 
 
-_FILTERS = (
+_filters = together(
     click.option("--service", help="Only of this service."),
     click.option("--agent", help="Only with an evaluation of this agent."),
     click.option("--release", help="Only with an evaluation of this release."),
     click.option("--rule", metavar="ID", help="Only with an evaluation by this rule."),
     click.option(
         "--outcome",
-        type=click.Choice(["pass", "fail", "not_evaluable", "error"]),
+        type=click.Choice(OUTCOMES),
         help="Only with an evaluation of this outcome.",
     ),
     click.option("--since", type=TIME, help="Only first received at this time or later."),
@@ -62,18 +63,9 @@ _FILTERS = (
 )
 
 
-def _filters(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that choose traces."""
-    for option in reversed(_FILTERS):
-        function = option(function)
-    return function
-
-
 @command.command("list")
 @_filters
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
-)
+@limit_option
 @tenant_reading_options
 @format_option
 @reports_errors
@@ -105,7 +97,7 @@ def list_(
                 head.root_name,
                 head.span_count,
                 head.call_count if head.not_decoded is None else None,
-                elapsed_text(head.end_ns - head.start_ns),
+                took_text(head.start_ns, head.end_ns),
                 _closing(head),
                 _outcome_counts(head),
             ]
@@ -163,9 +155,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) 
 @command.command()
 @click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
 @_filters
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most this many, the newest."
-)
+@limit_option
 @output_option
 @tenant_reading_options
 @reports_errors
@@ -244,11 +234,12 @@ def _print_trace(stored: "TraceResult") -> None:
     session = f", session {trace.session}" if trace.session else ""
     release = f" {trace.release}" if trace.release else ""
     cut = f", cut by {trace.cut_by}: results may depend on when its spans came" if trace.cut_by else ""
+    took = ("took " if trace.end_ns else "") + took_text(trace.start_ns, trace.end_ns)
     what = "trace" if trace.members is None else "session, last trace"
     print_text(styled(f"{what} {trace.trace_id}", "bold"))
     for line in (
         f"service {trace.service or 'unnamed'}{release}{session}, tenant {trace.tenant}",
-        f"started {time_text(trace.start_ns)} UTC, took {elapsed_text(trace.end_ns - trace.start_ns)}",
+        f"started {time_text(trace.start_ns)} UTC, {took}",
         f"{missing}; closed: {trace.close_reason}, revision {trace.revision}{cut}",
     ):
         print_text(styled(f"  {line}"))
@@ -278,7 +269,7 @@ def _span_trees(spans: "list[Span]") -> "list[Tree]":
     nodes: dict[bytes, Tree] = {}
     for span in spans:
         label = Text(printable(span.name) or "(no name)")
-        label.append(f"  {elapsed_text(span.end_ns - span.start_ns)}", style="dim")
+        label.append(f"  {took_text(span.start_ns, span.end_ns)}", style="dim")
         label.append(f"  +{elapsed_text(span.start_ns - base)}", style="dim")
         label.append(f"  {span.span_id.hex()}", style="dim")
         if span.status_code == 2:
@@ -330,7 +321,7 @@ def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
                 call.agent,
                 call.batch,
                 f"+{elapsed_text(call.start_ns - start_ns)}" if call.start_ns else None,
-                elapsed_text(call.end_ns - call.start_ns) if call.start_ns else None,
+                took_text(call.start_ns, call.end_ns) if call.start_ns else None,
             ]
             for number, call in enumerate(calls, 1)
         ],

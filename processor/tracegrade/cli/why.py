@@ -21,7 +21,7 @@ from tracegrade.cli.run_option import LIVE, check_run, run_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.trace_id_argument import TRACE_ID
-from tracegrade.display import count, json_text, time_text
+from tracegrade.display import count, json_text, judged_score_text, time_text
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -204,7 +204,11 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
         rows.append([_decision_text(pair), pair["rule_id"], subject, pair["reason"]])
         for item in pair["evaluations"]:
             case = f" · {item['case']}" if item["case"] else ""
-            score = "" if item["score"] is None else f"score {item['score']:.4g}, threshold {item['threshold']:.4g}. "
+            score = (
+                ""
+                if item["score"] is None
+                else f"score {judged_score_text(item['score'], item['threshold'])}, threshold {item['threshold']:.4g}. "
+            )
             text = item["explanation"] or item["reason"]
             if text and text == pair["reason"]:
                 text = ""

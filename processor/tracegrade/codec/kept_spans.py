@@ -75,6 +75,7 @@ def encode_spans(
     rows = []
     known: Resource | None = None  # the resource and the scope of most spans are those of the span before
     scope: str | None = None
+    trace_id = b""
     for span in spans:
         # By identity: comparing attributes would cost more than writing a resource twice, which compresses well.
         if span.resource is not known:
@@ -85,9 +86,12 @@ def encode_spans(
         if span.scope is not scope:
             scope = span.scope
             scope_number = scopes.setdefault(scope, len(scopes))
+        if span.trace_id != trace_id:
+            trace_id = span.trace_id
+            trace_number = trace_ids.setdefault(trace_id, len(trace_ids))
         rows.append(
             (
-                trace_ids.setdefault(span.trace_id, len(trace_ids)),
+                trace_number,
                 span.span_id.hex(),
                 span.parent_span_id.hex(),
                 span.name,
@@ -214,70 +218,30 @@ def filter_hash_in(blob: bytes) -> str:
         raise KeptSpansError(f"kept spans cannot be read: {error}") from None
 
 
-def trace_of(result: TraceResult, *, as_they_came: bool = False) -> Trace:
-    """The trace as it was judged, decoded as `decode_spans` does; not for a session, which has no spans of its own.
+def trace_of(result: TraceResult) -> Trace:
+    """The trace as it was judged; not for a session, which has no spans of its own.
 
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
     summary = result.trace
-    return rebuilt_trace(
-        result.spans,
+    kept = decode_spans(result.spans)
+    return Trace(
         trace_id=bytes.fromhex(summary.trace_id),
         tenant=summary.tenant,
-        revision=summary.revision,
+        spans=kept.spans,
         close_reason=summary.close_reason,
         missing=summary.missing,
-        cut_by=summary.cut_by,
-        rule_set=summary.rule_set_hash,
+        revision=summary.revision,
         first_received_ns=summary.first_received_ns,
         last_received_ns=summary.last_received_ns,
         first_position=summary.first_position,
         last_position=summary.last_position,
-        closed_ns=summary.closed_ns,
-        as_they_came=as_they_came,
-    )
-
-
-def rebuilt_trace(
-    blob: bytes,
-    *,
-    trace_id: bytes,
-    tenant: str,
-    revision: int,
-    close_reason: str,
-    missing: list[str],
-    cut_by: str | None,
-    rule_set: str,
-    first_received_ns: int,
-    last_received_ns: int,
-    first_position: int,
-    last_position: int,
-    closed_ns: int,
-    as_they_came: bool = False,
-) -> Trace:
-    """The trace whose kept spans are in `blob`, decoded as `decode_spans` does; its other fields are given.
-
-    Raises:
-        KeptSpansError: as `decode_spans`.
-    """
-    kept = decode_spans(blob, as_they_came=as_they_came)
-    return Trace(
-        trace_id=trace_id,
-        tenant=tenant,
-        spans=kept.spans,
-        close_reason=close_reason,
-        missing=missing,
-        revision=revision,
-        first_received_ns=first_received_ns,
-        last_received_ns=last_received_ns,
-        first_position=first_position,
-        last_position=last_position,
-        cut_by=cut_by,
+        cut_by=summary.cut_by,
         replaced=kept.replaced,
-        rule_set=rule_set,
+        rule_set=summary.rule_set_hash,
         filter_hash=kept.filter_hash,
-        closed_ns=closed_ns,
+        closed_ns=summary.closed_ns,
         log_records=kept.log_records,
     )
 

@@ -257,6 +257,7 @@ def _call_rows(calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
             call.also_seen_in,
             call.duplicate_of,
             call.turn,
+            *((True,) if call.failure_hidden else ()),  # rarely, and nothing else follows it
         )
         for call in calls
     ]

@@ -111,8 +111,8 @@ class SpanReader:
         kept, unmarked, looks_like_tool = self._chosen[tuple(keyed)]
         for key in kept:
             value = keyed[key]
-            # Most values are non-empty texts; this reads them with one access instead of two.
-            attributes[key] = value.string_value or json_value(value)
+            # Most values are non-empty texts, and most others numbers: these are read with one access or two.
+            attributes[key] = value.string_value or value.int_value or json_value(value)
         if unmarked is not None and not (looks_like_tool or looks_like_a_tool(span.name)):
             unmarked = None
         status_code, status_message = 0, ""

@@ -44,7 +44,7 @@ class SideBehaviour:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ToolUsage:
     """How often one tool is called: the share of traces that call it, its calls a trace, and a trace of each side."""
 
     tool: str
@@ -102,7 +102,7 @@ class Behaviour:
     ``arguments`` are those of which something is new on B.
     """
 
-    tools: Sequence[Usage]
+    tools: Sequence[ToolUsage]
     orders: Sequence[Variant]
     variants: int
     arguments: Sequence[NewArgument]
@@ -120,7 +120,7 @@ class Behaviour:
 def behaviour(a: SideBehaviour, b: SideBehaviour, arguments: Sequence[NewArgument] = ()) -> Behaviour:
     """How the behaviour `b` differs from `a`; `arguments` are those of which something is new."""
     tools = [
-        Usage(
+        ToolUsage(
             name,
             _share(a.traces_by_tool, name, a),
             _share(b.traces_by_tool, name, b),

@@ -38,7 +38,7 @@ PairCluster: TypeAlias = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Clusters:
     """The clusters of one side; ``ratio`` is how often a pass is kept for each fail that is."""
 
     clusters: Sequence[Cluster]
@@ -56,7 +56,7 @@ def times_for(rules: int) -> int:
     return max(_TIMES, _TIMES_A_RULE * rules - 1)
 
 
-def clustered(a: Side, b: Side, times: int = _TIMES) -> Difference | None:
+def clustered(a: Clusters, b: Clusters, times: int = _TIMES) -> Difference | None:
     """How the share of `b` differs from that of `a`, of other subjects; None with fewer than `FEWEST` clusters."""
     if min(len(a.clusters), len(b.clusters)) < FEWEST:
         return None
@@ -83,7 +83,7 @@ def clustered_pairs(clusters: Sequence[PairCluster], times: int = _TIMES) -> Dif
     return _difference((passes_b - passes_a) / weight, differences)
 
 
-def mean_interval(side: Side, times: int = _TIMES) -> tuple[float, float] | None:
+def mean_interval(side: Clusters, times: int = _TIMES) -> tuple[float, float] | None:
     """The 95 % percentile interval of the share of `side`; None with fewer than `FEWEST` clusters.
 
     Of scores from 0 to 1, a cluster is their sum and the sum of what each lacks; the share is then their mean.
@@ -95,7 +95,7 @@ def mean_interval(side: Side, times: int = _TIMES) -> tuple[float, float] | None
     return drawn[tail - 1], drawn[-tail]
 
 
-def _with_both(side: Side) -> dict[Sequence[float], float]:
+def _with_both(side: Clusters) -> dict[Sequence[float], float]:
     """How many clusters of each kind there are, with one more that passes and one that fails, as large as others."""
     passes, fails = (sum(column) for column in zip(*side.clusters, strict=True))
     # As many as would have been kept of an average cluster if all of it passed, or failed.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.compare.bootstrap import FEWEST, Cluster, PairCluster, Side, clustered, clustered_pairs
+from tracegrade.compare.bootstrap import FEWEST, Cluster, Clusters, PairCluster, clustered, clustered_pairs
 from tracegrade.compare.collected import Unit
 from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairs import PairTable, paired
@@ -131,7 +131,7 @@ def difference_of(a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b:
     kind = _clustered_by(a) or _clustered_by(b)
     if kind is None:
         return apart(tally_a, tally_b)
-    side_a, side_b = (Side(_clusters(units), tally.ratio) for units, tally in ((a, tally_a), (b, tally_b)))
+    side_a, side_b = (Clusters(_clusters(units), tally.ratio) for units, tally in ((a, tally_a), (b, tally_b)))
     found = clustered(side_a, side_b, times)
     fewest = min(len(side_a.clusters), len(side_b.clusters))
     return Found(found, "" if found else _too_few(fewest, kind), None, kind)

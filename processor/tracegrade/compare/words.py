@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from tracegrade.compare.arguments import NewArgument
-from tracegrade.compare.behaviour import Behaviour, Usage, Variant
+from tracegrade.compare.behaviour import Behaviour, ToolUsage, Variant
 from tracegrade.compare.comparison import Compared, Comparison
 from tracegrade.compare.measures import Measured, Summary
 from tracegrade.compare.verdict import VERDICTS, Verdict
@@ -114,7 +114,7 @@ def news_of(item: NewArgument) -> str:
     return f"in {count(item.calls_b, 'call')}, on A in none" if item.is_new else count(item.value_count, "value")
 
 
-def tools_to_show(found: Behaviour) -> list[Usage]:
+def tools_to_show(found: Behaviour) -> list[ToolUsage]:
     """The tools that one side alone calls, and those that are called more or less often."""
     return [
         tool

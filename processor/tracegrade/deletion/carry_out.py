@@ -23,6 +23,7 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
+from tracegrade.receive.redacted_ids import RedactedIds
 from tracegrade.store.delete import (
     delete_everywhere,
     overwrite_deleted,
@@ -40,7 +41,7 @@ Alive = Callable[[], None]
 _MOST_SEARCHED = 16
 
 
-def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
+def stored_traces_of(store_url: str, choice: Choice, ids: RedactedIds) -> set[bytes]:
     """The ids of the traces that a store knows and `choice` means; O(all that is stored) for a session or user."""
     found: set[bytes] = set()
     if choice.by_id_alone:
@@ -52,9 +53,9 @@ def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
     try:
         with reading(engine) as connection:
             if choice.session is not None:
-                found |= traces_of_session(connection, choice.session)
+                found |= traces_of_session(connection, partial(ids.of_session, choice.session))
             if choice.user is not None:
-                found |= traces_of_user(connection, choice.user, in_force().user_keys)
+                found |= traces_of_user(connection, partial(ids.of_user, choice.user), in_force().user_keys)
             if choice.before_ns is not None:
                 found |= traces_before(connection, choice.before_ns)
     finally:
@@ -62,7 +63,7 @@ def stored_traces_of(store_url: str, choice: Choice) -> set[bytes]:
     return found
 
 
-def journalled_traces_of(folder: Path, choice: Choice) -> set[bytes]:
+def journalled_traces_of(folder: Path, choice: Choice, ids: RedactedIds) -> set[bytes]:
     """The ids of the traces chosen by `choice` that are in the journal in `folder`, including open ones.
 
     Those of a session or user are known by the attributes that dialects read them from.
@@ -75,30 +76,32 @@ def journalled_traces_of(folder: Path, choice: Choice) -> set[bytes]:
         position, end = reader.first(), reader.durable().end
         while position < end and (records := reader.read(position)):
             for record in records:
-                found |= _of_record(record, choice)
+                found |= _of_record(record, choice, ids)
             position = records[-1].end
     finally:
         reader.close()
     return found
 
 
-def _of_record(record: Record, choice: Choice) -> set[bytes]:
+def _of_record(record: Record, choice: Choice, ids: RedactedIds) -> set[bytes]:
     if not choice.takes(record.tenant):
         return set()
     if choice.before_ns is not None:
         return trace_ids(record.signal, record.payload) if record.received_ns < choice.before_ns else set()
-    by_session = choice.session is not None
-    keys = in_force().session_keys if by_session else in_force().user_keys
-    value = choice.session if by_session else choice.user
-    assert value is not None
-    if not value.lstrip("-").isdecimal() and value.encode() not in record.payload:  # numbers are not written as text
+    if choice.session is not None:
+        keys, value, forms = in_force().session_keys, choice.session, ids.of_session(choice.session, record.tenant)
+    else:
+        assert choice.user is not None
+        keys, value, forms = in_force().user_keys, choice.user, ids.of_user(choice.user, record.tenant)
+    is_number = value.lstrip("-").isdecimal()  # not written as text
+    if not is_number and not any(form.encode() in record.payload for form in forms):
         return set()
 
     def matches(attribute: KeyValue) -> bool:
         if attribute.key not in keys:
             return False
         found = attribute.value
-        return found.string_value == value or (
+        return found.string_value in forms or (
             found.WhichOneof("value") == "int_value" and str(found.int_value) == value
         )
 
@@ -112,6 +115,7 @@ def erase_from_journal(
     folder: Path,
     *,
     store_url: str,
+    ids: RedactedIds,
     remembered_s: float,
 ) -> list[Deletion]:
     """The journal's part of deletions that are ``requested`` or ``resolved``, in one pass; they are ``erased`` then.
@@ -122,6 +126,7 @@ def erase_from_journal(
         journal: the one in `folder`, by its writer.
         folder: the journal's.
         store_url: of the store, which knows traces that the journal no longer does.
+        ids: says by what sessions and users are known.
         remembered_s: for how long spans that arrive later are known to be of a deleted trace.
 
     Raises:
@@ -129,7 +134,8 @@ def erase_from_journal(
     """
     # The traces are resolved before anything is erased: their remains might not be found again.
     resolved = [
-        _resolved(deletion, deletions, partial(journalled_traces_of, folder), store_url) for deletion in waiting
+        _resolved(deletion, deletions, partial(journalled_traces_of, folder, ids=ids), store_url, ids)
+        for deletion in waiting
     ]
     _add_tombstones(deletions, resolved, remembered_s)
     wanted_of = _Wanted(resolved)
@@ -154,12 +160,14 @@ def erase_from_journal(
     return erased_now
 
 
-def bury(waiting: Sequence[Deletion], deletions: Deletions, *, store_url: str, remembered_s: float) -> list[Deletion]:
+def bury(
+    waiting: Sequence[Deletion], deletions: Deletions, *, store_url: str, ids: RedactedIds, remembered_s: float
+) -> list[Deletion]:
     """As `erase_from_journal`, for a journal that we cannot change: what it holds of these traces is not judged again.
 
     The traces of a session, user or time are those that the store knows, which does not know those that are open.
     """
-    resolved = [_resolved(deletion, deletions, lambda choice: set(), store_url) for deletion in waiting]
+    resolved = [_resolved(deletion, deletions, lambda choice: set(), store_url, ids) for deletion in waiting]
     _add_tombstones(deletions, resolved, remembered_s)
     return [_erased(deletion.deleted, deletion, deletions) for deletion in resolved]
 
@@ -196,12 +204,16 @@ def _erased(counted: Deleted, deletion: Deletion, deletions: Deletions) -> Delet
 
 
 def _resolved(
-    deletion: Deletion, deletions: Deletions, in_journal: Callable[[Choice], set[bytes]], store_url: str
+    deletion: Deletion,
+    deletions: Deletions,
+    in_journal: Callable[[Choice], set[bytes]],
+    store_url: str,
+    ids: RedactedIds,
 ) -> Deletion:
     if deletion.state != "requested":
         return deletion
     found = deletion.trace_ids | in_journal(deletion.choice)
-    found |= stored_traces_of(store_url, deletion.choice)
+    found |= stored_traces_of(store_url, deletion.choice, ids)
     deletion = replace(deletion, trace_ids=found, trace_count=len(found), state="resolved")
     deletions.save(deletion)
     return deletion
@@ -308,7 +320,6 @@ def erase_from_files(
     deletions: Deletions,
     settings: ParquetSettings | None,
     folder: Path,
-    alive: Alive = lambda: None,
 ) -> list[Deletion]:
     """Delivery's part of deletions that are ``unstored``, in one pass over the Parquet files; they are ``done`` then.
 
@@ -317,7 +328,6 @@ def erase_from_files(
         deletions: where it is kept.
         settings: where the files are; None: there are none any more.
         folder: the data folder.
-        alive: called in between.
 
     Raises:
         OSError, ParquetError, JournalLocked: a disk or bucket refused, the extra is not installed, or files are being
@@ -328,7 +338,7 @@ def erase_from_files(
         meant = [(place, item) for place, item in enumerate(waiting) if item.choice.tenant == tenant]
         wanted = {trace_id: place for place, item in reversed(meant) for trace_id in item.trace_ids}
         if wanted and settings is not None:
-            for trace_id, count in erase(settings, folder / PARQUET, wanted, alive, tenant=tenant).items():
+            for trace_id, count in erase(settings, folder / PARQUET, wanted, tenant=tenant).items():
                 rows[wanted[bytes.fromhex(trace_id)]] += count
     done = []
     for place, deletion in enumerate(waiting):

@@ -37,6 +37,7 @@ class SinkConsumer:
         *,
         delivered: Callable[[int], None] = lambda position: None,
         turn: asyncio.Lock | None = None,
+        is_for: Callable[[str], bool] | None = None,
     ) -> None:
         """Prepare.
 
@@ -47,6 +48,7 @@ class SinkConsumer:
             telemetry: counts what is delivered, repeated and given up.
             recent: results that need not be read.
             delivered: called with each position up to which the sink has taken everything.
+            is_for: whether the sink gets the results of a tenant; None: it gets all.
             turn: held while a batch is under way, where the sink has a consumer for each of several journals.
         """
         self._recent = recent
@@ -59,6 +61,7 @@ class SinkConsumer:
         self._telemetry = telemetry
         self._delivered = delivered
         self._turn = turn or asyncio.Lock()
+        self._is_for = is_for
         self._more = asyncio.Event()
         recent.taken(sink.name, self.position)
         delivered(self.position)
@@ -95,6 +98,8 @@ class SinkConsumer:
             return True
         if end == self.position:
             return False
+        if self._is_for is not None:
+            batch = [judged for judged in batch if self._is_for(judged.trace.tenant)]
         if batch:
             async with self._turn:
                 if not await self._deliver(batch, stop):

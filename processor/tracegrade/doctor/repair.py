@@ -27,8 +27,8 @@ from tracegrade.pipeline.replay import replay_journal
 from tracegrade.pipeline.set_aside import SetAside
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.serve.judge_keeper import lock_judges
 from tracegrade.serve.opening import lock_delivery
+from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.open import one_at_a_time, open_store
 from tracegrade.store.place import sqlite_path
 from tracegrade.store.put_aside import remove_unfinished, take_its_place, unfinished

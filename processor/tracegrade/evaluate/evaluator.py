@@ -62,8 +62,10 @@ class Evaluator(Generic[C, S]):
         expected_calls: the calls that these criteria expect, which the page shows beside the calls made; None for an
             evaluator that expects no particular calls.
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
-        knows_hashes: whether it tells apart what follows from a hash, and what depends on the value behind it
-            (`Work.doubts`); the gate lets no other evaluator see a hash.
+        reads_failures: whether these criteria and settings ask which calls failed; where that was redacted, the gate
+            lets it judge none.
+        knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
+            it (`Work.doubts_of`); the gate lets no other evaluator see one.
         attributes: span attributes that it needs beyond those that extraction reads.
         attributes_of: those that these criteria need.
     """
@@ -78,7 +80,8 @@ class Evaluator(Generic[C, S]):
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
-    knows_hashes: bool = False
+    reads_failures: Callable[[C, S], bool] = lambda criteria, settings: False
+    knows_unknown: bool = False
     attributes: frozenset[str] = frozenset()
     attributes_of: Callable[[C], frozenset[str]] = lambda criteria: frozenset()
 

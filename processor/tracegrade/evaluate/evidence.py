@@ -1,15 +1,15 @@
 """What evaluators take and give: what happened to one subject, and a score with its justification."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import CallPart as CallPart
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.usage import Cost
 
-CallPart: TypeAlias = Literal["arguments", "output"]
 Justification: TypeAlias = tuple[dict[str, JsonValue], str]
 Fact = TypeVar("Fact")
 
@@ -62,7 +62,8 @@ class Evidence:
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
     worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
     ``redacted``: something of its trace was redacted by us. ``gives_doubt`` says that a value whose source cannot be
-    read counts as seen there, and a hash as what was expected.
+    read counts as seen there, and what was redacted as what was expected.
+    ``met_mask``: a mask was met where it does so, and whatever follows is not known.
     ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 
@@ -74,6 +75,7 @@ class Evidence:
         "facts",
         "final_answer",
         "gives_doubt",
+        "met_mask",
         "prompt",
         "redacted",
         "trace_context",
@@ -100,10 +102,11 @@ class Evidence:
         self.after = after
         self.redacted = redacted
         self.gives_doubt = False
+        self.met_mask = False
         self._known: dict[Any, Any] = {}
 
     def given_doubt(self) -> "Evidence":
-        """The same, where a value whose source cannot be read counts as seen there, and a hash as what was expected."""
+        """The same, where what cannot be known counts as what was expected: what was redacted, and unread sources."""
         other = self._with(self.calls, self._run)
         other.gives_doubt = True
         other._known = self._known

@@ -6,22 +6,26 @@ lacks what it reads makes the evaluation not_evaluable. Other calls do not matte
 made: a trace without calls is judged. A final answer that cannot be read is not.
 
 Arguments are lacking when absent, text (no object), truncated or redacted; outputs when absent, truncated or redacted.
-A failed call has no output: its error is its result, and that is known. A text is a good output.
+A failed call has no output: its error is its result, and that is known. A text is a good output. Where something in
+them was masked or hashed, the rest can be read, and `unknown` says so: then, if what went makes a difference, the
+result is unknown. Where members were dropped, they are lacking.
 
 Where a value is expected from elsewhere (``$from``) and a source of it cannot be read, `doubt` says so: then, if it
 would make a difference whether the value is there, the result is unknown.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tracegrade.evaluate.call_facts import hashed_parts
+from tracegrade.evaluate.call_facts import Unknown, unknown_parts
 from tracegrade.evaluate.constraints.sides import Where
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.wording import listed
-from tracegrade.model.stand_ins import is_hashed, is_masked, is_stand_in
+from tracegrade.model.stand_ins import is_hashed, is_masked, is_unknown
+from tracegrade.model.tool_call import ToolCall
 
+_ONLY_THE_ANSWER = frozenset({"final_answer"})
 _LACKING_ARGUMENTS = {
     "absent": "were not recorded",
     "text": "are not an object",
@@ -31,6 +35,10 @@ _LACKING_ARGUMENTS = {
 _HASHED: dict[CallPart, str] = {
     "arguments": "an argument of a call was hashed, and can be compared with other hashes alone",
     "output": "the output of a call was hashed, and can be compared with other hashes alone",
+}
+_MASKED: dict[CallPart, str] = {
+    "arguments": "the arguments of a call were redacted",
+    "output": "the output of a call was redacted",
 }
 _LACKING_OUTPUT = {
     "absent": "was not recorded",
@@ -48,8 +56,11 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
-    if evaluator.reads != {"final_answer"} and (nameless := evidence.once(_nameless)):
+    if evidence.redacted and evaluator.reads != _ONLY_THE_ANSWER and (nameless := evidence.once(_nameless)):
         return nameless
+    hidden = evidence.once(_failure_hidden) if evidence.redacted else ""
+    if hidden and evaluator.reads_failures(evaluator.criteria_in_force(criteria, settings), settings):
+        return hidden
     lacks: list[tuple[int, CallPart, str]] = []
     for what in evaluator.reads:
         if what != "final_answer":
@@ -58,7 +69,11 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
             return "the final answer cannot be read"
         elif evidence.redacted and is_masked(evidence.final_answer):
             return "the final answer was redacted"
-    if not evaluator.knows_hashes and (why := hashed(evaluator, criteria, settings, evidence)) is not None:
+    if (
+        evidence.redacted
+        and not evaluator.knows_unknown
+        and (why := unknown(evaluator, criteria, settings, evidence)) is not None
+    ):
         return why
     if not lacks:  # nearly always, so what is compared is asked for only now
         return None
@@ -75,32 +90,32 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
 
 def _nameless(evidence: Evidence) -> str:
     """Which call is of a tool whose name was redacted, so that it may be of any; "" where none is."""
-    for call in evidence.calls if evidence.redacted else ():
-        if is_stand_in(call.raw_name):
+    for call in evidence.calls:
+        if is_unknown(call.raw_name):
             return f"the name of a tool was redacted (span {call.span_id})"
     return ""
+
+
+def _failure_hidden(evidence: Evidence) -> str:
+    """Of which call nobody knows whether it failed, since what would say so was redacted; "" where none is."""
+    return next((_hides_failure(call) for call in evidence.calls if call.failure_hidden), "")
+
+
+def _hides_failure(call: ToolCall) -> str:
+    return f"whether a call failed was redacted ({listed([call.name])}, span {call.span_id})"
 
 
 def what_lacks(evidence: Evidence, position: int, parts: Collection[CallPart] = ("arguments", "output")) -> str | None:
     """Which of these parts of the call at `position` cannot be read, in words; None where all can."""
     lacks = (lack for part in parts for lack in evidence.once(_LACKS[part]))
-    if (why := next((why for place, _, why in lacks if place == position), None)) is not None or not evidence.redacted:
+    if (why := next((why for place, _, why in lacks if place == position), None)) is not None:
         return why
-    found = evidence.once(hashed_parts)
-    return next((_HASHED[part] for part in parts if (position, part) in found), None)
+    found = evidence.once(unknown_parts)
+    return next((_said(found[position, part], part) for part in parts if (position, part) in found), None)
 
 
-def what_was_redacted(evidence: Evidence, position: int, parts: Collection[CallPart]) -> str | None:
-    """Which of these parts of the call at `position` was redacted, in words with the call; None where none was.
-
-    What is absent counts as redacted where something of the trace was: it may have been dropped.
-    """
-    call = evidence.calls[position]
-    for part in parts if evidence.redacted else ():
-        status = call.arguments_status if part == "arguments" else call.output_status
-        if status in ("redacted", "absent") and (why := what_lacks(evidence, position, [part])) is not None:
-            return f"{why} ({listed([call.name])}, span {call.span_id})"
-    return None
+def _said(what: Unknown, part: CallPart) -> str:
+    return (_HASHED if what == "hashed" else _MASKED)[part]
 
 
 def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) -> str | None:
@@ -116,11 +131,11 @@ def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) 
     if (lack := what_lacks(evidence, position, parts)) is not None:
         call = evidence.calls[position]
         return f"{lack} ({listed([call.name])}, span {call.span_id})"
+    call = evidence.calls[position]
+    if call.failure_hidden and any(where.error is not None for where in conditions):
+        return _hides_failure(call)
     doubts = (flow.doubt(evidence, position) for where in conditions for flow in where.flows)
-    if (why := next(filter(None, doubts), None)) is not None:
-        return why  # which names the call that cannot be read
-    hashed = (part for place, part in evidence.once(hashed_parts) if place == position and part in parts)
-    return next((hashed_in(evidence, position, part) for part in hashed), None)
+    return next(filter(None, doubts), None)  # which names the call that cannot be read
 
 
 def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
@@ -145,14 +160,10 @@ def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence
     return next((why for why in found if why is not None), None)
 
 
-def hashed_in(evidence: Evidence, position: int, part: CallPart) -> str:
-    """That a part of the call at `position` was hashed, in words."""
-    call = evidence.calls[position]
-    return f"{_HASHED[part]} ({listed([call.name])}, span {call.span_id})"
+def unknown(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
+    """Why a value may be what was expected though it is not: it was redacted. None where none was that is compared.
 
-
-def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
-    """Why a value may be what was expected though it is not: it was hashed. None where none was that is compared.
+    Asked only where something was redacted.
 
     Returns:
         One sentence that names the first call with such a value; no values.
@@ -160,9 +171,7 @@ def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidenc
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
-    if not evidence.redacted:  # nearly always
-        return None
-    found = evidence.once(hashed_parts)
+    found = evidence.once(unknown_parts)
     if not found and not is_hashed(evidence.final_answer):
         return None
     in_force = evaluator.criteria_in_force(criteria, settings)
@@ -172,28 +181,33 @@ def hashed(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidenc
                 return "the final answer was hashed, and can be compared with other hashes alone"
             continue
         compared = set(evaluator.compared(evidence, in_force, settings, part))
-        for position, of in found:
+        for (position, of), what in found.items():
             if of == part and position in compared:
-                return hashed_in(evidence, position, part)
+                call = evidence.calls[position]
+                return f"{_said(what, part)} ({listed([call.name])}, span {call.span_id})"
     return None
 
 
 def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:
     """The positions of the calls whose arguments cannot be judged, and why."""
-    return [
-        (position, "arguments", f"the arguments of a call {why}")
-        for position, call in enumerate(evidence.calls)
-        if (why := _LACKING_ARGUMENTS.get(call.arguments_status))
-    ]
+    return _lacking(evidence, "arguments", "the arguments of a call", _LACKING_ARGUMENTS)
 
 
 def _lacking_output(evidence: Evidence) -> list[tuple[int, CallPart, str]]:
     """The positions of the calls whose output cannot be judged, and why."""
-    return [
-        (position, "output", f"the output of a call {why}")
-        for position, call in enumerate(evidence.calls)
-        if (why := _LACKING_OUTPUT.get(call.output_status)) and not (call.failed and call.output_status == "absent")
-    ]
+    return _lacking(evidence, "output", "the output of a call", _LACKING_OUTPUT)
+
+
+def _lacking(evidence: Evidence, part: CallPart, what: str, why: Mapping[str, str]) -> list[tuple[int, CallPart, str]]:
+    unknown = evidence.once(unknown_parts)
+    found: list[tuple[int, CallPart, str]] = []
+    for position, call in enumerate(evidence.calls):
+        lack = call.lack_of(part, in_part=evidence.redacted)
+        if lack is None and unknown and unknown.get((position, part)) == "open":
+            lack = "redacted"  # how many members there were is not known, and most evaluators ask for that
+        if lack is not None:
+            found.append((position, part, f"{what} {why[lack]}"))
+    return found
 
 
 _LACKS: dict[CallPart, Callable[[Evidence], list[tuple[int, CallPart, str]]]] = {

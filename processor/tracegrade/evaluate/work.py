@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.model.stand_ins import is_hashed
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_mask, is_open, is_unknown, known_text
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
@@ -36,9 +37,34 @@ class Work:
         """Whether what cannot be known counts as what was expected."""
         return self.evidence is not None and self.evidence.gives_doubt
 
-    def cannot_tell(self, actual: object) -> bool:
-        """Whether `actual`, which is not what was expected, may be it all the same: it was hashed."""
-        return self.doubts and is_hashed(actual)
+    @property
+    def redacted(self) -> bool:
+        """Whether what looks like a mask or a hash is one."""
+        return self.evidence is not None and self.evidence.redacted
+
+    def cannot_tell(self, actual: JsonValue) -> bool:
+        """Whether `actual`, which is not what was expected, may be it all the same: it was redacted."""
+        return self.doubts and is_unknown(actual) and self.doubts_of(actual)
+
+    def doubts_of(self, actual: JsonValue) -> bool:
+        """Whether a value that was redacted, or holds what was, counts as what was expected; a mask is noted."""
+        if self.evidence is None or not self.evidence.gives_doubt:
+            return False
+        if not self.evidence.met_mask and holds_mask(actual):
+            self.evidence.met_mask = True
+        return True
+
+    def is_hidden(self, actual: object) -> bool:
+        """Whether `actual` stands in place of a value that was redacted."""
+        return self.redacted and is_unknown(actual)
+
+    def is_open(self, actual: JsonValue) -> bool:
+        """Whether members may have been in an object that are not there."""
+        return self.redacted and is_open(actual)
+
+    def known(self, text: str) -> str:
+        """`text` with `UNKNOWN` in place of what was redacted."""
+        return known_text(text) if self.redacted else text
 
     def spend(self, steps: int = 1) -> None:
         """Count `steps`.

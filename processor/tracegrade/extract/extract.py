@@ -70,7 +70,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
-    calls = build_calls(paired, runs, top_down, tool_name, redacted=redacted)
+    calls = build_calls(paired, runs, top_down, spans, tool_name, redacted=redacted)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection

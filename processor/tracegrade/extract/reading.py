@@ -162,11 +162,11 @@ class Dialect(NamedTuple):
 
     def session_of(self, span: Span) -> str:
         """The session that a span of this dialect names elsewhere than under its keys, "" when it names none."""
-        return self.session(span) or _text_in(span, self.metadata, SESSION_WORDS)
+        return self.session(span) or (_text_in(span, self.metadata, SESSION_WORDS) if self.metadata else "")
 
     def user_of(self, span: Span) -> str:
         """The same of its user."""
-        return self.user(span) or _text_in(span, self.metadata, USER_WORDS)
+        return self.user(span) or (_text_in(span, self.metadata, USER_WORDS) if self.metadata else "")
 
 
 def _text_in(span: Span, metadata: tuple[str, ...], words: tuple[str, ...]) -> str:

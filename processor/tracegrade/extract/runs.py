@@ -208,13 +208,13 @@ class _Whose:
 
     def _elsewhere(self, node: Node) -> str:
         text = self._else_of(node)
-        return "" if is_masked(text) else text
+        return "" if text and is_masked(text) else text
 
 
 def _unmasked_text(span: Span, keys: tuple[str, ...]) -> str:
     """As `first_text`, without what senders write in place of a hidden text: that is everybody's, and names nobody."""
     text = first_text(span, keys)
-    if not is_masked(text):
+    if not text or not is_masked(text):
         return text
     return next((text for key in keys if (text := first_text(span, (key,))) and not is_masked(text)), "")
 

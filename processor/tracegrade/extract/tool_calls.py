@@ -1,13 +1,16 @@
 """Builds the `ToolCall` records from paired calls: with agent, depth, batch and attempt."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tracegrade.extract.decode.values import canonical, first_text
-from tracegrade.extract.nodes import Node
+from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.pairing import PairedCall
 from tracegrade.extract.redacted import say_redacted
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 
 
@@ -15,6 +18,7 @@ def build_calls(
     paired_calls: Sequence[PairedCall],
     runs: Sequence[AgentRun],
     top_down: Sequence[Node],
+    spans: Sequence[Span],
     tool_name: Callable[[str], str] | None = None,
     *,
     redacted: bool = False,
@@ -25,6 +29,7 @@ def build_calls(
         paired_calls: in total order.
         runs: the trace's runs; a call outside of any agent belongs to the root's.
         top_down: all nodes, parents first.
+        spans: all spans of the trace.
         tool_name: the name that rules use for a tool; its own when omitted.
         redacted: something of the trace was redacted by us.
     """
@@ -35,7 +40,7 @@ def build_calls(
     of_agents = {run.span_id for run in run_of.values()}
     stray = next((run for run in runs if run.span_id not in of_agents), runs[0])
     depths = _depths(paired_calls, top_down)
-    batches = _batches(paired_calls)
+    batches = _batches(paired_calls, _steps(paired_calls, top_down, spans))
     turns = _turns(paired_calls)
     names = {run.agent for run in runs}
     calls = []
@@ -53,7 +58,7 @@ def build_calls(
         calls.append(call)
         run.calls.append(call)
     if redacted:
-        say_redacted(calls)  # before masks that are alike make calls attempts at one
+        say_redacted(calls, paired_calls)  # before masks that are alike make calls attempts at one
     for run in runs:
         _number_attempts(run.calls)
     return calls
@@ -124,13 +129,15 @@ def _depths(paired_calls: Sequence[PairedCall], top_down: Sequence[Node]) -> dic
     return depths
 
 
-def _batches(paired_calls: Sequence[PairedCall]) -> list[int | None]:
+def _batches(paired_calls: Sequence[PairedCall], steps: Mapping[Node, tuple[int, int]]) -> list[int | None]:
     """The batch of each call: the message that requested it, else the group of calls with which it overlaps in time.
 
-    Overlaps are looked for within one run and one enclosing span, so that a call and those made inside it are apart.
+    Overlaps are looked for within one run and one enclosing call, so that a call and those made inside it are apart.
+    `steps` overlap where a framework started two threads, of which one was through before the other came to its call.
     """
     groups: list[object] = []
     open_until: dict[tuple[Node | None, Node | None], tuple[int, int, object]] = {}
+    step_until: dict[object, int] = {}
     for paired in paired_calls:
         if paired.request is not None:
             groups.append(paired.request.turn)
@@ -138,13 +145,52 @@ def _batches(paired_calls: Sequence[PairedCall]) -> list[int | None]:
         span = paired.node.span
         place = (paired.node.run, _call_above(paired.node))
         start_ns, end_ns, group = open_until.get(place, (-1, -1, None))
-        if group is None or (span.start_ns >= end_ns and span.start_ns != start_ns):
+        step_start_ns, step_end_ns = steps.get(paired.node, (span.start_ns, span.end_ns))
+        overlaps = span.start_ns < end_ns or span.start_ns == start_ns or step_start_ns < step_until.get(group, -1)
+        if group is None or not overlaps:
             group = span.span_id  # the first call stands for the group
             end_ns = -1
         open_until[place] = (span.start_ns, max(end_ns, span.end_ns), group)
+        step_until[group] = max(step_until.get(group, -1), step_end_ns)
         groups.append(group)
     numbers: dict[object, int] = {}
     return [numbers.setdefault(group, len(numbers)) for group in groups]
+
+
+def _steps(
+    paired_calls: Sequence[PairedCall], top_down: Sequence[Node], spans: Sequence[Span]
+) -> dict[Node, tuple[int, int]]:
+    """Start and end, in ns, of the outermost span in which a call that no message requested is all that happens.
+
+    Such a step ends, too, where a model is asked next.
+    """
+    alone = [paired.node for paired in paired_calls if paired.request is None]
+    if len(alone) < 2 or not any(node.span.parent_span_id != _id_of(node.parent) for node in alone):
+        return {}  # nearly all
+    by_id = {span.span_id: span for span in spans}
+    acting = Counter(step.span_id for node in top_down for step in _spans_between(node, by_id))
+    asked_ns = sorted(node.span.start_ns for node in top_down if node.kind == "chat")
+    steps = {}
+    for node in alone:
+        for step in _spans_between(node, by_id):
+            if acting[step.span_id] == 1:
+                asked = bisect_left(asked_ns, node.span.end_ns)
+                steps[node] = step.start_ns, min([step.end_ns, *asked_ns[asked : asked + 1]])
+    return steps
+
+
+def _spans_between(node: Node, by_id: Mapping[bytes, Span]) -> Iterator[Span]:
+    """The spans between a node and the one that encloses it, the nearest first."""
+    end, at = _id_of(node.parent), node.span.parent_span_id
+    for _ in range(MAX_CHAIN):
+        if at == end or (span := by_id.get(at)) is None:
+            return
+        yield span
+        at = span.parent_span_id
+
+
+def _id_of(node: Node | None) -> bytes:
+    return b"" if node is None else node.span.span_id
 
 
 def _turns(paired_calls: Sequence[PairedCall]) -> dict[int, int]:

@@ -14,8 +14,10 @@ from tracegrade.otlp.client import ExporterSettings
 
 
 def is_sent(record: Record, settings: ExporterSettings) -> bool:
-    """Whether the exporter sends `record`: one of its signals, and not sent before it was set aside."""
-    return settings.takes(record.signal) and record.encoding is not Encoding.READ_AGAIN
+    """Whether the exporter sends `record`: of its signals and tenants, and not sent before it was set aside."""
+    return (
+        settings.takes(record.signal) and settings.is_for(record.tenant) and record.encoding is not Encoding.READ_AGAIN
+    )
 
 
 class Backlog:

@@ -19,12 +19,12 @@ _MEASURE_EVERY_S = 1.0
 
 
 class Forwarder:
-    """Sends every request of the journal to one peer, unchanged, and accounts for each.
+    """Sends the requests of the journal to one peer, unchanged, and accounts for each.
 
-    In every snapshot taken while nothing is being received: requests accepted (of the signals that the exporter takes,
-    counted from the position on) = sent + queued + failed by reason; loops are not journalled. The position moves up to
-    the oldest request that is not finished, and a restart begins there. So nothing is left out; requests that finished
-    after that position, or in the fraction of a second before a kill, are sent again.
+    In every snapshot taken while nothing is being received: requests accepted (of the exporter's signals and
+    tenants, counted from the position on) = sent + queued + failed by reason; loops are not journalled. The position
+    moves up to the oldest request that is not finished, and a restart begins there. So nothing is left out; requests
+    that finished after that position, or in the fraction of a second before a kill, are sent again.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Forwarder:
 
         Args:
             name: the exporter's id, such as ``otlp`` or ``otlp/archive``: a metric label.
-            settings: retrying, and which signals to take.
+            settings: retrying, and which signals and tenants to take.
             client: makes one attempt at a time for each request; the caller closes it.
             reader: of the main journal; used from one thread, which is not the caller's.
             position: this exporter's own position file.

@@ -50,7 +50,7 @@ class _Request:
 
 
 class KafkaForwarder:
-    """Sends what is in Kafka to one peer, every span as it came, at least once.
+    """Sends what is in Kafka to one peer, if it is for the tenant: every span as it came, at least once.
 
     All receivers with an exporter of this name share the work, as one consumer group; a message counts as done when it
     was sent or given up. Counted are the requests that are made of messages, not those that senders made.
@@ -70,7 +70,7 @@ class KafkaForwarder:
 
         Args:
             name: the exporter's id, a metric label.
-            settings: retrying, and where to.
+            settings: retrying, where to, and for which tenants.
             client: makes one attempt at a time for each request; the caller closes it.
             signals: of each topic that is read.
             join: makes a member of the exporter's group; it is given what to call when partitions move elsewhere.
@@ -78,6 +78,7 @@ class KafkaForwarder:
             waiting: replaced in tests.
         """
         waiting = waiting or Waiting()
+        self._settings = settings
         self._signals = signals
         self._join = join
         self._report = Report(name, settings.endpoint, telemetry, waiting.now_s)
@@ -153,7 +154,7 @@ class KafkaForwarder:
             with self._lock:
                 if (ledger := self._ledgers.get(original.place)) is None:
                     ledger = self._ledgers[original.place] = Ledger(original.offset)
-                if original.read_again or not original.payload:
+                if original.read_again or not original.payload or not self._settings.is_for(original.tenant):
                     ledger.pass_over(original.offset + 1)
                     continue
                 ledger.take(original.offset, original.offset + 1)

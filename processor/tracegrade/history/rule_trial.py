@@ -59,7 +59,7 @@ class Trial:
 
 
 def tried(rule: Rule, extraction: Extraction, cost_of: CostOf) -> list[Trial]:
-    """The rule on every subject of its scope in a trace; on sessions see `tried_on_sessions`."""
+    """The rule on every subject of its scope in a trace; on a session see `tried_on_session`."""
     return _joined(matching(rule, extraction), judge_extraction(extraction, _alone(rule), cost_of=cost_of).decisions)
 
 

@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from tracegrade.history.experiments import NoSuchRun
-from tracegrade.history.run_changes import delete_stored_run
+from tracegrade.history.runs.experiments import NoSuchRun
+from tracegrade.history.runs.run_changes import delete_stored_run
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
 from tracegrade.store.jobs import UNFINISHED, delete_job, stored_job

@@ -5,7 +5,7 @@ import time
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
-from tracegrade.history.recorded_run import check_experiment, deleted_run
+from tracegrade.history.runs.recorded_run import check_experiment, deleted_run
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, WrongRequest, known_models
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models

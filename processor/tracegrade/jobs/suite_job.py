@@ -15,12 +15,12 @@ from sqlalchemy import Connection, Engine
 
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
-from tracegrade.history.evals import eval_timeline
-from tracegrade.history.experiments import known_experiment, known_run
-from tracegrade.history.new_run import new_run
-from tracegrade.history.recorded_run import RecordedRun, broken_off, deleted_run, what_differs
-from tracegrade.history.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
-from tracegrade.history.suite_run import Asking, TargetRun, run_suite
+from tracegrade.history.runs.experiments import known_experiment, known_run
+from tracegrade.history.runs.new_run import new_run
+from tracegrade.history.runs.recorded_run import RecordedRun, broken_off, deleted_run, what_differs
+from tracegrade.history.suite_runs.evals import eval_timeline
+from tracegrade.history.suite_runs.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
+from tracegrade.history.suite_runs.suite_run import Asking, TargetRun, run_suite
 from tracegrade.jobs.suite_request import known_models, suite_request
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue

@@ -9,7 +9,7 @@ from tracegrade.journal.append import Append, answer
 from tracegrade.journal.errors import JournalClosed, JournalUnavailable
 
 
-class Work(NamedTuple):
+class QueuedWork(NamedTuple):
     """Waiting appends and calls, in their order; `closing` says that no more will come."""
 
     appends: list[Append]
@@ -60,7 +60,7 @@ class CommitQueue:
             self._wake.notify()
         future.result()
 
-    def take(self, timeout_s: float) -> Work:
+    def take(self, timeout_s: float) -> QueuedWork:
         """Everything that waits; waits up to this time for something."""
         with self._wake:
             if not self._appends and not self._calls and not self._closing:
@@ -87,7 +87,7 @@ class CommitQueue:
         for _, future in rest.calls:
             future.set_exception(JournalClosed("the journal is shutting down; try again"))
 
-    def _take(self) -> Work:
-        work = Work(self._appends, self._calls, self._closing)
+    def _take(self) -> QueuedWork:
+        work = QueuedWork(self._appends, self._calls, self._closing)
         self._appends, self._calls = [], []
         return work

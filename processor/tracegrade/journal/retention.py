@@ -33,7 +33,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Deletable:
     """``delete``: the oldest segments, to be deleted. ``held_by``: consumers that keep the rest above the bound."""
 
     delete: list[Segment]
@@ -42,7 +42,7 @@ class Decision:
 
 def decide(
     segments: Sequence[Segment], end: int, consumers: Mapping[str, Consumer], *, expired_ns: int, keep_bytes: int
-) -> Decision:
+) -> Deletable:
     """The segments to delete, oldest first, without a gap.
 
     Args:
@@ -57,11 +57,11 @@ def decide(
         behind = [name for name, consumer in consumers.items() if consumer.position < segment.end]
         too_many = end - segment.base > keep_bytes
         if too_many and (held_by := [name for name in behind if consumers[name].when_full == "refuse"]):
-            return Decision(delete, held_by)
+            return Deletable(delete, held_by)
         if not too_many and (behind or segment.last_ns >= expired_ns):
             break
         delete.append(segment)
-    return Decision(delete, [])
+    return Deletable(delete, [])
 
 
 def count_items(folder: Path, segment: Segment, positions: Mapping[str, int]) -> dict[str, Counter[Signal]]:

@@ -46,11 +46,12 @@ def read_segment(path: Path, length: int | None = None) -> bytes:
         os.close(fd)
 
 
-def scan(data: bytes, base: int, offset: int = 0) -> Iterator[Header | Gap]:
-    """Everything in ``data[offset:]``, where ``data[0]`` stands at position `base`: records (verified) and gaps.
+def scan(data: bytes, base: int) -> Iterator[Header | Gap]:
+    """Everything in `data`, which begins at position `base`: records (verified) and gaps.
 
     Never two gaps in a row, so a gap is followed by a record or by the end.
     """
+    offset = 0
     while offset < len(data):
         header = verified(data, base, offset)
         if header is not None:
@@ -62,8 +63,9 @@ def scan(data: bytes, base: int, offset: int = 0) -> Iterator[Header | Gap]:
             offset = resumed
 
 
-def counts(data: bytes, base: int, offset: int = 0) -> Iterator[tuple[int, Signal, int]]:
-    """End, signal and items of the records in ``data[offset:]``: of those with an intact header, payloads unread."""
+def counts(data: bytes, base: int) -> Iterator[tuple[int, Signal, int]]:
+    """End, signal and items of the records in `data`: of those with an intact header, payloads unread."""
+    offset = 0
     while offset < len(data):
         counted = decode_count(data, offset, base + offset)
         if counted is None:

@@ -6,21 +6,28 @@ from typing import Any
 
 from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import CelContext, CelExpression
-from tracegrade.cel.reads import names_read
 from tracegrade.evaluate.evidence import Evidence, TraceContext
 from tracegrade.evaluate.handoffs_made import handoffs_made
-from tracegrade.evaluate.redacted_reads import redacted_read
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
-from tracegrade.model.stand_ins import holds_hash, holds_mask
+from tracegrade.model.stand_ins import holds_unknown
 from tracegrade.model.subject import Subject
 from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
 from tracegrade.rule.patterns import Patterns
+from tracegrade.semconv import REDACTED
 
+_CALLED = {
+    "tools": "the name of a tool",
+    "prompt": "the prompt",
+    "agent": "the name of the agent",
+    "service": "the name of the service",
+    "environment": "the environment",
+    "release": "the release",
+}
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
 
 
@@ -91,29 +98,24 @@ class Facts:
         if not self.redacted:
             return None
         name = clause.removeprefix("attributes.")
-        value = self.prompt if clause == "prompt" else None if name == clause else self.attribute(name)
-        if not holds_mask(value) and not holds_hash(value):
+        value: JsonValue = getattr(self, clause) if name == clause else self.attribute(name)
+        if not holds_unknown(value):
             return None
-        return f"{'the prompt' if clause == 'prompt' else name} was redacted, and a clause asks for it"
+        return f"{_CALLED.get(clause, name)} was redacted, and a clause asks for it"
 
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why this is unknown."""
         with_values = expression.reads_values
-        if self.redacted and (why := redacted_read(expression, self._named(expression), self.evidence)) is not None:
-            return why
         if (context := self._contexts.get(with_values)) is None:
-            context = self._contexts[with_values] = CelContext(self.variables(with_values=with_values))
+            variables = self.variables(with_values=with_values)
+            context = self._contexts[with_values] = CelContext(variables, redacted=self.redacted)
         if expression.loops <= 1:
             return expression.holds(context, 0)
         handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
         return expression.holds(context, max(handoffs, self.longest(with_values=with_values)))
 
-    def _named(self, expression: CelExpression) -> dict[str, JsonValue]:
-        known = self.variables(with_values=expression.reads_values)
-        return {name: known[name]() for name in names_read(expression.tree) if name in known}
-
     def variables(self, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
-        """The variables of expressions, as in `cel.types.VARIABLES`; each is computed when it is called.
+        """The variables of expressions, as in `cel.variables.VARIABLES`; each is computed when it is called.
 
         `with_values`: what calls were given and returned can be read, too.
         """
@@ -127,7 +129,7 @@ class Facts:
             "answer": lambda: self.subject.final_answer,
             "tools": lambda: list(self.tools),
             "attributes": self._all_attributes,
-            "calls": lambda: calls_as_seen(self.subject.calls, with_values=with_values),
+            "calls": lambda: calls_as_seen(self.subject.calls, with_values=with_values, redacted=self.redacted),
             "handoffs": lambda: handoffs_as_seen(self.evidence.once(handoffs_made), self.subject.calls),
             "trace": lambda: _trace_facts(self.subject),
         }
@@ -229,7 +231,7 @@ def _facts(
         attributes=places,
         subject=subject,
         context_of=context_of,
-        redacted=redacted,
+        redacted=redacted or REDACTED in resource.attributes,
     )
 
 

@@ -52,15 +52,17 @@ class Index:
     def candidates(self, facts: Facts) -> list[Rule]:
         """The rules that may match, each once, in the order given; no rule that matches is left out.
 
-        A rule that asks for a prompt or an attribute is also a candidate when that cannot be read: its decision is
-        then not_evaluable, not not_matched.
+        A rule that asks for what cannot be read is also a candidate: its decision is then not_evaluable, not
+        not_matched.
         """
         found = set(self._always)
         for clause, places in self._clauses.items():
             for value in _values(facts, clause):
                 found.update(places.find(value))
-            if clause == "prompt" and facts.unknown(clause) is not None:
+            if facts.unknown(clause) is not None:
                 found.update(places.everything())
+        if not self._attributes:
+            return [self._rules[position] for position in sorted(found)]
         # The intersection walks the shorter of the two: a subject has few attributes, even if rules ask for many.
         for name in set().union(*(place.keys() & self._attributes.keys() for place in facts.attributes)):
             places = self._attributes[name]
@@ -108,6 +110,8 @@ class _Places:
 
     def everything(self) -> Iterator[int]:
         for positions in self._exact.values():
+            yield from positions
+        for _, positions in self._globs.values():
             yield from positions
 
     def find(self, value: JsonValue) -> Iterable[int]:

@@ -11,6 +11,7 @@ Outcome: TypeAlias = Literal["pass", "fail", "not_evaluable", "error"]
 Measure: TypeAlias = Literal["tokens", "cost", "duration"]
 DecisionKind: TypeAlias = Literal["evaluated", "not_matched", "sampled_out", "not_evaluable", "error"]
 
+OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "not_evaluable", "error")
 MEASURES: tuple[Measure, ...] = ("tokens", "cost", "duration")
 """What may be measured of a subject: tokens of its model calls, what these cost, and how long it took, in seconds."""
 

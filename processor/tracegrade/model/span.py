@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from tracegrade.model.json_value import JsonValue
 
 STATUS_UNSET = 0
+STATUS_OK = 1
 STATUS_ERROR = 2
 
 KIND_INTERNAL = 1

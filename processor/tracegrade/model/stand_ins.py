@@ -1,16 +1,20 @@
-"""What stands in values in place of what was redacted, as ``redact`` writes it: masks and hashes.
+"""What stands in values in place of what was redacted, as ``redact`` writes it: masks, hashes, and keys that say so.
 
-A mask says only that something was there. Of a hash it is known besides what is equal to it: what was hashed alike.
+A mask says only that something was there, of whatever type. Of a hash it is known besides what is equal to it: what was
+hashed alike. An object is open where members of it were dropped, or one of its keys was redacted: whatever is not there
+may have been.
 """
 
 import re
 
 from tracegrade.model.json_value import JsonValue
 
+MASK = "[redacted]"
 UNKNOWN = "\0"  # a character that nobody writes
 _MASK = "[redacted"
 _HASHED = "[hash:"
-_HASH = re.compile(r"\[hash:[^\]\s]*\]")
+_MASKS = re.compile(r"\[redacted[^\]\s]*\]?")
+_STAND_INS = re.compile(r"\[(?:redacted|hash:)[^\]\s]*\]?")
 
 
 def is_masked(value: object) -> bool:
@@ -36,6 +40,7 @@ def holds_hash(value: JsonValue) -> bool:
     for item in left:  # grows on the way
         if isinstance(item, dict):
             left += item.values()
+            left += item
         elif isinstance(item, list):
             left += item
         elif is_hashed(item):
@@ -43,9 +48,40 @@ def holds_hash(value: JsonValue) -> bool:
     return False
 
 
-def is_stand_in(text: str) -> bool:
-    """Whether a name was redacted: it may be any."""
-    return is_masked(text) or is_hashed(text)
+def is_unknown(value: object) -> bool:
+    """Whether a text was masked or hashed, or a part of it: it may be any."""
+    return isinstance(value, str) and (_MASK in value or _HASHED in value)
+
+
+def is_open(value: JsonValue) -> bool:
+    """Whether members may have been in an object that are not there: it lost some, or a key of it was redacted."""
+    return isinstance(value, dict) and any(map(is_unknown, value))
+
+
+def holds_open(value: JsonValue) -> bool:
+    """Whether a value or something in it is open."""
+    if isinstance(value, dict):
+        return is_open(value) or any(map(holds_open, value.values()))
+    return isinstance(value, list) and any(map(holds_open, value))
+
+
+def holds_unknown(value: JsonValue) -> bool:
+    """Whether a value or something in it was redacted, keys and lost members among it."""
+    return holds_mask(value) or holds_hash(value)
+
+
+def may_hide(value: JsonValue, step: str | int) -> bool:
+    """Whether something may have stood at a step into `value` that leads nowhere now."""
+    return is_unknown(value) or (isinstance(step, str) and is_open(value))
+
+
+def without_masks(value: JsonValue) -> JsonValue:
+    """`value` with `UNKNOWN` in place of each mask, and without the members whose keys were masked or say what went."""
+    if isinstance(value, dict):
+        return {key: without_masks(member) for key, member in value.items() if not is_masked(key)}
+    if isinstance(value, list):
+        return [without_masks(item) for item in value]
+    return _MASKS.sub(UNKNOWN, value) if isinstance(value, str) and _MASK in value else value
 
 
 def holds_plain(value: JsonValue) -> bool:
@@ -60,5 +96,5 @@ def holds_plain(value: JsonValue) -> bool:
 
 
 def known_text(text: str) -> str:
-    """`text` with `UNKNOWN` in place of each hash: what is found beside it is there for sure."""
-    return _HASH.sub(UNKNOWN, text) if _HASHED in text else text
+    """`text` with `UNKNOWN` in place of what was redacted: what is found beside it is there for sure."""
+    return _STAND_INS.sub(UNKNOWN, text) if is_unknown(text) else text

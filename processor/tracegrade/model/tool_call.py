@@ -9,6 +9,7 @@ from tracegrade.model.json_value import JsonValue
 # NaN, duplicate keys); python_repr: a Python literal; text: not decodable, kept as text; truncated: cut off by the
 # sender; redacted: masked, by the sender or here, at least in part; absent: not recorded.
 ValueStatus: TypeAlias = Literal["ok", "repaired", "python_repr", "text", "truncated", "redacted", "absent"]
+CallPart: TypeAlias = Literal["arguments", "output"]
 ReadFrom: TypeAlias = Literal["span", "message", "event"]
 
 
@@ -31,7 +32,8 @@ class ToolCall:
     groups of calls that were made together (None: no batch known); ``attempt`` counts from 1 the calls of the same
     name and arguments within the run, and what was refused before the tool ran. ``message_path`` is "message/part"
     when the call was read from a message. ``turn`` numbers the messages that ask for calls, in their order (None: no
-    message is known); two messages whose order is unknown share one. JSON leaves it out.
+    message is known); two messages whose order is unknown share one. ``failure_hidden``: it seems not to have failed,
+    and what would say so may have been redacted by us. JSON leaves out these two.
     """
 
     name: str
@@ -56,11 +58,28 @@ class ToolCall:
     also_seen_in: list[str] = field(default_factory=list)  # hex ids of further spans that show the same call
     duplicate_of: str | None = None  # "trace id/span id" of the same call in another trace
     turn: int | None = None
+    failure_hidden: bool = False
 
     @property
     def failed(self) -> bool:
         """Whether an error was recorded."""
         return self.error is not None
+
+    def lack_of(self, part: CallPart, *, in_part: bool) -> ValueStatus | None:
+        """The status for which a part of it cannot be read; None where it can.
+
+        A failed call without an output gave none, and that is known. `in_part`: what was redacted stands in it as masks
+        and hashes (`stand_ins`), so that what stands beside them can be read.
+        """
+        if part == "arguments":
+            if self.arguments_status == "redacted":
+                return None if in_part and isinstance(self.arguments, dict) else "redacted"
+            return self.arguments_status if self.arguments_status in ("absent", "text", "truncated") else None
+        if self.output_status == "redacted":
+            return None if in_part and self.output is not None else "redacted"
+        if self.output_status == "absent":
+            return None if self.failed else "absent"
+        return "truncated" if self.output_status == "truncated" else None
 
     @property
     def subject_id(self) -> str:

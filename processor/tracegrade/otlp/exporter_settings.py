@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.display import without_secrets
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.tenants import ForTenants
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.retry import RetrySettings
@@ -67,7 +68,7 @@ def _header_names(headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-class ExporterSettings(FileModel):
+class ExporterSettings(ForTenants):
     """One ``exporters.otlp`` entry: where originals and results go."""
 
     protocol: Literal["grpc", "http"] = Field("grpc", description="OTLP/gRPC, or OTLP/HTTP with protobuf bodies.")

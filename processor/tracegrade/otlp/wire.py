@@ -51,6 +51,12 @@ def field_at(data: bytes, at: int) -> Field:
     Raises:
         ValueError: no message was parsed from these bytes.
     """
+    tag = data[at]
+    if tag & 0x87 == BYTES:  # most: of bytes, with a number below 16
+        length, value = data[at + 1], at + 2
+        if length >= 0x80:
+            length, value = _varint(data, at + 1)
+        return Field(tag >> 3, BYTES, at, at + 1, value, value + length)
     tag, tag_end = _varint(data, at)
     number, wire_type = tag >> 3, tag & 7
     value = tag_end

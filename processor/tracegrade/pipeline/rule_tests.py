@@ -67,7 +67,7 @@ class RuleTests(RootModel[Annotated[list[RuleTest], Field(min_length=1)]]):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RuleTestResult:
     """The result of one test; ``failure`` says what is wrong, "" when the test holds.
 
     A rule without a failing or a passing trace has an additional result, without a test.
@@ -79,7 +79,7 @@ class Result:
     failure: str
 
 
-def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator[Result]:
+def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator[RuleTestResult]:
     """Run all tests of one rule, under the tool names that `settings` give.
 
     Raises:
@@ -88,7 +88,7 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
     """
     path = tests_path(rule_path)
     if not path.exists():
-        yield Result(rule.id, None, None, f"no {path.name} beside {rule_path.name}")
+        yield RuleTestResult(rule.id, None, None, f"no {path.name} beside {rule_path.name}")
         return
     proof = _Proof()
     for test, sources in _read_tests(path, rule):
@@ -96,10 +96,10 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         found = found_in(rule, judged)
         if isinstance(found, dict) and test.known_gap is None:
             proof.add(worst(found.values()), judged)
-        yield Result(rule.id, test, found, _failure(test, found))
+        yield RuleTestResult(rule.id, test, found, _failure(test, found))
     ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
     if missing := proof.missing(rule, ready_made=ready_made):
-        yield Result(rule.id, None, None, missing)
+        yield RuleTestResult(rule.id, None, None, missing)
 
 
 class _Proof:

@@ -15,7 +15,7 @@ _LOUD = (
     "grpc._cython.cygrpc",
     "asyncio",
     "tracegrade.receive.ingest",
-    "tracegrade.serve.kafka_records",
+    "tracegrade.serve.judging.kafka.records",
     "tracegrade.journal.kafka.client",
 )
 

@@ -17,8 +17,6 @@ from tracegrade.receive.searched import searched
 from tracegrade.redact.requests.item import UNKNOWN_FIELDS, Means, Redaction
 from tracegrade.redact.requests.request import OnFound, Part, RequestRedaction, service_of
 
-# The same numbers lead to the items of all three signals.
-_INNER: dict[Part, int] = {"resource": SCOPES, "scope": ITEMS}
 _MESSAGES: dict[Signal, dict[Part, Any]] = {
     Signal.TRACES: {"resource": ResourceSpans, "scope": ScopeSpans, "item": Span},
     Signal.LOGS: {"resource": ResourceLogs, "scope": ScopeLogs, "item": LogRecord},

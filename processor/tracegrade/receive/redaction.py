@@ -40,7 +40,7 @@ class Door:
             scanner = Scanner(chosen, _names(settings), settings.patterns)
         except ValueError as error:
             raise RedactionSettingsError(f"redaction: {error}") from None
-        self._requests = RequestRedaction(settings, scanner, _key(settings), id_key)
+        self._requests = RequestRedaction(settings, scanner, key_of(settings), id_key)
         self.changed_key: str | None = None
 
     @property
@@ -93,7 +93,12 @@ def trial_door(settings: RedactionSettings) -> Door:
     return Door(settings, token_hex(32))
 
 
-def _key(settings: RedactionSettings) -> str | None:
+def key_of(settings: RedactionSettings) -> str | None:
+    """The key of hashes; None where there is none.
+
+    Raises:
+        RedactionSettingsError: its file cannot be used.
+    """
     if settings.key is not None:
         return settings.key.get_secret_value()
     if settings.key_file is None:

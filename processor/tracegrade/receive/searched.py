@@ -7,9 +7,13 @@ like a sign of something.
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.wire import ITEMS, RESOURCES, SCOPES, fields
 
+# Two ids, and a third where there is a parent, as they are and without what they say; two times.
+_IDS = b"\x0a\x10" + bytes(16) + b"\x12\x08" + bytes(8)
 _TRACE_ID, _SPAN_ID, _PARENT_ID = b"\x0a\x10", b"\x12\x08", b"\x22\x08"
 _NAME, _KIND, _START, _END = b"\x2a0\x39\x41"  # the tags of the fields that follow, in the order of their numbers
-_NO_ID, _NO_TIME = bytes(16), bytes(8)
+_NO_TIME = bytes(8)
+_TIMES = bytes((_START,)) + _NO_TIME + bytes((_END,)) + _NO_TIME
+_IDS_BYTES, _TIMES_BYTES = len(_IDS), len(_TIMES)
 
 
 def searched(signal: Signal, data: bytes) -> bytes:
@@ -26,11 +30,10 @@ def searched(signal: Signal, data: bytes) -> bytes:
 
 def _blank(found: bytearray, data: bytes, at: int, end: int) -> None:
     """Blank what stands at the begin of a span, as far as the fields are in the order of their numbers."""
-    if at + 28 > end or data[at : at + 2] != _TRACE_ID or data[at + 18 : at + 20] != _SPAN_ID:
+    if at + _IDS_BYTES > end or data[at : at + 2] != _TRACE_ID or data[at + 18 : at + 20] != _SPAN_ID:
         return
-    found[at + 2 : at + 18] = _NO_ID
-    found[at + 20 : at + 28] = _NO_TIME
-    at += 28
+    found[at : at + _IDS_BYTES] = _IDS
+    at += _IDS_BYTES
     if at + 10 <= end and data[at : at + 2] == _PARENT_ID:
         found[at + 2 : at + 10] = _NO_TIME
         at += 10
@@ -38,7 +41,5 @@ def _blank(found: bytearray, data: bytes, at: int, end: int) -> None:
         at += 2 + data[at + 1]
     if at + 1 < end and data[at] == _KIND:
         at += 2
-    for tag in (_START, _END):
-        if at + 8 < end and data[at] == tag:
-            found[at + 1 : at + 9] = _NO_TIME
-            at += 9
+    if at + _TIMES_BYTES <= end and data[at] == _START and data[at + 9] == _END:
+        found[at : at + _TIMES_BYTES] = _TIMES

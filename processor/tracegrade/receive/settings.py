@@ -20,7 +20,7 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     """
     host, colon, port = endpoint.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"expected host:port such as '127.0.0.1:4317', found {endpoint!r}")
     return host, int(port)
 

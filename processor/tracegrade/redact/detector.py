@@ -29,7 +29,7 @@ class Detector:
 
     ``first`` are signs that are cheaper to look for, in place of ``signs`` and ``key_signs`` (empty: these serve): one
     of them begins in each sign of the value, or less than 64 bytes behind its begin. ``not_behind`` are characters
-    behind which no value begins.
+    behind which no value begins. ``ends_by_itself``: what follows a value that is whole, in the next text, says little.
     """
 
     name: str
@@ -46,3 +46,4 @@ class Detector:
     cuts: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
     not_behind: str = ""
+    ends_by_itself: bool = False

@@ -14,7 +14,7 @@ Names = tuple[str, ...]
 """The names of the members on the way to a value; items of lists have none."""
 
 
-class Rule(NamedTuple):
+class PlaceRule(NamedTuple):
     """What becomes of values of one place. ``path`` is matched at the end of the way to a value; empty: all of it."""
 
     kind: Kind | None
@@ -32,13 +32,13 @@ class Rule(NamedTuple):
 class Places:
     """The rules for one tenant and service, in order: the first that fits decides."""
 
-    def __init__(self, rules: Sequence[Rule], *, is_allow_list: bool) -> None:
+    def __init__(self, rules: Sequence[PlaceRule], *, is_allow_list: bool) -> None:
         self.is_allow_list = is_allow_list
         self.is_empty = not rules and not is_allow_list
         self._rules = tuple(rules)
         self.of_attribute = lru_cache(maxsize=_KNOWN_KEYS)(self._of_attribute)
 
-    def _of_attribute(self, key: str, is_event: bool) -> tuple[Rule, ...]:
+    def _of_attribute(self, key: str, is_event: bool) -> tuple[PlaceRule, ...]:
         """The rules that may have something to say of an attribute, or of what is in it."""
         return tuple(
             rule
@@ -70,13 +70,13 @@ class Policy:
         return Places(rules, is_allow_list=self._is_allow_list)
 
 
-def _rule(place: PlaceSettings) -> Rule:
+def _rule(place: PlaceSettings) -> PlaceRule:
     kind = place.kind
     if kind in (None, "events"):
         key = place.attribute if kind is None else place.events
         assert key is not None  # one is named, as the settings were checked
-        return Rule(kind, _glob(key), _path(place.path), place.action)
-    return Rule(kind, None, _path(getattr(place, kind)), place.action)
+        return PlaceRule(kind, _glob(key), _path(place.path), place.action)
+    return PlaceRule(kind, None, _path(getattr(place, kind)), place.action)
 
 
 def _path(path: str | None) -> tuple[re.Pattern[str], ...]:

@@ -1,14 +1,15 @@
 """Serve: what runs as a process, and what keeps it running.
 
-``receive_role.py`` receives and forwards. It keeps the other two running (``supervisor.py``, with ``judge_process.py``
-and ``web_process.py`` for what differs; ``parent.py`` is the child's side), and shows how all are (``status.py``;
-``judge_progress.py`` and ``unread.py`` know what the judge has before it).
+One file for each role: ``receive_role.py`` receives, forwards and keeps the others running, ``judge_role.py`` judges
+and delivers, ``web_role.py`` serves the page and the API. Where several judge, ``worker_role.py`` is one of them, with
+``worker_upkeep.py`` beside it, and ``delivery_role.py`` delivers for all. What roles are made of is in a folder each:
 
-``judge_role.py`` puts the judge together from two threads that a ``hand_over.py`` joins: ``judge_loop.py`` reads and
-judges, with ``results_writer.py``, ``judge_position.py``, ``judge_deletions.py``, ``judge_metrics.py`` and
-``stored_traces.py``; ``delivery.py`` brings results to sinks and alerts, with ``store_upkeep.py`` and ``leftovers.py``.
-``rule_reload.py`` holds the rules in force.
+- ``receiving/``: where requests go once they are checked, how far judges are, and what is shown of all processes;
+- ``supervising/``: the other processes, as the receive role starts, watches and ends them;
+- ``judging/``: the thread that reads, judges and appends results;
+- ``delivering/``: the thread that brings results to sinks and alerts, and keeps the store.
 
-``web_role.py`` serves the page and the API. ``process.py`` is what every process has around its role, ``tuning.py``
-what it asks of its system. ``offline.py`` does the work of a role that does not run.
+``process.py`` is what every process has around its role (``parent.py`` is its end of the supervisor's pipe),
+``tuning.py`` what it asks of its system. ``rule_reload.py`` holds the rules in force. ``offline.py`` does the work of a
+role that does not run.
 """

@@ -25,17 +25,17 @@ from tracegrade.pipeline.data_folder import DELIVERY, DataFolder, Judge
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.background import Work, every
-from tracegrade.serve.delivery import TRIM_EVERY_S, Delivery
-from tracegrade.serve.file_hand_over import confirmed_position
-from tracegrade.serve.judge_deletions import RETRY_AFTER_S, finish_deletions
-from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.delivering.delivery import TRIM_EVERY_S, DeliveryThread
+from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource, ignore_stored
 from tracegrade.serve.judge_role import DRAIN_AT_STOP_S
-from tracegrade.serve.judged_to import StoredClocks
+from tracegrade.serve.judging.deletions import RETRY_AFTER_S, finish_deletions
+from tracegrade.serve.judging.file_hand_over import confirmed_position
+from tracegrade.serve.judging.judged_to import StoredClocks
+from tracegrade.serve.judging.metrics import JudgeMetrics
+from tracegrade.serve.judging.turns import NAME as TURNS
+from tracegrade.serve.judging.turns import TellingSink, erase_turns, trim_turns
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
-from tracegrade.serve.results_source import LeftResults, ResultsSource, ignore_stored
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.serve.turns import NAME as TURNS
-from tracegrade.serve.turns import TellingSink, erase_turns, trim_turns
 from tracegrade.store.open import unavailable
 
 _BEAT_EVERY_S = 1.0
@@ -78,7 +78,7 @@ class DeliveryRole:
             opened.callback(self._turns.close)
             sources = [self._source(judge) for judge in self._judges]
             self._opened = opened.pop_all()
-        self._delivery = Delivery(
+        self._delivery = DeliveryThread(
             config,
             folder,
             self._store,

@@ -1,7 +1,7 @@
 """The judge process of ``serve``: journal -> assemble -> extract -> match -> evaluate -> results journal -> sinks.
 
-Two threads, joined by a `MemoryHandOver`. The main thread only judges (`judge_loop`). Sinks, alerts and the snapshot
-are on an event loop in the second thread (`delivery`), each sink with its own position in the results journal. This
+Two threads, joined by a `MemoryHandOver`. The main thread only judges (`judging`). Sinks, alerts and the snapshot
+are on an event loop in the second thread (`delivering`), each sink with its own position in the results journal. This
 module puts both together.
 """
 
@@ -25,31 +25,52 @@ from tracegrade.pipeline.data_folder import JUDGE, DataFolder, Judge
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.serve.delivery import Delivery
-from tracegrade.serve.fair_shares import FairShares
-from tracegrade.serve.hand_over import HandOver, MemoryHandOver
-from tracegrade.serve.judge_deletions import JudgeDeletions
-from tracegrade.serve.judge_input import JudgeInput, LocalInput
-from tracegrade.serve.judge_loop import JudgeLoop
-from tracegrade.serve.judge_metrics import JudgeMetrics
-from tracegrade.serve.judge_position import JudgePosition
-from tracegrade.serve.kafka_loop import KafkaJudgeLoop
-from tracegrade.serve.kafka_partition import Suspects
-from tracegrade.serve.kafka_records import KafkaRecords
-from tracegrade.serve.kafka_sessions import KafkaSessions
+from tracegrade.serve.delivering.delivery import DeliveryThread
+from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
+from tracegrade.serve.judging.deletions import JudgeDeletions
+from tracegrade.serve.judging.fair_shares import FairShares
+from tracegrade.serve.judging.hand_over import HandOver, MemoryHandOver
+from tracegrade.serve.judging.kafka.loop import KafkaJudgeLoop
+from tracegrade.serve.judging.kafka.partition_judge import Suspects
+from tracegrade.serve.judging.kafka.records import KafkaRecords
+from tracegrade.serve.judging.kafka.sessions import KafkaSessions
+from tracegrade.serve.judging.loop import JudgeLoop
+from tracegrade.serve.judging.metrics import JudgeMetrics
+from tracegrade.serve.judging.parts import JudgingParts
+from tracegrade.serve.judging.position import JudgePosition
+from tracegrade.serve.judging.results_writer import ResultsWriter
+from tracegrade.serve.judging.stored_traces import StoredTraces
+from tracegrade.serve.judging.turns import SessionTurns
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
-from tracegrade.serve.results_source import LeftResults, ResultsSource
-from tracegrade.serve.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.serve.stored_traces import StoredTraces
 from tracegrade.serve.tuning import THREAD_SWITCH_S
-from tracegrade.serve.turns import SessionTurns
 from tracegrade.store.open import open_store, unavailable
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Telemetry
 
 DRAIN_AT_STOP_S = 5.0
 ONLY = Judge(ALL)
+
+
+class Judging(Protocol):
+    """What runs in the main thread: it reads, judges and commits."""
+
+    @property
+    def read_position(self) -> int:
+        """How far is read: for the heartbeat."""
+        ...
+
+    def prepare(self) -> None:
+        """Publish what is known before anything is read."""
+        ...
+
+    def run(self) -> None:
+        """Judge until stopped, or until there is something to delete. The store holds all results when it begins."""
+        ...
+
+    def forget(self) -> None:
+        """Begin the next run as after a start: all open traces are read again, from the committed position."""
+        ...
 
 
 class Beside(Protocol):
@@ -98,13 +119,13 @@ class JudgeRole:
             self._writer = ResultsWriter(
                 self._results, self._hand_over, self._heartbeat, config.settings_hash, config.traces.max_live_spans
             )
-            self._input = self._open_input(opened)
+            self._judging = self._open_judging(opened)
             self._opened = opened.pop_all()
 
     def run(self) -> None:
         """Judge until `stop` is called; returns when everything is committed and closed."""
         sys.setswitchinterval(THREAD_SWITCH_S)
-        self._input.prepare()
+        self._judging.prepare()
         self._metrics.write_snapshot()
         self._beside.start()
         try:
@@ -113,11 +134,11 @@ class JudgeRole:
                 # Late spans look for their traces in the store: it must hold all results before any span is read.
                 self._writer.wait_until_stored()
                 self._carry_out_deletions()
-                self._input.run()
-            self._heartbeat.beat(self._input.read_position)
+                self._judging.run()
+            self._heartbeat.beat(self._judging.read_position)
         except (OSError, JournalError, SQLAlchemyError) as error:
             # A disk or a store ends us, not the record being read.
-            self._heartbeat.beat(self._input.read_position)
+            self._heartbeat.beat(self._judging.read_position)
             if isinstance(error, SQLAlchemyError) and (known := unavailable(self._config.store_url, error)):
                 raise known from error
             raise
@@ -129,44 +150,38 @@ class JudgeRole:
         """Ask `run` to return; open traces stay in the journal for the next start. Called from any thread."""
         self._hand_over.stopping.set()
 
-    def _open_input(self, opened: ExitStack) -> JudgeInput:
+    def _open_judging(self, opened: ExitStack) -> Judging:
+        parts = JudgingParts(
+            self._writer, self._hand_over, self._heartbeat, self._metrics, self._rules, self._deletions
+        )
         if self._config.journal.kafka is not None:
-            return self._kafka_input(self._config.journal.kafka)
+            return self._kafka_loop(parts, self._config.journal.kafka)
         reader = self._open_journal()
         opened.callback(reader.close)
         position = JudgePosition(self._folder.position(self._own.name), self._heartbeat)
         opened.callback(position.close)
-        loop = JudgeLoop(
+        return JudgeLoop(
+            parts,
             reader,
             position,
-            self._writer,
-            self._hand_over,
-            self._heartbeat,
-            self._metrics,
-            self._rules,
-            self._deletions,
             self._folder.set_aside,
             self._aside.suspects(self._own.name),
+            self._new_judge,
+            self._stored.sessions_going_on,
             self._turns,
             FairShares(self._config.journal.max_bytes) if self._config.judge.when_full == "drop_oldest" else None,
         )
-        return LocalInput(loop, position, self._metrics, self._stored, self._new_judge)
 
-    def _kafka_input(self, settings: KafkaSettings) -> JudgeInput:
+    def _kafka_loop(self, parts: JudgingParts, settings: KafkaSettings) -> KafkaJudgeLoop:
         topics = examine_topics(settings)
         topics.say(self._metrics.telemetry.conditions)
         partitions = topics.partitions[settings.traces_topic]
         otlp = self._config.receivers.otlp
         return KafkaJudgeLoop(
+            parts,
             settings,
             self._own.share.number,
-            self._writer,
-            self._hand_over,
-            self._heartbeat,
-            self._metrics,
-            self._rules,
-            self._deletions,
-            lambda parts, number: self._new_judge(parts, Share(number, partitions)),
+            lambda of, number: self._new_judge(of, Share(number, partitions)),
             KafkaRecords(settings, otlp.max_request_bytes, otlp.max_request_messages, self._metrics.telemetry),
             Suspects(self._folder.set_aside, self._own.name),
             self._config.traces.max_live_spans,
@@ -206,7 +221,7 @@ class JudgeRole:
         if waited := self._delete():
             self._metrics.forget_traces({trace_id for deletion in waited for trace_id in deletion.trace_ids})
             self._writer.forget()
-            self._input.forget()
+            self._judging.forget()
 
     def _delete(self) -> list[Deletion]:
         """Erase what was requested from all that is ours to write; returns what waited."""
@@ -259,7 +274,7 @@ class JudgeRole:
             self._results.trim,
             confirmed=hand_over.confirm,
         )
-        return hand_over, Delivery(
+        return hand_over, DeliveryThread(
             self._config,
             folder,
             self._store,

@@ -14,7 +14,8 @@ from tracegrade.journal.kafka.produce import KafkaJournal
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.plugins.installed import load_plugins
-from tracegrade.serve.received_in_kafka import lock_receiving
+from tracegrade.receive.redacted_ids import RedactedIds
+from tracegrade.serve.receiving.received_in_kafka import lock_receiving
 from tracegrade.store.open import open_store
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -50,15 +51,16 @@ def run_deletion_offline(config: Config, deletion: Deletion) -> Deletion:
 def _erase_received(config: Config, folder: DataFolder, deletion: Deletion) -> Deletion:
     """The receive role's part of `deletion`."""
     deletions, url, remembered_s = Deletions(folder.path), config.store_url, config.remembers_deleted_for
+    ids = RedactedIds(config.redaction, folder.path)
     with ExitStack() as opened:
         if config.journal.kafka is not None:
             opened.callback(lock_receiving(folder).release)
-            (erased,) = bury([deletion], deletions, store_url=url, remembered_s=remembered_s)
+            (erased,) = bury([deletion], deletions, store_url=url, ids=ids, remembered_s=remembered_s)
             return erased
         journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
         opened.callback(journal.close)
         (erased,) = erase_from_journal(
-            [deletion], deletions, journal, folder.journal, store_url=url, remembered_s=remembered_s
+            [deletion], deletions, journal, folder.journal, store_url=url, ids=ids, remembered_s=remembered_s
         )
         return erased
 

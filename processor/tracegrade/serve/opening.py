@@ -11,7 +11,7 @@ from tracegrade.journal.errors import JournalError
 from tracegrade.journal.lock import FolderLock
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
-from tracegrade.serve.judge_metrics import JudgeMetrics
+from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.store.open import open_store
 
 OPENS_WITHIN_S = 60.0

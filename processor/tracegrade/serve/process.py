@@ -1,6 +1,7 @@
 """The common parts of every process of ``serve``: a log, an end on signals, an event loop."""
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -19,8 +20,11 @@ from tracegrade.serve.parent import stop_when_parent_ends
 # Errors that a later start would meet again. A full disk is not one of them: the judge is started again.
 _WRONG_FOLDER = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_HANGUP: signal.Signals | None = getattr(signal, "SIGHUP", None)  # Windows has none
 _NAME_IN_POSTGRESQL = "PGAPPNAME"  # libpq's
 _OURS = "tracegrade"  # a process inherits it from the role that started it
+
+logger = logging.getLogger(__name__)
 
 
 def name_process(role: str) -> None:
@@ -36,9 +40,13 @@ def name_process(role: str) -> None:
 
 
 def stop_on_signals(stop: Callable[[], object], *, ends_with_stdin: bool) -> None:
-    """Call `stop` on SIGTERM and SIGINT; with `ends_with_stdin`, on SIGTERM and when the parent ends."""
-    for number in _SIGNALS:
-        signal.signal(number, lambda *_: stop())
+    """Call `stop` on SIGTERM and SIGINT; with `ends_with_stdin`, on SIGTERM and when the parent ends.
+
+    SIGHUP, too, is a stop where there is a terminal, which was closed then; elsewhere somebody takes it for a call to
+    read files again, so that it is answered by a line in the log.
+    """
+    for number, act in _actions(stop):
+        signal.signal(number, lambda *_, act=act: act())
     if ends_with_stdin:
         _leave_with_parent(stop)
 
@@ -65,8 +73,8 @@ def run_in_loop(
             finally:  # also where nobody reads what it prints any more
                 stop.set()
 
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, stop_in_order)
+        for number, act in _actions(stop_in_order):
+            loop.add_signal_handler(number, act)
         if ends_with_stdin:
             _leave_with_parent(lambda: loop.call_soon_threadsafe(stop.set))
         return await main(stop)
@@ -87,7 +95,9 @@ def explains_folder_errors(config: Config) -> Iterator[None]:
     """
     try:
         yield
-    except _WRONG_FOLDER as error:
+    except OSError as error:
+        if not isinstance(error, _WRONG_FOLDER) and error.errno != errno.EROFS:
+            raise
         raise TraceGradeError(
             f"data_dir: cannot use {config.data_dir!r}: {error.filename}: {error.strerror}; expected a folder that "
             "this user may write to, made if missing"
@@ -111,6 +121,19 @@ class _Printable(logging.Formatter):
         return printable_lines(super().format(record))
 
 
+def _actions(stop: Callable[[], object]) -> Iterator[tuple[signal.Signals, Callable[[], object]]]:
+    """What is done on each signal."""
+    yield from ((number, stop) for number in _SIGNALS)
+    if _HANGUP is not None and signal.getsignal(_HANGUP) != signal.SIG_IGN:  # as nohup has it
+        yield _HANGUP, stop if sys.stderr.isatty() else _say_what_is_read_again
+
+
+def _say_what_is_read_again() -> None:
+    logger.info("SIGHUP: rules, tokens and certificates are read again by themselves; other settings need a restart")
+
+
 def _leave_with_parent(stop: Callable[[], object]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the parent ends us when it is done
+    # Ctrl-C, and a terminal that is closed, reach both processes; the parent ends us when it is done.
+    for number in filter(None, (signal.SIGINT, _HANGUP)):
+        signal.signal(number, signal.SIG_IGN)
     stop_when_parent_ends(stop)

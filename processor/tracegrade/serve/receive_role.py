@@ -32,18 +32,18 @@ from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.quotas import Quotas
 from tracegrade.receive.redacted import Redacts
 from tracegrade.receive.tenants import SenderTenants
-from tracegrade.serve.access_export import AccessExport
-from tracegrade.serve.jobs_process import JobsProcess
-from tracegrade.serve.judge_keeper import JudgeKeeper
-from tracegrade.serve.metrics_export import MetricsExport
 from tracegrade.serve.process import role_command
-from tracegrade.serve.received import Forwards, Received
-from tracegrade.serve.received_on_disk import ReceivedOnDisk
+from tracegrade.serve.receiving.access_export import AccessExport
+from tracegrade.serve.receiving.metrics_export import MetricsExport
+from tracegrade.serve.receiving.received import Forwards, Received
+from tracegrade.serve.receiving.received_on_disk import ReceivedOnDisk
+from tracegrade.serve.receiving.status import status_app
 from tracegrade.serve.repeated import repeat
-from tracegrade.serve.status import status_app
-from tracegrade.serve.supervisor import supervise
+from tracegrade.serve.supervising.jobs_process import JobsProcess
+from tracegrade.serve.supervising.judge_keeper import JudgeKeeper
+from tracegrade.serve.supervising.supervisor import supervise
+from tracegrade.serve.supervising.web_process import WebProcess
 from tracegrade.serve.tuning import allow_connections
-from tracegrade.serve.web_process import WebProcess
 from tracegrade.telemetry.metrics import Telemetry
 
 LOOK_EVERY_S = 1.0
@@ -272,7 +272,7 @@ class ReceiveRole:
 
 def _received(config: Config, folder: DataFolder, telemetry: Telemetry) -> Received:
     if (kafka := config.journal.kafka) is not None:
-        from tracegrade.serve.received_in_kafka import ReceivedInKafka
+        from tracegrade.serve.receiving.received_in_kafka import ReceivedInKafka
 
         return ReceivedInKafka(config, kafka, folder, telemetry)
     return ReceivedOnDisk(config, folder, telemetry)

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from tracegrade.deletion.request import Deletion
 from tracegrade.pipeline.data_folder import judges
 from tracegrade.pipeline.judge_set import JudgeSet
-from tracegrade.serve.file_hand_over import FileHandOver
-from tracegrade.serve.hand_over import HandOver
 from tracegrade.serve.judge_role import Beside, JudgeRole
-from tracegrade.serve.judged_to import StoredClocks
-from tracegrade.serve.turns import SessionTurns
-from tracegrade.serve.upkeep import Upkeep
+from tracegrade.serve.judging.file_hand_over import FileHandOver
+from tracegrade.serve.judging.hand_over import HandOver
+from tracegrade.serve.judging.judged_to import StoredClocks
+from tracegrade.serve.judging.turns import SessionTurns
+from tracegrade.serve.worker_upkeep import Upkeep
 
 _LOOK_EVERY_S = 0.05
 

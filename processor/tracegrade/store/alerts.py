@@ -153,7 +153,6 @@ def open_alerts(connection: Connection) -> list[StoredAlert]:
 def recent_alerts(
     connection: Connection,
     ended_after_ns: int,
-    limit: int | None = None,
     *,
     result_filter: ResultFilter | None = None,
     firing: bool = False,
@@ -163,7 +162,6 @@ def recent_alerts(
     Args:
         connection: on the store.
         ended_after_ns: ns since 1970 UTC.
-        limit: the largest number of them; the latest are given.
         result_filter: only of this rule, service, agent, release and tenant; alerts over all releases are of each.
         firing: only alerts that fire now.
     """
@@ -173,7 +171,7 @@ def recent_alerts(
         query = query.where(alerts.c.state == _FIRING)
     if result_filter is not None:
         query = query.where(*_of_alerts(result_filter))
-    query = query.order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint).limit(limit)
+    query = query.order_by(alerts.c.starts_ns.desc(), alerts.c.fingerprint)
     return [alert_of(row) for row in connection.execute(query)]
 
 

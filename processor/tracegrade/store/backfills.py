@@ -19,7 +19,7 @@ from tracegrade.codec.json_text import rows_to_json
 from tracegrade.codec.results import ResultError, with_backfilled
 from tracegrade.model.evaluation import Decision
 from tracegrade.store.blocks import Blocks, block_ranges
-from tracegrade.store.counts import Sums, counted_minute
+from tracegrade.store.counts import CountChanges, counted_minute
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.parts import in_parts
 from tracegrade.store.read import newest_number
@@ -255,7 +255,7 @@ class _Changes:
         """``dropped``: the numbers of the series of what was backfilled of these rules before."""
         self._rule_ids = rule_ids
         self._dropped = dropped
-        self._sums, self._blocks = Sums(), Blocks()
+        self._sums, self._blocks = CountChanges(), Blocks()
         self._updates: list[tuple[str, str, bytes, int]] = []
 
     def replace(

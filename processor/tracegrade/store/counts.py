@@ -35,7 +35,7 @@ _ADDED = ", ".join(
 _TRACES: Rule = (EVERY_TRACE, "", "", "", 1.0)
 
 
-class Sums:
+class CountChanges:
     """The changes of one batch of writes to ``counts``."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from tracegrade.codec.results import unpack_summary
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.arrivals import number_range
-from tracegrade.store.counts import Sums
+from tracegrade.store.counts import CountChanges
 from tracegrade.store.diagnosis import named_traces, without_traces
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.run_numbers import run_ranges
@@ -38,35 +38,48 @@ class DeletedRows(NamedTuple):
     alerts: int = 0
 
 
-def traces_of_session(connection: Connection, session: str) -> set[bytes]:
-    """The ids of all stored traces with a run of a session, of any tenant; looks at every stored trace."""
-    query = select(traces.c.trace_id, traces.c.judged)
+def traces_of_session(connection: Connection, session_in: Callable[[str], Collection[str]]) -> set[bytes]:
+    """The ids of all stored traces with a run of a session; looks at every stored trace.
+
+    Args:
+        connection: to the store.
+        session_in: the ids that the session may have in a tenant.
+    """
+    query = select(traces.c.trace_id, traces.c.judged, traces.c.tenant)
     found: set[bytes] = set()
-    for trace_id, judged in connection.execute(query.execution_options(yield_per=64)):
+    for trace_id, judged, tenant in connection.execute(query.execution_options(yield_per=64)):
         stored = unpack_summary(judged)
-        if session not in (stored.session, *stored.sessions):
+        if not any(session in session_in(tenant) for session in (stored.session, *stored.sessions)):
             continue
         found.update([bytes(trace_id)] if stored.members is None else filter(None, stored.members))
     return found
 
 
-def traces_of_user(connection: Connection, user: str, keys: Collection[str]) -> set[bytes]:
-    """The ids of all stored traces with a span or a resource that has one of the attributes `keys` with this value.
+def traces_of_user(
+    connection: Connection, user_in: Callable[[str], Collection[str]], keys: Collection[str]
+) -> set[bytes]:
+    """The ids of all stored traces with a span or a resource that has one of the attributes `keys` with a user's id.
 
     Looks at every stored trace.
+
+    Args:
+        connection: to the store.
+        user_in: the ids that the user may have in a tenant.
+        keys: of attributes that name users.
     """
 
-    def is_users(attributes: dict[str, JsonValue]) -> bool:
-        return any(key in attributes and str(attributes[key]) == user for key in keys)
+    def is_users(attributes: dict[str, JsonValue], ids: Collection[str]) -> bool:
+        return any(key in attributes and str(attributes[key]) in ids for key in keys)
 
     found: set[bytes] = set()
-    query = select(traces.c.trace_id, traces.c.spans).where(traces.c.members.is_(None))
-    for trace_id, spans in connection.execute(query.execution_options(yield_per=64)):
+    query = select(traces.c.trace_id, traces.c.spans, traces.c.tenant).where(traces.c.members.is_(None))
+    for trace_id, spans, tenant in connection.execute(query.execution_options(yield_per=64)):
+        ids = user_in(tenant)
         try:
             kept = decode_spans(bytes(spans))
         except KeptSpansError:
             continue  # damaged: its owner is unknown
-        if any(is_users(span.attributes) or is_users(span.resource.attributes) for span in kept.spans):
+        if any(is_users(span.attributes, ids) or is_users(span.resource.attributes, ids) for span in kept.spans):
             found.add(bytes(trace_id))
     return found
 
@@ -133,7 +146,7 @@ def _delete(connection: Connection, trace_ids: list[bytes], tenant: str | None) 
         of_sessions.append(number)
         evaluations += len(orjson.loads(rows))
     if gone := [*numbers, *of_sessions]:
-        sums = Sums()
+        sums = CountChanges()
         sums.take_back(connection, SeriesNumbers(), gone)
         delete_traces(connection, gone)
         sums.write(connection)

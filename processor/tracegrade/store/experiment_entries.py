@@ -7,7 +7,7 @@ deletes its entries.
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select
 
@@ -17,7 +17,6 @@ from tracegrade.store.schema import experiment_entries
 ReportedKind: TypeAlias = Literal["param_tune", "prompt_tune", "judge"]
 Kind: TypeAlias = Literal["param_tune", "prompt_tune", "judge", "eval"]
 
-REPORTED_KINDS: tuple[ReportedKind, ...] = get_args(ReportedKind)
 TUNES: tuple[Kind, ...] = ("param_tune", "prompt_tune")
 PROMOTED: Kind = "eval"
 

@@ -126,17 +126,10 @@ class SeriesHistory:
     ``EVERY_TRACE`` in place of a rule id: the number of traces that each service sent, judged or not.
     """
 
-    def __init__(
-        self, connection: Connection, rule_hashes: Collection[str], service: str | None = None, run: str = LIVE
-    ) -> None:
-        """Look up the series of the rules that have these hashes now; of one service if it is named.
-
-        `run` is the live one, or `BACKFILL`.
-        """
+    def __init__(self, connection: Connection, rule_hashes: Collection[str], run: str = LIVE) -> None:
+        """Look up the series of the rules that have these hashes now; `run` is the live one, or `BACKFILL`."""
         self._connection = connection
         chosen = select(series).where(series.c.run == run, series.c.present_hash.in_({*rule_hashes, EVERY_TRACE}))
-        if service is not None:
-            chosen = chosen.where(series.c.service == service)
         self._numbers = chosen.with_only_columns(series.c.number)
         self.series = {
             row.number: (

@@ -1,6 +1,7 @@
 """Opens a store: a writer creates or updates it, a reader takes it as it is."""
 
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +14,8 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, S
 
 from tracegrade.display import without_secrets
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.store.schema import VERSION
 from tracegrade.store.tenant_views import show_one_tenant
+from tracegrade.store.version import VERSION, unfit
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def open_store(
         )
         with reading(engine) as connection:
             found = _version(connection)
-        if problem := _unfit(found, read_only):
+        if problem := unfit(found, read_only):
             engine.dispose()
             raise StoreError(f"{_shown(parsed)}: {problem}")
         if found != VERSION:
@@ -106,6 +107,35 @@ def open_store(
     return engine
 
 
+def check_reachable(url: str, within_s: int) -> None:
+    """Refuse a store that `open_store` would refuse, changing nothing in it; what does not answer now is let through.
+
+    Args:
+        url: as of `open_store`.
+        within_s: how long to wait for a server, unless `url` says it.
+
+    Raises:
+        StoreError: as `open_store`, but for `StoreUnavailable`.
+    """
+    parsed = _parse(url)
+    is_file = parsed.get_backend_name() == "sqlite"
+    if not is_file and "connect_timeout" not in parsed.query:
+        parsed = parsed.update_query_dict({"connect_timeout": str(within_s)})
+    engine = _sqlite(parsed, False, None) if is_file else _postgresql(parsed, None)
+    try:
+        with reading(engine) as connection:
+            problem = unfit(_version(connection), read_only=False)
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        refused = _cannot_open(make_url(url), error)
+        if not isinstance(refused, StoreUnavailable):
+            raise refused from None
+        return
+    finally:
+        engine.dispose()
+    if problem:
+        raise StoreError(f"{_shown(make_url(url))}: {problem}")
+
+
 def unavailable(url: str, error: SQLAlchemyError) -> StoreUnavailable | None:
     """The error to raise when an open store fails in a way that may be over at a later attempt, else None."""
     found = _cannot_open(make_url(url), error)
@@ -119,7 +149,21 @@ def _cannot_open(url: URL, error: Exception) -> StoreError:
     else:
         is_temporary = _is_unreachable(error)
     kind = StoreUnavailable if is_temporary else StoreError
-    return kind(f"{_shown(url)}: {_cause(error)}")
+    return kind(f"{_shown(url)}: {_cause(error)}{_read_only_folder(url, error)}")
+
+
+def _read_only_folder(url: URL, error: Exception) -> str:
+    """What to do where SQLite cannot make its files beside the store, of which its own message says nothing."""
+    code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)
+    if url.get_backend_name() != "sqlite" or code & 0xFF != sqlite3.SQLITE_CANTOPEN:
+        return ""
+    path = Path(str(url.database))
+    if not path.is_file() or os.access(path.parent, os.W_OK):
+        return ""
+    return (
+        f"; nothing can be written to its folder, and SQLite needs the files {path.name}-wal and {path.name}-shm there "
+        "also to read. Copy the data folder to where you may write, and read the copy (--data-dir)"
+    )
 
 
 def is_unreadable(error: BaseException) -> bool:
@@ -324,23 +368,6 @@ def _version(connection: Connection) -> str | None:
         return None
     found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return found
-
-
-def _unfit(found: str | None, read_only: bool) -> str | None:
-    """Why tables of the version `found` are refused, and what to do; None when they are not."""
-    if found is None:
-        return "holds no TraceGrade results; 'tracegrade serve' makes a store" if read_only else None
-    if found > VERSION:
-        return (
-            f"written by a newer TraceGrade (tables of version {found}, this one knows {VERSION}); use that version, "
-            "or another store.url"
-        )
-    if found < VERSION and read_only:
-        return (
-            f"written by an older TraceGrade (tables of version {found}, this one reads {VERSION}); start 'tracegrade "
-            "serve' of this version over it once, which brings it up to date: no older one takes it afterwards"
-        )
-    return None
 
 
 def _migrate(engine: Engine) -> None:

@@ -153,7 +153,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     Raises:
         KeptSpansError: the spans of one are damaged, or were stored by another version.
     """
-    from tracegrade.codec.kept_spans import rebuilt_trace  # only for judging: see `whole_result`
+    from tracegrade.codec.kept_spans import decode_spans  # only for judging: see `whole_result`
 
     found: dict[tuple[str, bytes], Trace] = {}
     mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
@@ -171,21 +171,23 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
                 if bytes(row.spans) == VALUES_GONE:
                     found[key] = _without_spans(*key)
                     continue
-                found[key] = rebuilt_trace(
-                    bytes(row.spans),
+                kept = decode_spans(bytes(row.spans), as_they_came=True)
+                found[key] = Trace(
                     trace_id=key[1],
                     tenant=row.tenant,
-                    revision=row.revision,
+                    spans=kept.spans,
                     close_reason="",
                     missing=[],
-                    cut_by=row.cut_by,
-                    rule_set=row.rule_set_hash,
+                    revision=row.revision,
                     first_received_ns=row.first_received_ns,
                     last_received_ns=row.last_received_ns,
                     first_position=row.first_position,
-                    last_position=0,
+                    cut_by=row.cut_by,
+                    replaced=kept.replaced,
+                    rule_set=row.rule_set_hash,
+                    filter_hash=kept.filter_hash,
                     closed_ns=row.closed_ns,
-                    as_they_came=True,
+                    log_records=kept.log_records,
                 )
     return found
 

@@ -12,7 +12,7 @@ _OWN = "tenant = {tenant}"
 _OF_SERIES = "series IN (SELECT number FROM {schema}.series WHERE tenant = {tenant})"
 
 # What has no column for the tenant; the rest of these tables, without one here, names nothing of anybody:
-# `schema.py` says of each why.
+# `schema/` says of each why.
 _CONDITIONS: dict[str, str | dict[str, str]] = {
     "counts": _OF_SERIES,
     "silences": {

@@ -17,7 +17,7 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema, session_turns, trace_keys
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import Sums, counted_minute, traffic_series
+from tracegrade.store.counts import CountChanges, counted_minute, traffic_series
 from tracegrade.store.many_rows import insert_rows
 from tracegrade.store.open import beside_others, check_version, one_at_a_time
 from tracegrade.store.partitions import make_room
@@ -69,7 +69,7 @@ class StoreWriter:
             raise
 
     def _write(self, connection: Connection, newest: dict[Key, TraceResult]) -> None:
-        sums = Sums()
+        sums = CountChanges()
         turns = session_turns.turns_of(connection, newest, self._has_turns) if self._has_turns is not None else {}
         numbers = self._places(connection, newest, sums)
         if not numbers:
@@ -102,7 +102,7 @@ class StoreWriter:
         blocks.write(connection)
         session_turns.note_turns(connection, chain.from_iterable(of for key, of in turns.items() if key in numbers))
 
-    def _places(self, connection: Connection, newest: Mapping[Key, TraceResult], sums: Sums) -> dict[Key, int]:
+    def _places(self, connection: Connection, newest: Mapping[Key, TraceResult], sums: CountChanges) -> dict[Key, int]:
         """Delete the lower revisions of `newest`, and take them back from `sums`.
 
         Returns:
@@ -122,7 +122,7 @@ class StoreWriter:
         first: int = connection.exec_driver_sql("SELECT coalesce(max(number), 0) + 1 FROM traces").scalar_one()
         return dict(zip(new, count(first), strict=False))
 
-    def _take_back(self, connection: Connection, replaced: Sequence[int], sums: Sums) -> None:
+    def _take_back(self, connection: Connection, replaced: Sequence[int], sums: CountChanges) -> None:
         if replaced:
             sums.take_back(connection, self._series, replaced)
             connection.execute(delete(schema.traces).where(schema.traces.c.number.in_(replaced)))

@@ -92,6 +92,11 @@ KINDS: dict[str, Kind] = {
         "start or repair it, or move the file away; it is tried again all the time",
     ),
     "store_updating": Kind("the store is brought up to date after an upgrade", "wait: a large one takes minutes"),
+    "kafka_client_failed": Kind(
+        "a client of Kafka failed for good within the last minute, and another took its place",
+        "once, as after the restart of a broker: nothing; again and again: give each judge its own "
+        "journal.kafka.instance_id",
+    ),
     "kafka_misplaced": Kind(
         "messages of Kafka lie in other partitions than their keys say, so one trace may be judged in two parts",
         "have every producer hash keys by FNV-1a: the Collector's exporter does by default, librdkafka by "

@@ -435,6 +435,16 @@ def without_traces(snapshot: dict[str, Any], trace_ids: Collection[str]) -> dict
     return snapshot | {"metrics": metrics}
 
 
+def of_tenants(snapshot: Mapping[str, Any], tenants: Collection[str]) -> Mapping[str, Any]:
+    """A `Telemetry.snapshot` with those series alone whose label ``tenant`` names one of `tenants`."""
+    named = set(tenants) - {OTHER}  # a tenant of this name counts with those that have no name in metrics
+    metrics = {
+        name: [item for item in of_metric if item["labels"].get("tenant") in named]
+        for name, of_metric in snapshot["metrics"].items()
+    }
+    return {**snapshot, "metrics": {name: items for name, items in metrics.items() if items}}
+
+
 @lru_cache(maxsize=4096)
 def series(name: str, /, **labels: str) -> Labels:
     """The key of one series of a metric; refuses labels that the metric does not have."""

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
-from tracegrade.history.experiments import NoSuchRun
-from tracegrade.history.run_changes import NotChangeable
+from tracegrade.history.runs.experiments import NoSuchRun
+from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
 from tracegrade.store.open import StoreError

@@ -5,8 +5,8 @@ from hashlib import blake2b
 
 from sqlalchemy import Connection
 
-from tracegrade.history.evals import EvalStanding, EvalTimeline, eval_timeline
-from tracegrade.history.experiments import known_experiment
+from tracegrade.history.runs.experiments import known_experiment
+from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, suite_request
 from tracegrade.model.json_value import JsonValue
 from tracegrade.models.settings import SEPARATOR

@@ -14,7 +14,7 @@ from tracegrade.document.duration import duration_text
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import PASS_RATE
 from tracegrade.store.alerts import open_alerts
-from tracegrade.web.charts import burn_down
+from tracegrade.web.charts.trends import burn_down
 
 
 @dataclass(frozen=True, slots=True)

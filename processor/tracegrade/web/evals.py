@@ -9,8 +9,15 @@ from sqlalchemy import Connection
 
 from tracegrade.access.caller import Caller
 from tracegrade.config import Config
-from tracegrade.history.experiments import Standing, Timeline, timeline
-from tracegrade.history.suite_cases import MOST_RESULTS, CaseGroup, SuiteRun, in_order, is_suite_run, suite_run_of
+from tracegrade.history.runs.experiments import Standing, Timeline, timeline
+from tracegrade.history.suite_runs.suite_cases import (
+    MOST_RESULTS,
+    CaseGroup,
+    SuiteRun,
+    in_order,
+    is_suite_run,
+    suite_run_of,
+)
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import Target, load_models
 from tracegrade.rule.prices import Price

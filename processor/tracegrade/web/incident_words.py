@@ -16,7 +16,7 @@ from tracegrade.model.evaluation import MEASURES
 from tracegrade.rule.watched import SCORE, UNJUDGED
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.diagnosis import Slice
-from tracegrade.web.curves import Level, Mark, moment_text
+from tracegrade.web.charts.curves import Level, Mark, moment_text
 from tracegrade.web.watched_values import WatchedValues
 
 

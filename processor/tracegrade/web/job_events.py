@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from tracegrade.history.suite_results import CaseResult
-from tracegrade.history.suite_run import stored_unit
+from tracegrade.history.suite_runs.suite_results import CaseResult
+from tracegrade.history.suite_runs.suite_run import stored_unit
 from tracegrade.store.jobs import UNFINISHED, Event, events_after, newest_events, stored_job
 from tracegrade.store.open import StoreError
 from tracegrade.web.problem import Refusal

@@ -21,8 +21,8 @@ from tracegrade.codec.without_values import (
     summary_without_values,
 )
 from tracegrade.evaluate.criteria.expected import Difference
-from tracegrade.history.suite_cases import CaseGroup, SuiteRun
-from tracegrade.history.suite_results import CaseResult
+from tracegrade.history.suite_runs.suite_cases import CaseGroup, SuiteRun
+from tracegrade.history.suite_runs.suite_results import CaseResult
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction

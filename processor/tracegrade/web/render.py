@@ -12,7 +12,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from tracegrade.display import count, elapsed_text, json_text, time_text
+from tracegrade.display import count, elapsed_text, json_text, judged_score_text, time_text, took_text
 from tracegrade.document.duration import duration_text
 from tracegrade.evaluate.compare.differences import origin
 from tracegrade.web import addresses
@@ -92,10 +92,12 @@ def _environment() -> Environment:
     environment.filters |= {
         "time": _time,
         "elapsed": _elapsed,
+        "took": _took,
         "percent": _percent,
         "interval": _interval,
         "rate": lambda rate: f"{rate:.2g}" if rate < 10 else f"{rate:.0f}",
         "json": json_text,
+        "judged_score": judged_score_text,
         "number": _number,
         "count": count,
         "iso": iso_text,
@@ -129,6 +131,11 @@ def _elapsed(elapsed_ns: int) -> str:
     if seconds < 100:
         return elapsed_text(elapsed_ns)
     return f"{seconds / 60:.3g} min" if seconds < 6000 else f"{seconds / 3600:.3g} h"
+
+
+def _took(part: Any) -> str:
+    """How long a trace, span, session or call took, from its ``start_ns`` and ``end_ns``."""
+    return _elapsed(part.end_ns - part.start_ns) if part.end_ns else took_text(part.start_ns, 0)
 
 
 def _time(time_ns: int) -> Markup:

@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.history.experiments import known_run
-from tracegrade.history.suite_cases import MOST_RESULTS, CaseGroup, SuiteRun, is_suite_run, suite_run_of
-from tracegrade.history.suite_exchange import Request as ModelRequest
-from tracegrade.history.suite_exchange import exchange
-from tracegrade.history.suite_results import CHAIN_NUMBERS, CaseResult
+from tracegrade.history.runs.experiments import known_run
+from tracegrade.history.suite_runs.suite_cases import MOST_RESULTS, CaseGroup, SuiteRun, is_suite_run, suite_run_of
+from tracegrade.history.suite_runs.suite_exchange import Request as ModelRequest
+from tracegrade.history.suite_runs.suite_exchange import exchange
+from tracegrade.history.suite_runs.suite_results import CHAIN_NUMBERS, CaseResult
 from tracegrade.rule.case import DEFAULT_EVALUATOR
 from tracegrade.rule.evaluation_spec import read_item
 from tracegrade.store.read import stored_traces

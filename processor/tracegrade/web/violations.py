@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tracegrade.evaluate.evaluators import constraints
 from tracegrade.model.evaluation import Decision, Evaluation
@@ -19,12 +19,16 @@ class NamedCall:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One constraint: how often it was triggered and kept, and of each violation the calls, and the nearest miss."""
+    """One constraint: how often it was triggered and kept, and of each violation the calls, and the nearest miss.
+
+    ``outcome`` is `not_evaluable` also where all violations may be none, since something could not be read.
+    """
 
     text: str
     template: str
     triggered: int
     kept: int
+    outcome: Literal["pass", "fail", "not_evaluable"]
     violations: list[tuple[list[NamedCall], NamedCall | None]]
 
 
@@ -39,6 +43,7 @@ def sentences(evaluation: Evaluation) -> list[Sentence]:
             item["template"],
             item["triggered"],
             item["satisfied"],
+            _outcome(item),
             [
                 (
                     [_call(call) for call in violation["calls"]],
@@ -58,12 +63,18 @@ def named_spans(decisions: Iterable[Decision]) -> dict[str, list[str]]:
         for evaluation in decision.evaluations:
             if evaluation.outcome != "fail":
                 continue
-            calls = [call for item in sentences(evaluation) for some, _ in item.violations for call in some]
-            for call in calls:
+            broken = [item for item in sentences(evaluation) if item.outcome == "fail"]
+            for call in (call for item in broken for some, _ in item.violations for call in some):
                 rules = found.setdefault(call.span_id, [])
                 if decision.pair.rule_id not in rules:
                     rules.append(decision.pair.rule_id)
     return found
+
+
+def _outcome(item: Any) -> Literal["pass", "fail", "not_evaluable"]:
+    if any(not violation.get("unknown") for violation in item["violations"]):
+        return "fail"
+    return "not_evaluable" if item["violations"] or not item["triggered"] else "pass"
 
 
 def _call(written: Any) -> NamedCall:

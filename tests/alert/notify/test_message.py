@@ -54,3 +54,8 @@ def test_reasons_and_slices_are_said_with_their_numbers(found: StoredAlert, why:
     told = lines(found)
     assert f"Reason: order: {why}" in told
     assert f"Where: release 1.1, 30% of all results, {where}" in told
+
+
+def test_whose_alert_it_is_is_said_of_other_tenants_than_default() -> None:
+    assert "Tenant: shop" in lines(replace(ALERT, tenant="shop"))
+    assert "Tenant" not in " ".join(lines(ALERT))

@@ -78,6 +78,13 @@ from tracegrade.evaluate.work import Work
         ({"$lt": 5}, 5, False),
         ({"$lt": 5}, 2**70, False),
         ({"$gte": 0}, "5", False),  # a text is no number
+        ({"$gt": 100}, "1e309", True),  # as decoding keeps a number that no float can hold
+        ({"$gt": 100}, "-1e309", False),
+        ({"$lt": 0}, "-Infinity", True),
+        ({"$gt": 100}, "9" * 5000, True),
+        ({"$lte": 100}, "Infinity", False),
+        ({"$gt": 100}, "NaN", False),
+        ({"$gt": 100}, "1e308", False),
         ({"$gte": 0}, True, False),
         ({"$gte": "2026-01-01"}, "2026-03-01", True),
         ({"$lt": "2026-01-01"}, "2026-03-01", False),

@@ -320,3 +320,19 @@ def test_tools_that_were_not_called_before_are_named_so_that_earlier_turns_can_b
     assert found["details"]["not_called"] == ["find", "ask"]
     found = judged([{"before": "refund", "comes": "find"}], [call("refund"), call("find")])
     assert "not_called" not in found["details"]
+
+
+def test_of_what_cannot_be_read_it_is_not_said_that_it_was_broken() -> None:
+    unread = {"name": "refund", "arguments_status": "absent"}
+    found = judged([{"before": "refund", "comes": "approve"}, {"never": BIG_REFUND}], [unread])
+    assert (found["outcome"], found["score"]) == ("fail", 0.0)
+    assert found["explanation"].startswith(
+        "Kept 0 of 2 times: before every refund comes approve, and refund had none; "
+        "1 cannot be told: the arguments of a call were not recorded (refund"
+    )
+    assert [
+        violation.get("unknown") for item in found["details"]["constraints"] for violation in item["violations"]
+    ] == [
+        None,
+        True,
+    ]

@@ -6,6 +6,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
+from journal.kafka.failing_client import INVALID_PRODUCER_EPOCH, fail_for_good
 from journal.kafka.mock_cluster import PARTITIONS, MockCluster
 from pipeline.harness import log_payload, otlp_span, payload
 from tracegrade.journal.errors import JournalCannotTake, JournalClosed, JournalFull, JournalUnavailable
@@ -198,17 +199,24 @@ def test_a_client_that_failed_for_good_is_replaced_and_its_messages_are_answered
     journal = KafkaJournal(cluster.settings(client={"linger.ms": 1000}), telemetry, Topics())
     waiting: Future[int] = journal.append(_traces(otlp_span(1, 1)))
     failed = journal._producer
-
-    class Fatal:
-        def fatal(self) -> bool:
-            return True
-
-        def str(self) -> str:
-            return "fenced"
-
-    journal._client_failed(Fatal())
+    fail_for_good(failed, INVALID_PRODUCER_EPOCH)
     with pytest.raises(JournalUnavailable):
         waiting.result(WITHIN_S)
     eventually(lambda: journal._producer is not failed)
     assert journal.append(_traces(otlp_span(1, 1))).result(WITHIN_S) == 1
     journal.close()
+
+
+def test_a_client_that_fails_while_the_journal_closes_keeps_nobody_waiting(
+    cluster: MockCluster, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce, "_POLL_S", 0.01)
+    journal = KafkaJournal(cluster.settings(client={"linger.ms": 4000}), telemetry, Topics())
+    journal._closed.set()  # nobody polls any more, as in `close`
+    journal._polling.join()
+    journal._closed.clear()
+    waiting: Future[int] = journal.append(_traces(otlp_span(1, 1)))
+    fail_for_good(journal._producer, INVALID_PRODUCER_EPOCH)
+    journal.close()
+    with pytest.raises(JournalUnavailable):
+        waiting.result(0)

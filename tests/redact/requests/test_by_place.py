@@ -122,3 +122,46 @@ def test_the_name_of_a_call_in_a_models_response_is_no_output_of_a_tool() -> Non
     (after,) = json.loads(found["output.value"])
     assert (after["output"][0]["name"], after["output"][0]["call_id"]) == ("validate_user", "c1")
     assert after["name"] == "[redacted]"
+
+
+SCHEMA = {"type": "object", "properties": {"email": {"type": ["string", "null"]}, "command": {"$ref": "#/d"}}}
+
+
+@pytest.mark.parametrize("path", ["*", "email", "command"])
+@pytest.mark.parametrize("action", ["mask", "hash", "drop"])
+def test_what_a_tool_takes_is_no_argument(action: str, path: str) -> None:
+    schema, place = SCHEMA, {"arguments": path, "action": action}
+    for value, key in (
+        ([{"name": "mail", "parameters": schema}], "gen_ai.tool.definitions"),
+        ([{"function": {"name": "mail", "parameters": json.dumps(schema)}}], "ai.prompt.tools"),
+        (schema, "llm.request.functions.0.parameters"),
+        ({"messages": [{"role": "user"}], "tools": [{"name": "mail", "input_schema": schema}]}, "input.value"),
+    ):
+        assert one(json.dumps(value), place, key=key) == value
+    # Detectors look at it, and an allow list masks it where it is not known for what it is.
+    described = json.dumps({**schema, "description": "of ann@corp.io"})
+    assert "[redacted:email]" in json.dumps(one(described, place, key="x.parameters", detectors=["email"]))
+    assert one(json.dumps(schema), key="x.parameters", default="allow_listed") != schema
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"email": "a@b.io"},
+        {"type": "object", "email": "a@b.io"},
+        {"type": "object", "properties": {"email": "a@b.io"}},
+        {"type": "object", "properties": {"owner": {"email": "a@b.io"}}},
+        {"type": "object", "properties": {"owner": {"type": "person", "email": "a@b.io"}}},
+    ],
+)
+def test_what_looks_like_it_is_an_argument(value: Any) -> None:
+    place = {"arguments": "email", "action": "mask"}
+    for key, given in (("x.parameters", value), (ARGUMENTS, {"arguments": SCHEMA, **value})):
+        assert "a@b.io" not in json.dumps(one(json.dumps(given), place, key=key))
+
+
+@pytest.mark.parametrize("word", ["type", "role", "name"])
+@pytest.mark.parametrize("odd", [["string", "null"], {"a": 1}, 7, None])
+def test_a_word_that_is_no_text_is_walked_like_any_value(word: str, odd: Any) -> None:
+    value = {"x": {word: odd, "email": "a@b.io", "arguments": {}}}
+    assert one(json.dumps(value), {"arguments": "email", "action": "mask"})["x"]["email"] == "[redacted]"

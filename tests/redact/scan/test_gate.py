@@ -1,11 +1,13 @@
 """Where in a request something may be found, and what is remembered of it."""
 
+import json
 import random
+from uuid import UUID
 
 import pytest
 
-from redact.scan.planted import SECRETS
-from redact.scan.test_planted import _wire
+from redact.scan.planted import ALL, SECRETS, names_for, pieces_of
+from redact.scan.test_planted import SPLIT, _wire
 from tracegrade.redact.registry import all_detectors
 from tracegrade.redact.scan import seen
 from tracegrade.redact.scan.gate import Gate
@@ -54,3 +56,54 @@ def test_a_secret_is_seen_beside_each_byte_that_may_stand_before_or_behind_a_tex
         # The length of the text stands before it, a tag and another length behind it.
         assert gate.may_hold(_wire(value + " " * length)), length
         assert gate.may_hold(_wire(value, "x" * length)), length
+
+
+def test_uuids_and_the_address_of_the_host_itself_are_not_looked_at_closely() -> None:
+    gate = Gate(all_detectors(), (), {})
+    chance = random.Random(1)
+    for _ in range(200):
+        uuid = str(UUID(bytes=chance.randbytes(16), version=4))
+        told = [uuid, f"run--{uuid}-0", json.dumps({"1": uuid, "v": "1.45.2", "id": uuid}), "at 127.0.0.1, as ever"]
+        assert not gate.may_hold(_wire(*told, uuid)), uuid
+    assert len(gate._seen._new) < 20
+
+
+@pytest.mark.parametrize("disguise", ALL)
+def test_a_secret_is_seen_in_a_disguise_that_json_escapes(disguise: str) -> None:
+    gate = Gate(all_detectors(), (), {})
+    for name in names_for(disguise):
+        said = json.dumps({"user_id": ALL[disguise](SECRETS[name](random.Random(f"{disguise} {name}")))})
+        assert gate.may_hold(_wire(said)), said
+
+
+def test_a_uuid_is_seen_where_it_is_part_of_a_secret() -> None:
+    uuid = "5b8e9d3c-17a0-4e1f-9d4e-0123456789ab"
+    gate = Gate(all_detectors(), (), {"of ours": "[0-9a-f]{8}-17a0-"})
+    plain = Gate(all_detectors(), (), {})
+    assert gate.may_hold(_wire(uuid))
+    assert not plain.may_hold(_wire(uuid))
+    for text in (f"sk-lf-{uuid}", f"postgres://shop:{uuid}@db-7/orders", f"password={uuid}", f"{uuid}@corp.io"):
+        assert plain.may_hold(_wire(text)), text
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_a_secret_is_seen_beside_uuids_and_numbers(name: str) -> None:
+    gate = Gate(all_detectors(), (), {})
+    chance = random.Random(name)
+    for number in range(30):
+        value = SECRETS[name](chance)
+        uuid = UUID(bytes=chance.randbytes(16), version=4 if number % 2 else 1)
+        for other in (str(uuid), f"order {chance.randrange(10 ** chance.randint(1, 7))}"):
+            for text in (f"{other} {value}", f"{value}, {other}", f"{other}: {value}\n{other}"):
+                assert gate.may_hold(_wire(text)), text
+            if name in SPLIT:
+                pieces = pieces_of(value, chance, 2)
+                assert gate.may_hold(_wire(other, *pieces, other)), pieces
+                assert gate.may_hold(_wire(json.dumps({"id": other, "l": pieces, "next": other}))), pieces
+
+
+def test_a_private_key_is_seen_that_is_cut_within_its_first_line() -> None:
+    gate = Gate(all_detectors(), (), {})
+    key = SECRETS["private_key"](random.Random(1))
+    for place in range(1, 40):
+        assert gate.may_hold(_wire("u 99b1500e", f"x {key[:place]}", f"{key[place:]} y", "u")), place

@@ -88,6 +88,15 @@ def test_a_secret_is_found_that_is_split_over_the_parts_of_a_message(name: str) 
         (["to abcdefghi", "jkl@corp-1.io now"], ["content"] * 2, ["to #", "# now"]),
         (["abc", "defghi", "jkl@corp.io"], ["a.0.content", "a.1.content", "a.2.content"], ["#"] * 3),
         (["abc", "user", "def@corp.io"], ["content", "role", "content"], ["#", "user", "#"]),
+        (["abc", "def@corp.co", ".uk"], ["content"] * 3, ["#", "#", "#"]),
+        # Behind a whole address there is nothing of it but the end of a domain.
+        (["ann@corp.io", "bob"], ["to"] * 2, ["#", "bob"]),
+        (["abc", "def@corp.io", "bob", "eve@corp.io"], ["to"] * 4, ["#", "#", "#", "#"]),
+        # Another speaks, whether roles stand before their texts or behind them.
+        (["user", "today", "assistant", "ann@corp.io"], ["role", "content"] * 2, ["user", "today", "assistant", "#"]),
+        (["today", "user", "ann@corp.io", "assistant"], ["content", "role"] * 2, ["today", "user", "#", "assistant"]),
+        (["user", "abc", "user", "def@corp.io"], ["role", "content"] * 2, ["user", "#", "user", "#"]),
+        (["abc", "user", "def@corp.io", "user"], ["content", "role"] * 2, ["#", "user", "#", "user"]),
         # Other names: nobody can say whether the word before belongs to the address.
         (["send_mail", "ann@corp.io"], ["name", "to"], ["send_mail", "#"]),
     ],

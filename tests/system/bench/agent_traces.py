@@ -4,6 +4,9 @@ A request is made once and then stamped with fresh ids for every use, in place, 
 """
 
 import json
+import random
+import re
+import string
 from collections.abc import Iterable, Iterator, Sequence
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -18,6 +21,9 @@ MS = 1_000_000
 # Trace ids that are replaced by fresh ones: bytes that occur nowhere else in a request.
 _TRACE_MARK = b"\xf5TRACEGRADE-%04d"
 _ID_BYTES = 16
+# Words of sentences, as between others: no keys, and nothing that a framework is known by.
+_WORD = re.compile(rb'(?<=[ "\n])[a-z]{4,12}(?=[ ,.])')
+_LETTERS = string.ascii_lowercase.encode()
 
 
 def template(traces: int) -> bytes:
@@ -41,7 +47,9 @@ def marks(traces: int) -> list[bytes]:
 class Stamper:
     """Gives templates fresh trace ids: each call is another request, never seen before."""
 
-    def __init__(self, templates: Sequence[bytes], trace_ids: Sequence[bytes], salt: int) -> None:
+    def __init__(
+        self, templates: Sequence[bytes], trace_ids: Sequence[bytes], salt: int, *, varies_words: bool = False
+    ) -> None:
         """Look for the places.
 
         Args:
@@ -49,6 +57,7 @@ class Stamper:
                 traces.
             trace_ids: those that are replaced in them, 16 bytes each.
             salt: of this sender: others with another one send other traces.
+            varies_words: whether words of sentences are other ones each time, so that no text comes twice.
         """
         self._trace_ids = trace_ids
         self._salt = salt.to_bytes(4, "big")
@@ -59,6 +68,8 @@ class Stamper:
             for request in templates
         ]
         assert any(places for _, traces in self._requests for places in traces)
+        self._chance = random.Random(salt)
+        self._words = [[word.span() for word in _WORD.finditer(one)] if varies_words else [] for one in templates]
 
     def next(self) -> bytes:
         """The next request; ``first_trace`` is then its round's first trace's id in hex, whose successors follow it."""
@@ -67,6 +78,8 @@ class Stamper:
             trace_id = self._trace_id(number)
             for place in places:
                 buffer[place : place + _ID_BYTES] = trace_id
+        for start, end in self._words[self._next]:
+            buffer[start:end] = self._chance.choices(_LETTERS, k=end - start)
         self.first_trace = self._trace_id(0).hex()
         self._next += 1
         if self._next == len(self._requests):

@@ -45,7 +45,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import Sums, counted_minute, traffic_series
+from tracegrade.store.counts import CountChanges, counted_minute, traffic_series
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import SeriesNumbers
@@ -132,7 +132,7 @@ def _copy(connection: Connection, sample: Sequence[_Row], further: int, later_ns
         f"INSERT INTO traces ({', '.join(names)}) SELECT {', '.join(changed.get(name, name) for name in names)} "
         f"FROM traces WHERE number <= {len(sample)} ORDER BY number"
     )
-    arrivals, blocks, sums, known = Arrivals(), Blocks(), Sums(), SeriesNumbers()
+    arrivals, blocks, sums, known = Arrivals(), Blocks(), CountChanges(), SeriesNumbers()
     for row in sample:
         arrivals.add(row.first_ns + later_ns, row.number + further)
         blocks.add(row.number + further, row.evaluations)

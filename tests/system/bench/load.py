@@ -1,7 +1,7 @@
 """The load generator: sends fresh traces over OTLP for a bounded time; prints what was answered, as JSON.
 
     python tests/system/bench/load.py ENDPOINT [--seconds 10] [--spans 500] [--corpus DIR] [--concurrency 8] [--rate 0]
-        [--times] [--http] [--header NAME=VALUE]
+        [--vary] [--times] [--http] [--header NAME=VALUE]
 
 Generated agent traces, or with --corpus those of real frameworks, all of them in turn, with fresh trace ids each time
 round. Prints on this machine's monotonic clock when it began; with --times also when each request was begun, by its
@@ -40,7 +40,7 @@ async def main() -> None:
     options = _options()
     requests, trace_ids = _requests(options)
     spans = [captures.span_count(request) for request in requests]
-    stamper = Stamper(requests, trace_ids, os.getpid())
+    stamper = Stamper(requests, trace_ids, os.getpid(), varies_words=options.vary)
     transport = _http if options.http else _grpc
     async with transport(options) as export:
         begun = time.monotonic()
@@ -81,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures to send instead")
     parser.add_argument("--concurrency", type=int, default=8, help="requests under way at a time")
     parser.add_argument("--rate", type=float, default=0, help="requests a second at most; 0: as fast as answered")
+    parser.add_argument("--vary", action="store_true", help="other words in each text, each time it is sent")
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--http", action="store_true", help="protobuf over HTTP/1.1")
     parser.add_argument("--header", action="append", default=[], help="of HTTP requests")

@@ -1,10 +1,11 @@
 """What redaction costs on the whole path: CPU a span of `serve` without it, and with all detectors, in turns.
 
-    python tests/system/bench/redaction_path.py [--seconds 4] [--rounds 3] [--corpus DIR] [--old PYTHON]
+    python tests/system/bench/redaction_path.py [--seconds 4] [--rounds 3] [--corpus DIR] [--vary] [--old PYTHON]
 
-The load, the servers around it and what is counted are those of `throughput.py`. Prints each round, and the ratio of
-the sums. With `--old`, the Python of another checkout's environment runs a third `serve`, without redaction: what the
-path costs where nobody asks for it.
+The load, the servers around it and what is counted are those of `throughput.py`, once `serve` has seen some seconds of
+it. Prints each round, and the ratio of the sums. The same texts come again and again, which what remembers them likes;
+with `--vary`, words in all of them are others each time. With `--old`, the Python of another checkout's environment
+runs a third `serve`, without redaction: what the path costs where nobody asks for it.
 """
 
 import argparse
@@ -18,6 +19,7 @@ sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
 from bench.serving import BareServer, cpu_s, exporter, send, serving  # importable by the line above
 
+_WARM_S = 2
 ALL = "redaction: {detectors: all}\n"
 
 
@@ -28,6 +30,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured")
     parser.add_argument("--rate", type=float, default=10, help="requests of 500 spans a second")
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures to send instead")
+    parser.add_argument("--vary", action="store_true", help="other words in each text, each time it is sent")
     parser.add_argument("--old", help="the Python of another checkout")
     options = parser.parse_args()
     kinds = {"none": (sys.executable, ""), "all": (sys.executable, ALL)}
@@ -60,12 +63,16 @@ def _measured(python: str, settings: str, options: argparse.Namespace) -> tuple[
         cleanup.callback(downstream.end)
         whole = exporter(downstream.port) + settings
         served = cleanup.enter_context(serving(folder, settings=whole, python=python))
-        before = [cpu_s(pid) for pid in served.pids]
         load: list[object] = ["--spans", 500, "--concurrency", 8, "--rate", options.rate]
         if options.corpus is not None:
             load += ["--corpus", options.corpus]
+        if options.vary:
+            load += ["--vary"]
+        warm = send(served.endpoint, _WARM_S, *load)
+        served.wait_until_delivered(warm["spans"])
+        before = [cpu_s(pid) for pid in served.pids]
         sent = send(served.endpoint, options.seconds, *load)
-        served.wait_until_delivered(sent["spans"])
+        served.wait_until_delivered(warm["spans"] + sent["spans"])
         of_receive, of_judge = (cpu_s(pid) - begun for pid, begun in zip(served.pids, before, strict=True))
     return int(sent["spans"]), of_receive, of_judge
 

@@ -153,13 +153,12 @@ class Served:
         self.rule = folder / "rules" / "rule.yaml"
         self.rule.parent.mkdir()
         self.rule.write_text(json.dumps(RULE))
+        hook = {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}
+        others = {"tenants": ["globex"]}  # which sends nothing here
         self.settings = {
             "rules": {"paths": [str(self.rule.parent)], "reload": "200ms"},
-            "alerts": {
-                "interval": "200ms",
-                "channels": {"ops": {"webhook": {"url": f"http://127.0.0.1:{webhook.server_port}/hook"}}},
-            },
-            "exporters": exporter(downstream),
+            "alerts": {"interval": "200ms", "channels": {"ops": hook, "of-others": {**hook, **others}}},
+            "exporters": {**exporter(downstream), "otlp/of-others": exporter(downstream, **others)["otlp"]},
         }
 
 

@@ -26,6 +26,9 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from pipeline.harness import agent_span, payload, tool_span
+from tracegrade.config import Config
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.serve.process import explains_folder_errors
 from waiting import eventually
 
 MIB = 1024 * 1024
@@ -587,6 +590,15 @@ def test_a_data_folder_that_may_not_be_written_stops_the_start(tmp_path: Path, s
     assert "Permission denied" in told
 
 
+def test_a_folder_on_a_disk_that_can_only_be_read_is_named(tmp_path: Path) -> None:
+    wrong = OSError(errno.EROFS, os.strerror(errno.EROFS), "data/judges.lock")
+    with (
+        pytest.raises(TraceGradeError, match=r"^data_dir: cannot use 'data': data/judges\.lock: Read-only file system"),
+        explains_folder_errors(Config(data_dir="data")),
+    ):
+        raise wrong
+
+
 def _newer(store: Path) -> None:
     with sqlite3.connect(store) as connection:
         connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
@@ -601,7 +613,9 @@ STORES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("what", STORES)
-def test_a_judge_that_cannot_start_ends_serve(what: str, tmp_path: Path, starts: Table) -> None:
+def test_a_store_that_no_judge_can_open_stops_the_start_before_anything_listens(
+    what: str, tmp_path: Path, starts: Table
+) -> None:
     make, expected = STORES[what]
     (tmp_path / "data").mkdir()
     make(tmp_path / "data" / "tracegrade.db")
@@ -609,4 +623,5 @@ def test_a_judge_that_cannot_start_ends_serve(what: str, tmp_path: Path, starts:
     starts.add(f"a store {what}", f"exit {code}: {told}")
     assert code == 2
     assert expected in told
+    assert "Listening" not in told
     assert "next start in" not in told

@@ -80,6 +80,25 @@ def test_what_is_answered_is_in_kafka_and_goes_on_to_the_exporter(tmp_path: Path
     downstream.stop()
 
 
+def test_an_exporter_for_one_tenant_is_sent_its_messages_alone(tmp_path: Path, cluster: MockCluster) -> None:
+    of_shop, of_default = Downstream(), Downstream()
+    exporters = {
+        "otlp/shop": exporter(of_shop, tenants=["shop"])["otlp"],
+        "otlp/default": exporter(of_default, tenants=["default"])["otlp"],
+    }
+    access = {"tenant_header": "x-tenant", "trusted_proxies": ["127.0.0.1"]}
+    server = _server(tmp_path, cluster, exporters=exporters, access=access)
+    export(server.endpoints["grpc"], payload([otlp_span(1, 1)]), **{"x-tenant": "globex"})
+    export(server.endpoints["grpc"], payload([otlp_span(2, 1)]), **{"x-tenant": "shop"})
+    export(server.endpoints["grpc"], payload([otlp_span(3, 1)]))
+    eventually(lambda: of_shop.requests[TRACES] and of_default.requests[TRACES], "both downstream")
+    assert server.stop() == 0
+    assert _spans(of_shop.requests[TRACES]) == [(2, 1)]
+    assert _spans(of_default.requests[TRACES]) == [(3, 1)]
+    of_shop.stop()
+    of_default.stop()
+
+
 def test_a_restart_forwards_what_was_not_confirmed_and_nothing_of_what_was(
     tmp_path: Path, cluster: MockCluster
 ) -> None:

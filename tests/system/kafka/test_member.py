@@ -4,7 +4,7 @@ import pytest
 from kafka.broker import Broker
 from kafka.group import LOGS, SPANS
 
-from tracegrade.journal.kafka.consume import Extent, GroupConsumer
+from tracegrade.journal.kafka.consume import Extent, GroupConsumer, KafkaFailed
 from tracegrade.journal.kafka.settings import KafkaSettings
 from waiting import eventually
 
@@ -38,3 +38,21 @@ def test_after_a_restart_of_the_broker_it_is_known_at_once_where_partitions_end(
             eventually(lambda: answers() == {number: {SPANS: 0, LOGS: 0} for number in (0, 1)}, "the ends", 90)
     finally:
         member.close()
+
+
+def test_a_member_whose_place_another_takes_says_that_it_failed(broker: Broker) -> None:
+    settings = KafkaSettings(brokers=[broker.address], instance_id="a", traces_topic="spans", logs_topic="logs")
+    for topic in ("spans", "logs"):
+        broker.create_topic(topic, 2)
+    given: list[dict[int, dict[str, Extent]]] = []
+    members = []
+    try:
+        for count in (1, 2):
+            member = GroupConsumer(settings, 0, given.append, lambda numbers, can_commit: None)
+            members.append(member)
+            eventually(lambda member=member, count=count: member.poll(0.1) or len(given) == count, "partitions", 60)
+        with pytest.raises(KafkaFailed, match="Static consumer fenced by other consumer"):
+            eventually(lambda: members[0].poll(0.1) and False, "the first to hear of it", 60)
+    finally:
+        for member in members:
+            member.close()

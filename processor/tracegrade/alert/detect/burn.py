@@ -31,7 +31,7 @@ _FAST = 2  # pairs
 _ROUNDING = 1e-9
 
 
-class Pair(NamedTuple):
+class BurnPair(NamedTuple):
     """It burns when the burn rate is at least ``times`` over both its times, in minutes; ``part`` is then spent."""
 
     part: float
@@ -88,13 +88,13 @@ class Judged(NamedTuple):
         return self.fails / (self.passes + self.fails) if self.stored else None
 
 
-def pairs_of(slo: Slo) -> tuple[Pair, ...]:
+def pairs_of(slo: Slo) -> tuple[BurnPair, ...]:
     """The times over which `slo` is looked at, the fastest pair first; of whole minutes."""
     window = slo.window / 60
     found = []
     for part, of_window in _PARTS:
         long = ceil(window * of_window - 1e-9)
-        found.append(Pair(part, long, ceil(long / _SHORT), part * window / long))
+        found.append(BurnPair(part, long, ceil(long / _SHORT), part * window / long))
     return tuple(found)
 
 
@@ -187,12 +187,12 @@ def fires_after_s(slo: Slo, fails: float) -> float | None:
     return min(waits, default=None)
 
 
-def _burns(pair: Pair, budget: Budget, min_samples: int) -> bool:
+def _burns(pair: BurnPair, budget: Budget, min_samples: int) -> bool:
     long, short = budget.burn(pair.long), budget.burn(pair.short)
     return long.judged >= min_samples and _is_reached(long, pair) and _is_reached(short, pair)
 
 
-def _is_reached(burn: Burn, pair: Pair) -> bool:
+def _is_reached(burn: Burn, pair: BurnPair) -> bool:
     return burn.rate is not None and burn.rate >= pair.times - _ROUNDING
 
 
@@ -209,7 +209,7 @@ def _spent_in_s(slo: Slo, left: float | None, rate: float | None) -> float | Non
     return slo.window * left / (rate - 1 + left) if rate > 1 else None
 
 
-def _since(slo: Slo, pair: Pair, bins: Sequence[Bin], until: int) -> int | None:
+def _since(slo: Slo, pair: BurnPair, bins: Sequence[Bin], until: int) -> int | None:
     """The minute since when fails exceed half of what makes `pair` burn by the most."""
     usual = pair.times * (1 - slo.objective) / 2
     total = most = 0.0

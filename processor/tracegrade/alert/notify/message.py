@@ -6,6 +6,7 @@ from math import floor, log10
 from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.document.duration import duration_text
 from tracegrade.model.evaluation import MEASURES
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.rule.watched import PASS_RATE, SCORE
 from tracegrade.store.alerts import ErrorBudget, StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice
@@ -34,6 +35,8 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     """The details of an alert, one per line; traces as addresses where `links` has them."""
     facts = alert.facts
     found = [alert.title] if alert.title else []
+    if alert.tenant != DEFAULT_TENANT:  # who is notified of several tenants' alerts has to know whose this is
+        found.append(f"Tenant: {alert.tenant}")
     if alert.state == "resolved" and facts.ended_by:
         found.append(f"Ended because {facts.ended_by}.")
     found.append(_value(alert))

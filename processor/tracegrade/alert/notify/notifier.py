@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Engine
@@ -11,6 +11,7 @@ from tracegrade.alert.notify.channels.registry import Channel
 from tracegrade.alert.notify.routes import routed
 from tracegrade.alert.notify.settings import NotificationSettings
 from tracegrade.alert.notify.silences import silence_of
+from tracegrade.document.tenants import ForTenants
 from tracegrade.store.alerts import Silence, stored_silences
 from tracegrade.store.incidents import LEVELS, Incident, Notification, recent_incidents, save_incident
 from tracegrade.store.open import reading
@@ -41,6 +42,7 @@ class Notifier:
         telemetry: Telemetry,
         settings: NotificationSettings,
         every_s: float,
+        for_tenants: Mapping[str, ForTenants],
     ) -> None:
         self._engine = engine
         self._channels = channels
@@ -48,6 +50,7 @@ class Notifier:
         self._settings = settings
         self._names = [channel.name for channel in channels]
         self._every_ns = int(every_s * _NS)
+        self._for_tenants = for_tenants
         self._failures: dict[str, int] = defaultdict(int)  # in a row, by channel
         self._not_before_ns: dict[str, int] = {}  # by channel, after failures
         for name in self._names:
@@ -69,7 +72,12 @@ class Notifier:
         with reading(self._engine) as connection:
             recent = recent_incidents(connection, now_ns - _NOTIFY_END_WITHIN_NS)
             silences = stored_silences(connection, now_ns)
-        notified = [(incident.notified.get(channel.name, Notification()), incident) for incident in recent]
+        place = self._for_tenants.get(channel.name)
+        notified = [
+            (incident.notified.get(channel.name, Notification()), incident)
+            for incident in recent
+            if place is None or place.is_for(incident.lead.tenant)  # its members have one tenant
+        ]
         # One that the channel does not take must not keep it from the others.
         for last, incident in sorted(notified, key=lambda item: item[0].tries):
             if self._is_due(channel, incident, last, now_ns) and self._may_notify(

@@ -8,6 +8,7 @@ from tracegrade.alert.notify.links import TRACE_ID, Links
 from tracegrade.alert.notify.routes import Route
 from tracegrade.display import without_secrets
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.mistakes import mistake, refuse
 
 
@@ -108,7 +109,7 @@ class AppriseSettings(FileModel):
     )
 
 
-class ChannelSettings(FileModel):
+class ChannelSettings(ForTenants):
     """One channel, of exactly one kind."""
 
     webhook: WebhookSettings | None = Field(default=None, description="A webhook that takes Alertmanager's JSON form")
@@ -121,15 +122,18 @@ class ChannelSettings(FileModel):
     @property
     def kind(self) -> str:
         """The one that is set."""
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+        return next(name for name in KINDS if getattr(self, name) is not None)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        given = [name for name in KINDS if getattr(self, name) is not None]
         if len(given) != 1:
-            known = ", ".join(type(self).model_fields)
-            raise ValueError(f"expected one of {known}, found {' and '.join(given) or 'none'}")
+            raise ValueError(f"expected one of {', '.join(KINDS)}, found {' and '.join(given) or 'none'}")
         return self
+
+
+KINDS = [name for name in ChannelSettings.model_fields if name not in ForTenants.model_fields]
+"""Of channels, by their names in the settings."""
 
 
 def _trace_address(url: str) -> str:

@@ -1,7 +1,7 @@
 """Deleted traces leave Parquet files: each file that has rows of them is written again without."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -68,7 +68,6 @@ def erase(
     settings: ParquetSettings,
     folder: Path,
     deleted: Container[bytes],
-    alive: Callable[[], None] = lambda: None,
     *,
     tenant: str | None = None,
 ) -> Counter[str]:
@@ -78,7 +77,6 @@ def erase(
         settings: where the files are.
         folder: the sink's own: its lock keeps it from writing meanwhile.
         deleted: trace ids.
-        alive: called for each file.
         tenant: whose files; None: those of all.
 
     Returns:
@@ -97,7 +95,6 @@ def erase(
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="tracegrade-parquet") as threads:
             for gone in threads.map(lambda path: _erase_from(storage, path, deleted), paths):
                 removed += gone
-                alive()
         storage.remove_unfinished(_writers(folder))
         return removed
     finally:

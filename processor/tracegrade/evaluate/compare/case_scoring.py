@@ -29,7 +29,7 @@ from tracegrade.evaluate.json_values import decoded_container, json_equal, json_
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import holds_hash
+from tracegrade.model.stand_ins import holds_mask, holds_unknown
 from tracegrade.model.tool_call import ToolCall
 
 TOOL_WEIGHT, PARAM_WEIGHT = 0.6, 0.4
@@ -222,8 +222,8 @@ def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, 
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    if holds_hash(actual):
-        return json_equal(expected, actual, work) or work.doubts
+    if work.redacted and holds_unknown(actual):
+        return work.doubts_of(actual) or (json_equal(expected, actual, work) and not holds_mask(actual))
     if config.mode in ("exact", "case_insensitive"):
         if isinstance(expected, str) and isinstance(actual, str):
             work.spend((len(expected) + len(actual)) // CHARACTERS_READ_PER_STEP)

@@ -102,7 +102,7 @@ class ExpectedOutput(Criterion):
         if value is None or not isinstance(members := value.opened(), ExpectedObject):
             return self.equals(actual, work)
         found = actual.decoded(work)
-        return isinstance(found, dict) and members.matches_within(found, work)
+        return members.matches_within(found, work) if isinstance(found, dict) else work.cannot_tell(found)
 
     def differences(self, actual: ActualOutput, work: Work, *, partly: bool = False) -> Iterator[Difference]:
         """Where `actual` is not what was expected; with `partly`, further members are as expected.

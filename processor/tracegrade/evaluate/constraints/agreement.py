@@ -13,13 +13,12 @@ from pydantic import BeforeValidator, Field
 
 from tracegrade.display import json_text
 from tracegrade.evaluate.compare.outputs import ActualOutputs
-from tracegrade.evaluate.constraints.sides import is_readable
 from tracegrade.evaluate.criteria.text_matchers import text_of
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import is_hashed
+from tracegrade.model.stand_ins import holds_mask, is_hashed, may_hide
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*")
@@ -103,13 +102,16 @@ def _key(paths: Sequence[Steps], position: int, evidence: Evidence, identities: 
     is_known = True
     for part, steps in paths:
         work.spend(1 + len(steps))
-        if not is_readable(call, part):
+        if call.lack_of(part, in_part=evidence.redacted) is not None:
             is_known = False
             continue
         whole: Any = call.arguments
         if part == "output":
             whole = evidence.once(ActualOutputs)[position].decoded(work)
-        value = _at(whole, steps)
+        value, is_hidden = _at(whole, steps)
+        if evidence.redacted and (is_hidden or holds_mask(value)):
+            is_known = False
+            continue
         if value is None:
             return None
         text = text_of(value)
@@ -135,15 +137,15 @@ def _steps(path: str) -> Steps:
     return "arguments", steps
 
 
-def _at(value: JsonValue, steps: Sequence[str | int]) -> JsonValue:
-    """What stands at a path; None where it leads nowhere."""
+def _at(value: JsonValue, steps: Sequence[str | int]) -> tuple[JsonValue, bool]:
+    """What stands at a path, None where it leads nowhere; and whether something may have stood there then."""
     for step in steps:
         if isinstance(step, int):
             if not isinstance(value, list) or step >= len(value):
-                return None
+                return None, may_hide(value, step)
             value = value[step]
-        elif isinstance(value, dict):
-            value = value.get(step)
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
         else:
-            return None
-    return value
+            return None, may_hide(value, step)
+    return value, False

@@ -60,6 +60,11 @@ class Activation:
         """Whether it is not satisfied at worst, for a reason that is known: not because of calls that are not."""
         return not self.at_worst and (bool(self.calls) or not self.at_best)
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it may be satisfied, or may not apply, so that it is broken only at worst."""
+        return self.at_best or not self.certain
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:

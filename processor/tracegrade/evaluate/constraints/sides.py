@@ -11,24 +11,15 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 
-from tracegrade.evaluate.call_facts import hashed_parts
+from tracegrade.evaluate.call_facts import unknown_parts
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
 from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
-from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
-
-_UNREADABLE = frozenset({"absent", "truncated", "redacted"})
-
-
-def is_readable(call: ToolCall, part: CallPart) -> bool:
-    """Whether a part of a call is known; a failed call without an output gave none, and that is known."""
-    if part == "arguments":
-        return call.arguments_status not in _UNREADABLE and call.arguments_status != "text"
-    return call.output_status not in _UNREADABLE or (call.failed and call.output_status == "absent")
 
 
 class Where(ParameterModel):
@@ -74,24 +65,30 @@ class Where(ParameterModel):
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        if self.error is not None and call.failed is not self.error:
+        failure_is_known = self.error is None or not call.failure_hidden
+        if self.error is not None and failure_is_known and call.failed is not self.error:
             return False
-        if self.agent is not None and not self._agents.met_by(call.agent):
+        agent_is_known = self.agent is None or not work.is_hidden(call.agent)
+        if self.agent is not None and agent_is_known and not self._agents.met_by(call.agent):
             return False
-        verdicts = (self._args_met(call, work), self._output_met(call, output, work))
+        verdicts = (
+            True if agent_is_known and failure_is_known else None,
+            self._args_met(call, work),
+            self._output_met(call, output, work),
+        )
         return False if False in verdicts else None if None in verdicts else True
 
     def _args_met(self, call: ToolCall, work: Work) -> bool | None:
         if self.args is None:
             return True
-        if not is_readable(call, "arguments"):
+        if call.lack_of("arguments", in_part=work.redacted) is not None:
             return None
         return self.args.matches_within(call.arguments if isinstance(call.arguments, dict) else {}, work)
 
     def _output_met(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
         if self.output is None:
             return True
-        if not is_readable(call, "output"):
+        if call.lack_of("output", in_part=work.redacted) is not None:
             return None
         return self.output.equals_within(output, work)
 
@@ -196,18 +193,18 @@ class SideTable:
         work.evidence, work.position = evidence, position
         call, output = evidence.calls[position], evidence.once(ActualOutputs)[position]
         met = item.where.met_by(call, output, work)
-        # A value that may have come from what cannot be read, or may be any, as it was hashed.
-        if met is False and (item.where.flows or _is_hashed(item.where, evidence, position)):
+        # A value that may have come from what cannot be read, or may be any, as it was redacted.
+        if met is False and (item.where.flows or _is_unknown(item.where, evidence, position)):
             work.evidence = evidence.given_doubt()
             met = None if item.where.met_by(call, output, work) is not False else False
         return met
 
 
-def _is_hashed(where: Where, evidence: Evidence, position: int) -> bool:
-    """Whether something was hashed in what `where` looks at in the call at `position`."""
-    hashed = evidence.once(hashed_parts)
-    return (where.args is not None and (position, "arguments") in hashed) or (
-        where.output is not None and (position, "output") in hashed
+def _is_unknown(where: Where, evidence: Evidence, position: int) -> bool:
+    """Whether something was redacted in what `where` looks at in the call at `position`."""
+    unknown = evidence.once(unknown_parts)
+    return (where.args is not None and (position, "arguments") in unknown) or (
+        where.output is not None and (position, "output") in unknown
     )
 
 

@@ -40,8 +40,8 @@ from tracegrade.evaluate.json_values import decoded
 from tracegrade.evaluate.wording import listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import holds_hash, holds_plain, is_masked
-from tracegrade.model.tool_call import ToolCall, ValueStatus
+from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_plain, is_masked, may_hide, without_masks
+from tracegrade.model.tool_call import ValueStatus
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
@@ -147,6 +147,8 @@ class FromMatcher(Matcher):
         evidence = work.evidence
         if evidence is None:
             return False
+        if evidence.redacted and holds_mask(actual):
+            return work.doubts_of(actual)
         if any(self._seen(actual, source, evidence, work) for source in self.sources):
             return True
         if not evidence.gives_doubt:
@@ -171,7 +173,7 @@ class FromMatcher(Matcher):
             yield evidence.prompt
             return
         for place in self._places(source, evidence, position):
-            yield from source.holds(_decoded(_part(evidence.run.calls[place], source.part)))
+            yield from source.holds(evidence.run.once(_Run).known(source, place))
 
     def stands_in(self, text: str, work: Work) -> bool:
         """Whether a value that one of the sources holds is seen in `text`, as whole words or a whole number."""
@@ -180,7 +182,7 @@ class FromMatcher(Matcher):
         seen = SeenAnywhere([0], [(0, text)])
         for source in self.sources:
             for place in self._places(source, evidence, work.position):
-                held = source.holds(_decoded(_part(evidence.run.calls[place], source.part)))
+                held = source.holds(evidence.run.once(_Run).known(source, place))
                 if any(seen.first(value, 0, 1, work) == 0 for value in held):
                     return True
             if evidence.gives_doubt and (
@@ -205,7 +207,8 @@ class FromMatcher(Matcher):
         if not source.tool:
             if evidence.prompt is None:
                 return False
-            return evidence.run.once(_Prompts).seen(evidence.prompt).first(actual, 0, 1, work) == 0
+            prompt = str(without_masks(evidence.prompt)) if evidence.redacted else evidence.prompt
+            return evidence.run.once(_Prompts).seen(prompt).first(actual, 0, 1, work) == 0
         seen = evidence.run.once(_Run).of(source)
         spans = self._candidates(source, evidence, work.position)
         return any(seen.values.first(actual, start, end, work) < end for start, end in spans)
@@ -267,7 +270,7 @@ class FromMatcher(Matcher):
             for place in near[:_SHOWN]:
                 call = run.calls[place]
                 readable = _index(seen.unreadable, place) is None
-                value = _decoded(_part(call, source.part))
+                value = run.known(source, place)
                 held = source.holds(value) if readable and value is not None else []
                 looked.append(LookedAt(source.text, place + 1, call.name, call.span_id, held, readable))
             if not near:
@@ -324,10 +327,11 @@ class _Run:
     many calls came before. Reading is no work of an evaluation, which must not depend on what was judged before it.
     """
 
-    __slots__ = ("_parts", "calls", "nameless")
+    __slots__ = ("_parts", "_redacted", "calls", "nameless")
 
     def __init__(self, run: "Evidence") -> None:
         self.calls = run.calls
+        self._redacted = run.redacted
         self.nameless = [place for place, call in enumerate(run.calls) if not call.name]
         self._parts: dict[Source, _Part] = {}
 
@@ -338,7 +342,7 @@ class _Run:
                 place for place, call in enumerate(self.calls) if source.tool == ANY_TOOL or call.name == source.tool
             ]
             unreadable = [place for place in calls if self._status(source, place) is not None]
-            values = [(place, _decoded(_part(self.calls[place], source.part))) for place in calls]
+            values = [(place, self.known(source, place)) for place in calls]
             if source.path:
                 seen: SeenAnywhere | SeenAsWhole = SeenAsWhole(
                     calls, [(place, source.holds(value)) for place, value in values]
@@ -348,6 +352,14 @@ class _Run:
             found = self._parts[source] = _Part(calls, unreadable, seen)
         return found
 
+    def known(self, source: Source, place: int) -> JsonValue:
+        """What can be read of the source's part of a call, None where nothing can."""
+        call = self.calls[place]
+        if self._lack(source, place) is not None:
+            return None
+        value = _decoded(call.output if source.part == "output" else call.arguments)
+        return without_masks(value) if self._redacted else value
+
     def why_unreadable(self, source: Source, place: int) -> str:
         """Why the source's part of the call at `place` cannot be read."""
         call = self.calls[place]
@@ -355,17 +367,23 @@ class _Run:
         return f"the {source.part} of a call {_WHY[source.part, status]} ({listed([call.name])}, span {call.span_id})"
 
     def _status(self, source: Source, place: int) -> ValueStatus | None:
-        """The status for which the source's part of a call cannot be read; None when it can."""
+        """The status for which a value may come from the source's part of a call though it is not seen there."""
+        if (lack := self._lack(source, place)) is not None:
+            return lack
         call = self.calls[place]
-        status = call.output_status if source.part == "output" else call.arguments_status
-        if status in _UNREADABLE:
-            return None if call.failed and (source.part, status) == ("output", "absent") else status
-        if status == "text" and source.path and isinstance(_decoded(_part(call, source.part)), str):
-            return status
-        return None
+        given, status = (
+            (call.output, call.output_status) if source.part == "output" else (call.arguments, call.arguments_status)
+        )
+        if self._redacted and _hides(_decoded(given), source.path):
+            return "redacted"
+        return "text" if status == "text" and source.path and isinstance(_decoded(given), str) else None
+
+    def _lack(self, source: Source, place: int) -> ValueStatus | None:
+        """The status for which nothing can be read of the source's part of a call."""
+        lack = self.calls[place].lack_of(source.part, in_part=self._redacted)
+        return None if lack == "text" else lack
 
 
-_UNREADABLE = frozenset({"absent", "truncated", "redacted"})
 _WHY: dict[tuple[Part, ValueStatus], str] = {
     ("output", "absent"): "was not recorded",
     ("output", "truncated"): "was cut off by the sender",
@@ -378,16 +396,18 @@ _WHY: dict[tuple[Part, ValueStatus], str] = {
 }
 
 
-def _part(call: ToolCall, part: Part) -> JsonValue:
-    """The part of `call`; None when it was not recorded whole."""
-    status = call.output_status if part == "output" else call.arguments_status
-    if status in _UNREADABLE:
-        return None
-    return call.output if part == "output" else call.arguments
-
-
 def _decoded(value: JsonValue) -> JsonValue:
     return decoded(value) if isinstance(value, str) else value
+
+
+def _hides(value: JsonValue, path: tuple[str | int, ...]) -> bool:
+    """Whether something that was masked or dropped stood at `path`, in what stands there, or on the way to it."""
+    if not path:
+        return holds_mask(value)
+    found = list(_at(value, path[:1]))
+    if (path[0] == "*" or not found) and may_hide(value, path[0]):
+        return True
+    return any(_hides(inner, path[1:]) for inner in found)
 
 
 def _at(value: JsonValue, path: tuple[str | int, ...]) -> Iterator[JsonValue]:

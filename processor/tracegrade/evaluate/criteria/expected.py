@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from tracegrade.evaluate.json_values import PlainComparison, excerpt, json_equal, plain_comparison
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_mask
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -97,13 +98,15 @@ class LiteralValue(Expected):
     def plain(self) -> PlainComparison | None:
         """How it is compared by ``==``, if it can be; worked out once."""
         if self._plain == "unknown":
-            self._plain = plain_comparison(self.source)
+            self._plain = None if holds_mask(self.source) else plain_comparison(self.source)
         return self._plain
 
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is equal as a JSON value."""
         if (plain := self.plain) is None:
-            return json_equal(self.source, actual, work) or (work.doubts and self._may_equal(actual, work))
+            if json_equal(self.source, actual, work):  # masks that look alike say nothing
+                return work.doubts_of(actual) or not (work.redacted and holds_mask(actual))
+            return work.doubts and self._may_equal(actual, work)
         work.spend(plain.steps)
         return plain.equals(actual) or (work.doubts and self._may_equal(actual, work))
 
@@ -148,7 +151,9 @@ class ExpectedObject(Expected):
         """Whether `actual` is an object of these members and no others."""
         if not isinstance(actual, dict):
             work.spend()
-            return False
+            return work.cannot_tell(actual)
+        if work.is_open(actual):
+            return work.doubts_of(actual) and self._may_match(actual, work)
         if not self._others:  # so none is optional
             if len(actual) == len(self._plain):
                 work.spend(self._plain_steps)
@@ -168,9 +173,13 @@ class ExpectedObject(Expected):
         if self._confusable and not self._has_kinds_of(actual):
             return False
         for key, member in self._others.items():
-            if not (member.matches(actual[key], work) if key in actual else member.optional):
+            if not (member.matches(actual[key], work) if key in actual else self._holds_without(member, actual, work)):
                 return False
         return True
+
+    def _holds_without(self, member: Expected, actual: dict[str, JsonValue], work: Work) -> bool:
+        """Whether a member holds that is not there, or where members were lost may not have been."""
+        return work.doubts_of(actual) if work.is_open(actual) else member.optional
 
     def _may_match(self, actual: dict[str, JsonValue], work: Work) -> bool:
         return self.matched_members(actual, work) == len(self.members)
@@ -179,7 +188,10 @@ class ExpectedObject(Expected):
         """How many of the expected members `actual` has."""
         if work.doubts:
             members = self.members.items()
-            return sum(one.matches(actual[key], work) if key in actual else one.optional for key, one in members)
+            return sum(
+                one.matches(actual[key], work) if key in actual else self._holds_without(one, actual, work)
+                for key, one in members
+            )
         work.spend(self._plain_steps)
         plain = self._plain
         matched = len(plain)
@@ -191,7 +203,7 @@ class ExpectedObject(Expected):
             if actual.get(key, _MISSING) == kinds.value and not kinds.has_kinds_of(actual[key]):
                 matched -= 1
         for key, member in self._others.items():
-            if member.matches(actual[key], work) if key in actual else member.optional:
+            if member.matches(actual[key], work) if key in actual else self._holds_without(member, actual, work):
                 matched += 1
         return matched
 
@@ -218,7 +230,9 @@ class ExpectedList(Expected):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is a list of as many items, each as expected."""
         work.spend()
-        if not isinstance(actual, list) or len(actual) != len(self.items):
+        if not isinstance(actual, list):
+            return work.cannot_tell(actual)
+        if len(actual) != len(self.items):
             return False
         return all(item.matches(value, work) for item, value in zip(self.items, actual, strict=True))
 

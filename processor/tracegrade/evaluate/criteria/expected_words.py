@@ -22,10 +22,10 @@ _TYPES = {
 }
 
 
-def members_in_words(path: str, expected: Expected, *, partly: bool = True) -> Iterator[str]:
-    """Each thing that is expected of what stands at `path`; `partly`: an object may have further members."""
-    opened = expected.opened() if partly else expected
-    if partly and isinstance(opened, ExpectedObject) and opened.members:
+def members_in_words(path: str, expected: Expected) -> Iterator[str]:
+    """Each thing that is expected of what stands at `path`."""
+    opened = expected.opened()
+    if isinstance(opened, ExpectedObject) and opened.members:
         for name, member in opened.members.items():
             yield f"{path}.{name} {in_words(member)}"
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tracegrade.evaluate.criteria.schema_work import SchemaWork, UncountableError
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import holds_hash
+from tracegrade.model.stand_ins import holds_unknown
 
 _DEEPEST = 200  # of a value: the validator goes down by recursion, in native code
 _MAX_MESSAGE = 200
@@ -55,8 +55,10 @@ class JsonSchema:
         """
         if self._is_too_deep(value, work):
             return False
-        if holds_hash(value):  # a schema may say anything of it, also what it must not be
-            return work.doubts
+        if work.redacted and holds_unknown(value):
+            value = _asked_for(self.source, value)
+            if holds_unknown(value):  # a schema may say anything of it, also what it must not be
+                return work.doubts_of(value)
         try:
             return bool(self._validator.is_valid(value))
         except UnicodeEncodeError:
@@ -82,6 +84,20 @@ class JsonSchema:
             return True
         work.spend(self._work.steps(sizes))
         return False
+
+
+# Beside these a schema may ask for a member in other ways than by its name.
+_BY_NAME = frozenset({"type", "properties", "required", "additionalProperties", "title", "description", "$schema"})
+
+
+def _asked_for(schema: JsonValue, value: JsonValue) -> JsonValue:
+    """`value` with true in place of members that `schema` does not ask for: that they are there is all that counts."""
+    if not isinstance(schema, dict) or not isinstance(value, dict) or not schema.keys() <= _BY_NAME:
+        return value
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict) or not isinstance(schema.get("additionalProperties", True), bool):
+        return value
+    return {key: _asked_for(properties[key], one) if key in properties else True for key, one in value.items()}
 
 
 def _values_at_depth(value: JsonValue) -> list[int]:

@@ -10,7 +10,7 @@ from tracegrade.evaluate.criteria.semantic import Model, NoModel, model
 from tracegrade.evaluate.json_values import excerpt, json_equal, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import UNKNOWN, is_hashed, known_text
+from tracegrade.model.stand_ins import UNKNOWN
 
 DEFAULT_SIMILARITY = 0.8
 # The machine compares 64 characters with one at once; a step is some of those.
@@ -55,11 +55,11 @@ class RegexMatcher(Matcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
-        known = known_text(text).encode("utf-8", "replace")
-        found = self._expression.search(known)
-        if found is not None and not (is_hashed(text) and UNKNOWN.encode() in found.group()):
+        known = work.known(text)
+        found = self._expression.search(known.encode("utf-8", "replace"))
+        if found is not None and (known is text or UNKNOWN.encode() not in found.group()):
             return True
-        return work.cannot_tell(actual)  # nothing is found, or what was hashed is a part of it
+        return work.cannot_tell(actual)  # nothing is found, or what was redacted is a part of it
 
 
 class GlobMatcher(RegexMatcher):
@@ -144,9 +144,9 @@ class ContainsMatcher(Matcher):
         if isinstance(actual, list):
             return any(self._item.matches(item, work) for item in actual)
         if self._lower is None or (text := text_of(actual)) is None:
-            return False
+            return work.cannot_tell(actual)
         work.spend(len(text) // CHARACTERS_READ_PER_STEP)
-        return self._lower in known_text(text).lower() or work.cannot_tell(actual)
+        return self._lower in work.known(text).lower() or work.cannot_tell(actual)
 
     def parts(self) -> Iterable[Expected]:
         """What an item must meet."""
@@ -189,8 +189,8 @@ class SimilarityMatcher(Matcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) * len(self._sought) // _CHARACTER_PAIRS_PER_STEP)
-        if is_hashed(text):
-            return work.doubts
+        if work.is_hidden(text):
+            return work.doubts_of(text)
         return Levenshtein.normalized_similarity(self._sought, text) >= self._at_least
 
 
@@ -222,6 +222,6 @@ class SemanticMatcher(SimilarityMatcher):
         if (text := text_of(actual)) is None:
             return False
         work.spend(1 + len(text) + len(self._sought))
-        if is_hashed(text):
-            return work.doubts
+        if work.is_hidden(text):
+            return work.doubts_of(text)
         return self._model.similarity(self._sought, text) >= self._at_least

@@ -1,6 +1,8 @@
 """Matchers of values of any type."""
 
+import math
 import operator
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -11,7 +13,6 @@ from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options,
 from tracegrade.evaluate.json_values import excerpt
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import is_hashed
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.criteria.json_schema import JsonSchema
@@ -69,8 +70,22 @@ def as_float(value: JsonValue) -> float | None:
         return None
 
 
+_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|Infinity)")
+
+
+def beyond_floats(value: JsonValue) -> float | None:
+    """Infinity with its sign, if `value` is the text that decoding keeps of a number too large for a float."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return None
+    number = float(value)
+    return number if math.isinf(number) else None
+
+
 class BoundMatcher(Matcher):
-    """``$gte`` and its kin: numbers by size, texts by code point (so dates in ISO form by time)."""
+    """``$gte`` and its kin: numbers by size, texts by code point (so dates in ISO form by time).
+
+    A number too large for a float is infinite here: a limit must not be passed by going far beyond it.
+    """
 
     argument = "number or text"
     holds: ClassVar[Callable[[Any, Any], bool]]
@@ -95,8 +110,10 @@ class BoundMatcher(Matcher):
                 return False
             work.spend(len(actual) // CHARACTERS_PER_STEP)
         elif not is_number(actual):
-            return work.cannot_tell(actual)
-        return work.doubts if is_hashed(actual) else type(self).holds(actual, self._bound)
+            if (infinite := beyond_floats(actual)) is None:
+                return work.cannot_tell(actual)
+            actual = infinite
+        return work.doubts_of(actual) if work.is_hidden(actual) else type(self).holds(actual, self._bound)
 
 
 class GteMatcher(BoundMatcher):
@@ -172,7 +189,7 @@ class TypeMatcher(Matcher):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether `actual` is of one of the types."""
         work.spend()
-        return work.doubts if is_hashed(actual) else any(_TYPES[name](actual) for name in self._names)
+        return work.doubts_of(actual) if work.is_hidden(actual) else any(_TYPES[name](actual) for name in self._names)
 
 
 class LengthMatcher(Matcher):
@@ -200,8 +217,8 @@ class LengthMatcher(Matcher):
     def matches(self, actual: JsonValue, work: Work) -> bool:
         """Whether the length of `actual` is as expected; what has none never is."""
         work.spend()
-        if is_hashed(actual):
-            return work.doubts
+        if work.is_hidden(actual) or work.is_open(actual):
+            return work.doubts_of(actual)
         return isinstance(actual, str | list | dict) and self._length.matches(len(actual), work)
 
     def parts(self) -> Iterable[Expected]:

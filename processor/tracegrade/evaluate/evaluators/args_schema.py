@@ -153,7 +153,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"arguments"}),
-    knows_hashes=True,
+    knows_unknown=True,
     compared=_compared,
     never_scores=lambda criteria, settings: (
         None if criteria.schemas or settings.from_trace else "there are no schemas, and from_trace is off"

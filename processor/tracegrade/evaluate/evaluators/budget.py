@@ -52,7 +52,10 @@ def _used(evidence: Evidence, criteria: Criteria) -> dict[str, tuple[float, floa
         may_be_more = retries <= criteria.max_retries < retries + _possible_retries(evidence)
         used["retries"] = (criteria.max_retries, None if may_be_more else retries)
     if criteria.max_errors is not None:
-        used["errors"] = (criteria.max_errors, sum(call.failed for call in evidence.calls))
+        failed = sum(call.failed and not call.failure_hidden for call in evidence.calls)
+        hidden = sum(call.failure_hidden for call in evidence.calls)
+        is_open = failed <= criteria.max_errors < failed + hidden
+        used["errors"] = (criteria.max_errors, None if is_open else failed)
     if criteria.max_duration is not None:
         taken = None if trace_context is None else trace_context.duration_ns()
         used["duration"] = (criteria.max_duration, None if taken is None else taken / _NS_PER_S)

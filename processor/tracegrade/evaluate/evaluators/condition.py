@@ -29,7 +29,6 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Scor
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
-from tracegrade.evaluate.redacted_reads import redacted_read
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
 
@@ -62,7 +61,7 @@ class _Variables:
             **_of_model_calls(evidence),
         }
         self._known: dict[str, JsonValue] = {}
-        self.context = CelContext({name: self._one(name) for name in self._work_out})
+        self.context = CelContext({name: self._one(name) for name in self._work_out}, redacted=evidence.redacted)
 
     def _one(self, name: str) -> Callable[[], JsonValue]:
         def work_out() -> JsonValue:
@@ -85,7 +84,7 @@ def _of_evidence(evidence: Evidence, *, with_values: bool) -> dict[str, Callable
         "prompt": lambda: evidence.prompt,
         "answer": lambda: None if answer is None else json_text(answer),
         "tools": lambda: list(dict.fromkeys(call.name for call in evidence.calls)),
-        "calls": lambda: calls_as_seen(evidence.calls, with_values=with_values),
+        "calls": lambda: calls_as_seen(evidence.calls, with_values=with_values, redacted=evidence.redacted),
         "handoffs": lambda: handoffs_as_seen(evidence.once(handoffs_made), evidence.calls),
     }
 
@@ -115,8 +114,6 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             "loop over fewer, or judge a smaller subject (scope: agent, or tool-call)",
         )
     variables = evidence.once(_with_values if expression.reads_values else _without_values)
-    if (why := redacted_read(expression, variables.of(expression), evidence)) is not None:
-        return Score(None, {"expression": expression.source}, why)
     holds = expression.holds(variables.context, 0)
     if isinstance(holds, str):
         return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))

@@ -243,9 +243,13 @@ def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
     if not broken:
         text = f"{all_of(len(checked) - len(unheld), 'constraint')} kept"
         return f"{text}; {counted(len(unheld), 'constraint')} never triggered." if unheld else f"{text}."
-    said = [_why(each, activation, evidence) for each, activation in broken[:_MAX_SAID]]
-    more = f"; and {len(broken) - _MAX_SAID} more" if len(broken) > _MAX_SAID else ""
-    return f"Kept {total - len(broken)} of {total} times: {'; '.join(said)}{more}."
+    surely = [(each, activation) for each, activation in broken if not activation.is_doubtful]
+    said = [_why(each, activation, evidence) for each, activation in surely[:_MAX_SAID]]
+    if len(surely) > _MAX_SAID:
+        said.append(f"and {len(surely) - _MAX_SAID} more")
+    if doubtful := len(broken) - len(surely):
+        said.append(f"{doubtful} cannot be told: {_doubt(checked, evidence)}")
+    return f"Kept {total - len(broken)} of {total} times: {'; '.join(said)}."
 
 
 def _untouched(checked: Sequence[Checked]) -> list[str]:
@@ -361,7 +365,7 @@ def _violation(checked: Checked, activation: Activation, evidence: Evidence) -> 
     found: dict[str, JsonValue] = {"calls": calls}
     if isinstance(checked.form, Paired) and (near := _counterpart(checked, activation.calls[0])) is not None:
         found["nearest"] = _call(near, evidence)
-    if activation.at_best or not activation.certain:
+    if activation.is_doubtful:
         found["unknown"] = True
     return found
 
@@ -377,7 +381,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments", "output"}),
-    knows_hashes=True,
+    knows_unknown=True,
     # What cannot be read is taken both ways, and decides only where it makes a difference.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,

@@ -21,7 +21,6 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import known_text
 
 
 def _text_to_find(value: JsonValue, matchers: bool) -> Expected:
@@ -73,7 +72,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         unknown = work.cannot_tell(found)
         if not settings.case_sensitive:
             wanted, found = wanted.lower(), found.lower()
-        return float((wanted in known_text(found) or unknown) is not settings.negated)
+        return float((wanted in work.known(found) or unknown) is not settings.negated)
 
     details = shown(wanted_text, actual)
     if settings.judges_lines:
@@ -114,5 +113,5 @@ EVALUATOR = Evaluator(
     score=_score,
     never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
-    knows_hashes=True,
+    knows_unknown=True,
 )

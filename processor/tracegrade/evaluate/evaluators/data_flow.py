@@ -23,9 +23,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import hashed_parts, unread_call
+from tracegrade.evaluate.call_facts import unknown_parts, unread_call
 from tracegrade.evaluate.call_order import batches
-from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, is_readable, rule_of
+from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_of
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.seen_values import texts_in
 from tracegrade.evaluate.criteria.tool_names import ToolName
@@ -35,7 +35,7 @@ from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import is_hashed, is_masked
+from tracegrade.model.stand_ins import UNKNOWN, is_unknown, known_text
 
 _MAX_SHOWN = 20
 _BETWEEN = "\x00"  # texts
@@ -113,10 +113,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     sources, targets = (side.meant(evidence, work) for side in criteria.sides)
     flows = _found(evidence, sources.certain, targets.certain, criteria, settings, work)
-    # How long a text was that was hashed is not known, nor what words of the prompt.
-    flows = [flow for flow in flows if not is_hashed(flow.value)]
+    # How long a text was that was redacted is not known, nor what words of the prompt.
+    flows = [flow for flow in flows if not evidence.redacted or UNKNOWN not in flow.value]
     prompt = evidence.prompt
-    asks_prompt = settings.unless_in_prompt and (prompt is None or is_masked(prompt) or is_hashed(prompt))
+    asks_prompt = settings.unless_in_prompt and (prompt is None or (evidence.redacted and is_unknown(prompt)))
     if not flows or asks_prompt:
         unknown = _unknown(evidence, sources, targets) or unread_call(evidence)
         if flows:
@@ -164,7 +164,7 @@ def _outputs(evidence: Evidence, meant: Sequence[bool]) -> Iterator[_Text]:
     """The texts in what calls returned."""
     for place, batch in _in_order(evidence, meant):
         for text in texts_in(evidence.calls[place].output):
-            yield _Text(place, batch, "", text)
+            yield _Text(place, batch, "", known_text(text) if evidence.redacted else text)
 
 
 def _arguments(evidence: Evidence, meant: Sequence[bool], names: Sequence[str] | None) -> Iterator[_Text]:
@@ -175,7 +175,7 @@ def _arguments(evidence: Evidence, meant: Sequence[bool], names: Sequence[str] |
             for name, value in arguments.items():
                 if names is None or name in names:
                     for text in texts_in(value):
-                        yield _Text(place, batch, name, text)
+                        yield _Text(place, batch, name, known_text(text) if evidence.redacted else text)
 
 
 def _in_order(evidence: Evidence, meant: Sequence[bool]) -> Iterator[tuple[int, int]]:
@@ -195,14 +195,15 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> str | None:
     last = targets.places[-1] if targets.places else None
     if first is None or last is None or first >= last:
         return None
-    hashed = evidence.once(hashed_parts)
+    unknown, in_part = evidence.once(unknown_parts), evidence.redacted
     asked: tuple[tuple[Meant, CallPart], ...] = ((sources, "output"), (targets, "arguments"))
     for place in range(first, last + 1):
         call = evidence.calls[place]
         for meant, part in asked:
             if not meant.possible[place] or (place == last if meant is sources else place == first):
                 continue
-            if not meant.certain[place] or not is_readable(call, part) or (place, part) in hashed:
+            is_known = call.lack_of(part, in_part=in_part) is None and (place, part) not in unknown
+            if not meant.certain[place] or not is_known:
                 why = what_lacks(evidence, place, [part]) or what_lacks(evidence, place) or "a call cannot be read"
                 return f"{why} ({listed([call.name])}, span {call.span_id})"
     return None
@@ -241,7 +242,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     reads=frozenset({"arguments", "output"}),
-    knows_hashes=True,
+    knows_unknown=True,
     # What cannot be read decides only where no value was found without it.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,

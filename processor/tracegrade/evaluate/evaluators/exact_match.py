@@ -88,5 +88,5 @@ EVALUATOR = Evaluator(
     score=_score,
     never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
-    knows_hashes=True,
+    knows_unknown=True,
 )

@@ -17,11 +17,10 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import hashed_parts
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.gate import hashed_in, what_lacks
+from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
@@ -29,7 +28,7 @@ from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import is_hashed, is_masked
+from tracegrade.model.stand_ins import is_unknown
 
 _MAX_SHOWN = 100  # values of each sort in the details
 _WHAT = {
@@ -90,8 +89,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     answer = json_text(evidence.final_answer if evidence.final_answer is not None else "")
     work.spend(len(answer) // CHARACTERS_READ_PER_STEP)
     found = [claim for claim in claims(answer, criteria.names) if _counts(claim, criteria, settings)]
-    if evidence.redacted and is_hashed(answer):
-        doubt = "the final answer was hashed"
+    if evidence.redacted and is_unknown(answer):
+        doubt = "the final answer was redacted"
         return Score(0.0, {"named": len(found)}, "It is not known what the answer names.", at_best=1.0, doubt=doubt)
     if not found:
         text = "The answer names nothing that could be looked for."
@@ -132,17 +131,10 @@ def _unread(evidence: Evidence) -> str | None:
     """What cannot be read and may have given more; None where all can be read."""
     if evidence.prompt is None:
         return "the prompt cannot be read"
-    if evidence.redacted and (is_masked(evidence.prompt) or is_hashed(evidence.prompt)):
+    if evidence.redacted and is_unknown(evidence.prompt):
         return "the prompt was redacted"
-    if hashed := [place for place, part in evidence.run.once(hashed_parts) if part == "output"]:
-        return hashed_in(evidence.run, hashed[0], "output")
-    for call in evidence.run.calls:
-        if call.output_status in ("absent", "truncated", "redacted") and not (
-            call.failed and call.output_status == "absent"
-        ):
-            place = next((place for place, other in enumerate(evidence.calls) if other is call), None)
-            why = None if place is None else what_lacks(evidence, place, ["output"])
-            why = why or "the output of a call cannot be read"
+    for place, call in enumerate(evidence.run.calls):
+        if (why := what_lacks(evidence.run, place, ["output"])) is not None:
             return f"{why} ({listed([call.name])}, span {call.span_id})"
     if evidence.trace_context is not None and (span_id := evidence.trace_context.unread_before(None)) is not None:
         return f"a call cannot be read (span {span_id})"
@@ -180,7 +172,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"output", "final_answer"}),
-    knows_hashes=True,
+    knows_unknown=True,
     # What cannot be read decides only where something is found nowhere.
     compared=lambda evidence, criteria, settings, part: (),
 )

@@ -30,7 +30,7 @@ from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
 from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import is_stand_in
+from tracegrade.model.stand_ins import is_unknown
 
 _EVERYWHERE: tuple[SeenIn, ...] = ("calls", "spans", "runs")
 
@@ -128,7 +128,7 @@ def _checks(handoffs: Sequence[Handoff], criteria: Criteria, *, more_may_be: boo
     kept = None if more_may_be else ""
     if criteria.may_pass_to is not None:
         wrong = [each for each in handoffs if not _may(each, criteria)]
-        told = next((each for each in wrong if each.to_agent and not is_stand_in(each.to_agent)), None)
+        told = next((each for each in wrong if each.to_agent and not is_unknown(each.to_agent)), None)
         is_open = bool(wrong) or _redacted(handoffs) is not None
         yield f"{_named(told)} is not allowed" if told is not None else None if is_open else kept
     if criteria.order is not None:
@@ -136,7 +136,7 @@ def _checks(handoffs: Sequence[Handoff], criteria: Criteria, *, more_may_be: boo
         if reached == len(criteria.ordered):
             yield ""
         else:
-            is_known = not more_may_be and all(each.to_agent and not is_stand_in(each.to_agent) for each in handoffs)
+            is_known = not more_may_be and all(each.to_agent and not is_unknown(each.to_agent) for each in handoffs)
             yield _not_reached(criteria.order, reached) if is_known else None
     if criteria.max_handoffs is not None:
         yield _over(len(handoffs), criteria.max_handoffs, "in all") or kept
@@ -147,7 +147,7 @@ def _checks(handoffs: Sequence[Handoff], criteria: Criteria, *, more_may_be: boo
 
 def _redacted(handoffs: Sequence[Handoff]) -> Handoff | None:
     """The first of which the name of an agent was redacted."""
-    return next((each for each in handoffs if is_stand_in(each.from_agent) or is_stand_in(each.to_agent)), None)
+    return next((each for each in handoffs if is_unknown(each.from_agent) or is_unknown(each.to_agent)), None)
 
 
 def _over(found: int, limit: int, how: str) -> str:

@@ -54,8 +54,10 @@ def _without_retries(counted: Sequence[int], keys: Sequence[Hashable], evidence:
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    identities, work = Identities(), Work()
+    identities, work = Identities(), Work(evidence=evidence)
     called, args = evidence.once(names), evidence.once(arguments)
+    for position in _compared(evidence, criteria, settings, "arguments") if evidence.gives_doubt else ():
+        work.doubts_of(args[position])  # masks that look alike say nothing
     counted = settings.counted(evidence)
     keys = [(called[position], identities.of(args[position], work)) for position in counted]
     if not settings.count_retries:
@@ -89,6 +91,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"arguments"}),
-    knows_hashes=True,
+    reads_failures=lambda criteria, settings: settings.failed_only or not settings.count_retries,
+    knows_unknown=True,
     compared=_compared,
 )

@@ -62,6 +62,6 @@ EVALUATOR = Evaluator(
     score=_score,
     expected_calls=_expected_calls,
     reads=frozenset({"arguments"}),
-    knows_hashes=True,
+    knows_unknown=True,
     compared=_compared,
 )

@@ -57,7 +57,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     reads=frozenset({"arguments"}),
-    knows_hashes=True,
+    knows_unknown=True,
     compared=_compared,
     never_scores=lambda criteria, settings: (
         "expected_params is null, so nothing is ever scored" if criteria.expected_params is None else None

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import hashed_parts, names
+from tracegrade.evaluate.call_facts import names, unknown_parts
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
 from tracegrade.evaluate.evaluator import Evaluator
@@ -80,7 +80,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 def _may_hand_over(evidence: Evidence, agents: Collection[str]) -> str | None:
     """Which call may name another agent in an argument that was redacted; None where none does."""
     for position, call in enumerate(evidence.calls if evidence.redacted and len(agents) > 1 else ()):
-        if call.arguments_status == "redacted" or (position, "arguments") in evidence.once(hashed_parts):
+        if call.arguments_status == "redacted" or (position, "arguments") in evidence.once(unknown_parts):
             return f"{what_lacks(evidence, position, ['arguments'])} ({listed([call.name])}, span {call.span_id})"
     return None
 

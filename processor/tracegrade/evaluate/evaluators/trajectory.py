@@ -220,7 +220,8 @@ EVALUATOR = Evaluator(
     score=_score,
     expected_calls=_expected_calls,
     reads=frozenset({"arguments", "output"}),
-    knows_hashes=True,
+    reads_failures=lambda criteria, settings: not settings.include_failed or criteria.failed_calls is not None,
+    knows_unknown=True,
     compared=_compared,
     never_scores=_never_scores,
 )

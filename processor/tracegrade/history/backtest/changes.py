@@ -32,7 +32,7 @@ class TraceOfSaid(NamedTuple):
     complete: bool
 
 
-class Subject(NamedTuple):
+class SubjectOfTrace(NamedTuple):
     """One judged subject."""
 
     trace: TraceOfSaid
@@ -47,7 +47,7 @@ class Example:
     The explanations say why it failed or could not be judged, "" where it passes, or nothing is known.
     """
 
-    subject: Subject
+    subject: SubjectOfTrace
     agent: str
     release: str | None
     before: str
@@ -163,9 +163,11 @@ class Changes:
             key = (rule_id, was.word if was else "", now.word if now else "")
             self._subjects[key] += 1
             if was != now and way_of(*key[1:]) is not None:
-                self._add_example(key, Subject(trace, kind, subject), was, now)
+                self._add_example(key, SubjectOfTrace(trace, kind, subject), was, now)
 
-    def _add_example(self, key: tuple[str, str, str], subject: Subject, was: Said | None, now: Said | None) -> None:
+    def _add_example(
+        self, key: tuple[str, str, str], subject: SubjectOfTrace, was: Said | None, now: Said | None
+    ) -> None:
         """Keep the newest; nearly all come newest first."""
         found = self._examples[key]
         if len(found) < MOST_EXAMPLES or found[-1].subject.trace.number < subject.trace.number:
@@ -207,7 +209,7 @@ def explain_before(changes: Iterable[RuleChange], explanation: Callable[[RuleCha
                     example.explanation_before = explanation(change, example)
 
 
-def _example(subject: Subject, was: Said | None, now: Said | None) -> Example:
+def _example(subject: SubjectOfTrace, was: Said | None, now: Said | None) -> Example:
     known = now or was
     assert known is not None
     return Example(

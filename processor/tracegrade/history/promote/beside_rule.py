@@ -9,7 +9,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.history.promote.chosen import recorded, traces_with
 from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.promotion import How, Promotion, promotion
-from tracegrade.history.promote.test_files import RuleTestFiles
+from tracegrade.history.promote.rule_test_files import RuleTestFiles
 from tracegrade.model.evaluation import Outcome
 from tracegrade.rule.rule import Rule
 from tracegrade.store.result_filter import ResultFilter

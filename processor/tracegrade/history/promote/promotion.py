@@ -14,7 +14,7 @@ from tracegrade.history.promote.shortened import shorter_ones
 from tracegrade.history.promote.verdict import evaluations, judged_as_files, outcomes
 from tracegrade.history.why import clause_text
 from tracegrade.match.select import explain
-from tracegrade.model.evaluation import Outcome
+from tracegrade.model.evaluation import OUTCOMES, Outcome
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import attribute_filter_for
@@ -23,7 +23,6 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.tool_aliases import ToolAliases
 
-OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "not_evaluable", "error")
 _LONGEST_TEXT = 100
 
 

@@ -25,7 +25,7 @@ _Call = tuple[list[str], JsonValue]  # any of these tools, and its arguments; No
 
 
 @dataclass(frozen=True, slots=True)
-class SuiteCase:
+class PromotedCase:
     """A case as a suite holds it, the definitions of the tools of its trace, and what was redacted of both."""
 
     case: JsonObject
@@ -38,7 +38,7 @@ class SuiteCase:
         return str(self.case["id"])
 
 
-def suite_case(recorded: Recorded, rule: Rule | None, settings: TracesSettings, redacts: bool) -> SuiteCase:
+def suite_case(recorded: Recorded, rule: Rule | None, settings: TracesSettings, redacts: bool) -> PromotedCase:
     """The case that a trace makes.
 
     Without a rule, and where the trace passes it, what was called is expected; where it fails, what the rule expects.
@@ -73,7 +73,7 @@ def suite_case(recorded: Recorded, rule: Rule | None, settings: TracesSettings, 
         {"type": "function", "function": {"name": tool, **({"parameters": schema} if schema else {})}}
         for tool, schema in definitions.items()
     ]
-    return SuiteCase(_case(f"trace-{recorded.id}", run.prompt, calls), tools, redaction)
+    return PromotedCase(_case(f"trace-{recorded.id}", run.prompt, calls), tools, redaction)
 
 
 def _calls_made(run: AgentRun) -> list[_Call]:
@@ -134,7 +134,7 @@ class SuiteFile:
         import_suite(suite)
         return cls(path, suite)
 
-    def add(self, made: SuiteCase) -> bool:
+    def add(self, made: PromotedCase) -> bool:
         """Add a case, and the tools that are not known yet; False where a case of this id is there already."""
         cases, tools = list_at(self.suite.get("test_cases"), "test_cases"), list_at(self.suite.get("tools"), "tools")
         if any(isinstance(case, dict) and case.get("id") == made.id for case in cases):

@@ -72,6 +72,15 @@ def error_text(error: Any) -> str:
     return " ".join(text.split())
 
 
+def is_final(error: Any) -> bool:
+    """Whether the client that gave this ``KafkaError`` can do nothing any more, and another has to take its place.
+
+    A consumer says so by a message whose error has a code of its own, and whose ``fatal()`` is False; a producer's
+    calls raise an exception, and its ``error_cb`` is not called.
+    """
+    return bool(error.fatal()) or error.code() == library().KafkaError._FATAL
+
+
 def client_logger() -> logging.Logger:
     """Where clients log: as this package, without remarks on settings that are for another kind of client."""
     if not logger.filters:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from tracegrade.journal.errors import JournalError, KafkaUnfit
-from tracegrade.journal.kafka.client import client_config, error_text, library
+from tracegrade.journal.kafka.client import client_config, error_text, is_final, library
 from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
 
 TopicPart = tuple[str, int]  # a topic, and the number of one of its partitions
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class KafkaFailed(JournalError):
-    """The client cannot go on: the process must end and be started again."""
+    """The client cannot go on: another one has to take its place."""
 
 
 class Message(NamedTuple):
@@ -119,7 +119,7 @@ class GroupConsumer:
         self._assigned = assigned
         self._revoked = revoked
         self._is_static = settings.is_static
-        self._failure: KafkaFailed | None = None
+        self._failure: JournalError | None = None
         self._asked: dict[TopicPart, Future[Any]] = {}
         self.lost_brokers = 0  # how often all connections were lost: then ends are not what they were
         try:
@@ -153,7 +153,8 @@ class GroupConsumer:
         """The next message of any partition, waiting for it at most `within_s` seconds.
 
         Raises:
-            KafkaFailed: the client has failed for good, or topics and partitions are not what they must be.
+            KafkaFailed: the client has failed for good.
+            KafkaUnfit: topics and partitions are not what they must be.
         """
         found = self._consumer.poll(within_s)
         if self._failure is not None:
@@ -256,13 +257,14 @@ class GroupConsumer:
         fenced = self._kafka.KafkaError.FENCED_LEADER_EPOCH
         if any(isinstance(each, self._kafka.KafkaException) and each.args[0].code() == fenced for each in errors):
             self._admin = self._new_admin()
+            self._asked = {}  # what the old one was asked is never answered once it is gone
 
     def _on_assign(self, consumer: Any, parts: list[Any]) -> None:
         try:
             found = self._found(parts)
-        except (self._kafka.KafkaException, KafkaFailed) as error:
+        except (self._kafka.KafkaException, KafkaUnfit) as error:
             # Raised from within a callback it would reach only the log of the client.
-            self._failure = error if isinstance(error, KafkaFailed) else _failed(error)
+            self._failure = error if isinstance(error, KafkaUnfit) else _failed(error)
             return
         for part in parts:
             part.offset = found[part.partition][part.topic].start
@@ -276,7 +278,7 @@ class GroupConsumer:
         numbers = {topic: {part.partition for part in parts if part.topic == topic} for topic in self._topics}
         alone = numbers[self._topics[0]] ^ numbers[self._topics[1]]
         if alone:
-            raise KafkaFailed(
+            raise KafkaUnfit(
                 f"journal.kafka: this judge was given only one of partitions {min(alone)} of {self._topics[0]!r} and "
                 f"{self._topics[1]!r}; both topics must have as many partitions, and all members of the group must "
                 "use partition.assignment.strategy=range"
@@ -306,7 +308,7 @@ class GroupConsumer:
         self._revoked(sorted({part.partition for part in parts}), False)
 
     def _note_error(self, error: Any) -> None:
-        if error.fatal():
+        if is_final(error):
             self._failure = _failed(error)
         elif error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
             self.lost_brokers += 1
@@ -316,4 +318,4 @@ class GroupConsumer:
 
 
 def _failed(error: object) -> KafkaFailed:
-    return KafkaFailed(f"journal.kafka: the client cannot go on: {error_text(error)}; it is started again")
+    return KafkaFailed(f"journal.kafka: the client cannot go on, and another one joins: {error_text(error)}")

@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tracegrade.journal.errors import KafkaUnfit
-from tracegrade.journal.kafka.client import client_config, error_text, library
-from tracegrade.journal.kafka.produce import READ_AGAIN_HEADER
+from tracegrade.journal.kafka.client import client_config, error_text, is_final, library
+from tracegrade.journal.kafka.produce import READ_AGAIN_HEADER, TENANT_HEADER
 from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 Place = tuple[str, int]  # a topic and one of its partitions
 
@@ -20,12 +21,16 @@ logger = logging.getLogger(__name__)
 
 
 class Original(NamedTuple):
-    """One message: a request with what is of one trace, or metrics. With ``read_again`` it is for judges alone."""
+    """One message: a request with what is of one trace, or metrics. With ``read_again`` it is for judges alone.
+
+    ``tenant`` is as its header has it, which others may have written.
+    """
 
     place: Place
     offset: int
     payload: bytes
     read_again: bool
+    tenant: str
 
 
 class Originals:
@@ -102,7 +107,9 @@ class Originals:
             with suppress(self._kafka.KafkaException):  # the same
                 self._consumer.pause(self._paused)
         message = self._consumer.poll(0)
-        if message is not None and message.error() is None:
+        if message is not None and message.error() is not None:
+            self._note(message.error())
+        elif message is not None:
             self._kept.append(_original(message))
 
     def waiting(self) -> int:
@@ -135,12 +142,15 @@ class Originals:
         self._lost()
 
     def _note(self, error: Any) -> None:
-        if error.fatal():
+        if is_final(error):
             self._failed = error
         elif not error.retriable():
             logger.warning("Kafka, while forwarding: %s", error_text(error))
 
 
 def _original(message: Any) -> Original:
-    again = any(name == READ_AGAIN_HEADER for name, _ in message.headers() or ())
-    return Original((message.topic(), message.partition()), message.offset(), message.value() or b"", again)
+    headers = message.headers() or ()
+    again = any(name == READ_AGAIN_HEADER for name, _ in headers)
+    named = (value.decode("utf-8", "backslashreplace") for name, value in headers if name == TENANT_HEADER and value)
+    tenant = next(named, DEFAULT_TENANT)
+    return Original((message.topic(), message.partition()), message.offset(), message.value() or b"", again, tenant)

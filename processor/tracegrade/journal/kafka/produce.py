@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from tracegrade.journal.errors import JournalCannotTake, JournalClosed, JournalFull, JournalUnavailable
@@ -49,8 +50,8 @@ class KafkaJournal:
         self._max_bytes = int(settings.client.get("message.max.bytes", largest)) - _OVERHEAD_BYTES
         self._kafka = library()
         self._lock = threading.Lock()  # of the counts of what is not confirmed
+        self._unconfirmed: set[_Confirmation] = set()
         self._largest = largest
-        self._has_failed = False
         self._producer = self._new_producer()
         self._closed = threading.Event()
         self._dividing = ThreadPoolExecutor(1, thread_name_prefix="kafka-divide")
@@ -113,8 +114,10 @@ class KafkaJournal:
         self._closed.set()
         self._dividing.shutdown()
         self._polling.join()
-        self._producer.flush(_STOP_WITHIN_S)
-        self._give_up(self._producer)
+        with suppress(self._kafka.KafkaException, SystemError):  # as in `_replace`
+            self._producer.flush(_STOP_WITHIN_S)
+        self._producer.purge()
+        self._abandon("shutting down")
 
     def _divide_and_send(self, entry: Entry, future: "Future[int]") -> None:
         try:
@@ -150,6 +153,8 @@ class KafkaJournal:
             headers.append((READ_AGAIN_HEADER, b"1"))
         producer = self._producer
         confirmation = _Confirmation(self, len(parts), future)
+        with self._lock:
+            self._unconfirmed.add(confirmation)
         for number, part in enumerate(parts):
             key = part.trace_id.hex().encode() if part.trace_id else None
             try:
@@ -195,28 +200,32 @@ class KafkaJournal:
             "queue.buffering.max.kbytes": _WAITING_KIB,
         }
         own: dict[str, ClientValue] = {"acks": "all", "enable.idempotence": True, "partitioner": "fnv1a_random"}
-        return self._kafka.Producer(
-            {**client_config(self._settings, "receive", usual, own), "error_cb": self._client_failed}
-        )
-
-    def _client_failed(self, error: Any) -> None:
-        """The client is in trouble of its own; most of it passes. Called while it is polled."""
-        if error.fatal():
-            logger.error("the Kafka client failed, and a new one takes its place: %s", error_text(error))
-            self._has_failed = True
+        return self._kafka.Producer(client_config(self._settings, "receive", usual, own))
 
     def _poll(self) -> None:
         while not self._closed.is_set():
-            self._producer.poll(_POLL_S)
-            if self._has_failed:
-                failed, self._producer, self._has_failed = self._producer, self._new_producer(), False
-                self._give_up(failed)
+            try:
+                self._producer.poll(_POLL_S)
+            except (self._kafka.KafkaException, SystemError) as error:
+                self._replace(error)
 
-    @staticmethod
-    def _give_up(producer: Any) -> None:
-        """Report what the brokers have not confirmed as failed."""
-        producer.purge()
-        producer.flush(1.0)
+    def _replace(self, error: Exception) -> None:
+        """Go on with another client: what a client's calls raise is final.
+
+        It is a `SystemError` if the library called us once more with the first exception pending; what it wanted to
+        tell us is lost then, so nobody may wait for it.
+        """
+        error = error.__cause__ if isinstance(error.__cause__, self._kafka.KafkaException) else error
+        logger.error("the Kafka client failed, and a new one takes its place: %s", error_text(error))
+        self._producer = self._new_producer()
+        self._abandon("the client failed")
+
+    def _abandon(self, reason: str) -> None:
+        """Nothing will be heard any more of what was sent until now."""
+        with self._lock:
+            abandoned, self._unconfirmed = self._unconfirmed, set()
+        for confirmation in abandoned:
+            confirmation.abandon(JournalUnavailable(f"Kafka has not confirmed it: {reason}; the sender should retry"))
 
 
 class _Confirmation:
@@ -238,14 +247,23 @@ class _Confirmation:
         """The last `unsent` messages were not sent."""
         self._done(unsent, error)
 
-    def _done(self, messages: int, error: Exception | None) -> None:
-        with self._journal._lock:
-            self._left -= messages
+    def abandon(self, error: Exception) -> None:
+        """Nothing more will be heard."""
+        self._done(None, error)
+
+    def _done(self, messages: int | None, error: Exception | None) -> None:
+        """Count so many as settled, or all that are left."""
+        journal = self._journal
+        with journal._lock:
+            if not self._left:  # abandoned
+                return
+            self._left -= self._left if messages is None else messages
             self._error = self._error or error
             if self._left:
                 return
+            journal._unconfirmed.discard(self)
         if self._error is not None:
             self._future.set_exception(self._error)
         else:
-            self._journal.succeeded()
+            journal.succeeded()
             self._future.set_result(self._parts)

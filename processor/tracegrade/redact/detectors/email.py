@@ -35,5 +35,6 @@ DETECTOR = Detector(
     _stand_in,
     identity=str.casefold,
     signs=(r"[\w.%+\-'\x80-\xff]@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
+    ends_by_itself=True,
     first=(r"@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
 )

@@ -96,7 +96,7 @@ DETECTOR = Detector(
     may_be=_may_be,
     first=(rf"(?i:{_COUNTRIES})\d\d(?:[ \-]?[A-Za-z0-9]){{11}}",),
     cuts=(
-        r"<[A-Za-z]?\d\d(?:[ \-]?[A-Za-z0-9]){11}",
+        r"<[A-Za-z]?\d\d(?:[A-Za-z0-9]{11}|[A-Za-z0-9]{0,2}(?:[ \-][A-Za-z0-9]{4}){2})",
         rf"(?:[^A-Za-z0-9]|<)(?i:{_COUNTRIES})\d(?:\d(?:[ \-]?[A-Za-z0-9])*[ \-]?)?>",
     ),
     not_behind=ascii_letters + digits,

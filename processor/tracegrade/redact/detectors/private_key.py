@@ -36,5 +36,6 @@ DETECTOR = Detector(
     _stand_in,
     signs=(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[A-Za-z0-9+/=\s:,\-\\])*",),
     begins=("PRIVATE KEY",),
+    cuts=(r"<[A-Z0-9 \-]*PRIVATE KEY",),
     first=("PRIVATE KEY",),
 )

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 
 from tracegrade.model.json_value import JsonValue
-from tracegrade.redact.policy import Names, Rule
+from tracegrade.redact.policy import Names, PlaceRule
 from tracegrade.redact.requests.kinds import (
     MESSAGES,
     NO_KINDS,
@@ -17,9 +17,11 @@ from tracegrade.redact.requests.kinds import (
     Kinds,
     holds_messages,
     is_ambiguous,
+    is_definition,
     is_tool_call,
     is_tool_result,
     kinds_of_word,
+    may_be_definition,
 )
 from tracegrade.redact.settings import Action
 from tracegrade.redact.stand_in import MASK, TenantKey, mask
@@ -53,7 +55,13 @@ class ByPlace:
     """
 
     def __init__(
-        self, rules: Sequence[Rule], key: TenantKey | None, id_key: TenantKey, *, is_allow_list: bool, is_id: bool
+        self,
+        rules: Sequence[PlaceRule],
+        key: TenantKey | None,
+        id_key: TenantKey,
+        *,
+        is_allow_list: bool,
+        is_id: bool,
     ) -> None:
         """`rules` are those that `Places.of_attribute` gave; `key` is None where nothing is hashed.
 
@@ -156,7 +164,7 @@ class ByPlace:
         return self._id_key.hash_of(str(value)) if is_id and isinstance(value, str | int) else mask()
 
 
-def _may_be_for(rule: Rule, words: set[str]) -> bool:
+def _may_be_for(rule: PlaceRule, words: set[str]) -> bool:
     """Whether one of these words says that a rule may be for what is in a text."""
     if rule.path:
         return any(map(rule.path[-1].match, words))
@@ -167,8 +175,19 @@ def _may_be_for(rule: Rule, words: set[str]) -> bool:
 
 def kinds_of_member(key: str, member: JsonValue, around: Kinds) -> Kinds:
     """What a member, or an attribute, holds: by its name, unless that may mean messages, and it is messages."""
+    if "definition" in around:
+        return around
     kinds = kinds_of_word(key, around)
-    return kinds_of_value(member, kinds, around) if kinds != around and is_ambiguous(key) else kinds
+    if kinds != around and is_ambiguous(key):
+        return kinds_of_value(member, kinds, around)
+    return without_definition(key, member, kinds)
+
+
+def without_definition(key: str, value: JsonValue, kinds: Kinds) -> Kinds:
+    """`kinds` of what has that name, but of a tool's definition: there nothing is an argument."""
+    if may_be_definition(key) and is_definition(_decoded(value) if isinstance(value, str) else value):
+        return (kinds - {"arguments"}) | {"definition"}
+    return kinds
 
 
 def kinds_of_value(value: JsonValue, kinds: Kinds, around: Kinds) -> Kinds:

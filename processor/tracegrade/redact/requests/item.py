@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
-from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value
+from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value, without_definition
 from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Scanner
 from tracegrade.redact.requests.kinds import (
     MESSAGES,
@@ -113,6 +113,7 @@ class Item:
         kinds = MESSAGES if key == _BODY and where == "body" else kinds_of_key(key)
         if "messages" in kinds:
             kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
+        kinds = without_definition(key, value, kinds)
         one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure(key))
         other = one.value(value, kinds)
         for action in one.done:

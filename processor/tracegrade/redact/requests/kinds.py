@@ -2,19 +2,24 @@
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from tracegrade import semconv as s
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.settings import Kind
 
-Kinds = frozenset[Kind]
+Kinds = frozenset[Kind | Literal["definition"]]  # a definition: what arguments a tool takes, and not what it was given
 
 NO_KINDS: Kinds = frozenset()
 _ARGUMENTS: Kinds = frozenset({"arguments"})
 OUTPUTS: Kinds = frozenset({"outputs"})
 MESSAGES: Kinds = frozenset({"messages"})
 
+_SCHEMA_WORDS = frozenset(
+    {"parameters", "params", "input_schema", "inputschema", "json_schema", "parameters_json_schema"}
+)
+_JSON_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_SCHEMA_FORMS = frozenset({"$ref", "anyOf", "oneOf", "allOf", "enum", "const"})
 # By the last part of an attribute's key, or the name of a member: what instrumentations call them. Rather too many
 # than too few: a place that a user names must not be missed because a framework has another word for it.
 _ARGUMENT_WORDS = frozenset(
@@ -209,7 +214,7 @@ def is_structure(key: str) -> bool:
 
 @lru_cache(maxsize=10_000)
 def kinds_of_key(key: str) -> Kinds:
-    """What an attribute with this key holds."""
+    """What an attribute with this key holds, unless it is a definition (`without_definition`)."""
     words = _SEPARATOR.split(key.lower())
     if words[-1] in ("value", "json", "data", "content") and len(words) > 1 and not _is_word(words[-2]):
         return OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS
@@ -239,14 +244,41 @@ def kinds_of_word(word: str, around: Kinds) -> Kinds:
     return around
 
 
+def may_be_definition(key: str) -> bool:
+    """Whether what has this name may be the JSON Schema of what a tool takes, see `is_definition`."""
+    return _SEPARATOR.split(key.lower())[-1] in _SCHEMA_WORDS
+
+
+def is_definition(value: JsonValue) -> bool:
+    """Whether a value is the JSON Schema of what a tool takes, and not what it was given."""
+    properties = value.get("properties") if isinstance(value, dict) and value.get("type") == "object" else None
+    return isinstance(properties, dict) and all(map(_is_schema, properties.values()))
+
+
+def _is_schema(value: JsonValue) -> bool:
+    if not isinstance(value, dict):
+        return False
+    types = value.get("type")
+    named = types if isinstance(types, list) else [types]
+    return (
+        all(_is_one_of(one, _JSON_TYPES) for one in named) if types is not None else not _SCHEMA_FORMS.isdisjoint(value)
+    )
+
+
 def is_tool_result(message: dict[str, Any]) -> bool:
     """Whether a message, or a part of one, is what a tool gave."""
-    return message.get("role") in _TOOL_RESULT_ROLES or message.get("type") in _TOOL_RESULT_TYPES
+    return _is_one_of(message.get("role"), _TOOL_RESULT_ROLES) or _is_one_of(message.get("type"), _TOOL_RESULT_TYPES)
+
+
+def _is_one_of(value: JsonValue, words: frozenset[str]) -> bool:
+    return isinstance(value, str) and value in words  # a list has no place in a set
 
 
 def is_tool_call(part: dict[str, Any]) -> bool:
     """Whether a part of a message is what a model asks of a tool: its name and ids are what traces are made of."""
-    return part.get("type") in _TOOL_CALL_TYPES and not {"arguments", "input", "args", "function"}.isdisjoint(part)
+    return _is_one_of(part.get("type"), _TOOL_CALL_TYPES) and not {"arguments", "input", "args", "function"}.isdisjoint(
+        part
+    )
 
 
 def is_ambiguous(word: str) -> bool:

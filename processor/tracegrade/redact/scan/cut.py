@@ -11,6 +11,7 @@ from typing import Any
 
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.first import grouped
+from tracegrade.redact.scan.joining import Joining
 from tracegrade.redact.scan.signs import expression
 
 _QUOTE = rb'\\*+"'
@@ -53,6 +54,11 @@ _FIRST_CUT = (
     rf"|\n{_SHORT_LENGTH}\n{_SHORT_LENGTH}|{_RE2_QUOTE}[\s\]}}]*,{_RE2_INSIDE}{_RE2_QUOTE})"
 )
 _END = r'(?:\\*"|[\n\x12\x1a"*2:BJRZjz][\x00-\xff]{1,2}[\n\x12\t])'
+# The same where a text must follow in which a token goes on.
+_END_BEFORE_TEXT = (
+    rf'(?:{_RE2_QUOTE}[\s\]}}]*(?:,[\s\[{{\]}},0-9a-zE.+\-]*{_RE2_QUOTE}|[\n\x12\x1a"*2:BJR][\x80-\xff]*[\x00-\x7f]\n)'
+    r'|[\n\x12\x1a"*2:BJRZjz][\x00-\xff]{1,2}[\n\x12\t])'
+)
 _BEGIN = r'(?:"|\n[\x80-\xff]?[\x00-\x7f])'
 _NO_LETTER = r'(?:[ !#-/:-@\[\]^_`{-~"]|\\[nrt]|\n[\x01-\x08])'
 
@@ -61,57 +67,86 @@ _FEWEST_DIGITS = 6  # of a number
 _LONGEST_BEGIN = 8
 _SHORT_BEGIN = 2  # behind which come hexadecimal digits
 # Bytes before what a first look found, and behind it: the other parts of a value, each with what stands before it.
-_AROUND = {1: (60, 200), 2: (300, 1500), 3: (300, 400)}
+_AROUND, _FAR = {1: (60, 200), 2: (300, 1500)}, (300, 400)
+_LOOKED_AT_AGAIN = 64  # bytes before the end of a cut: all of what is short, as long tokens may be many in a row
 _OF_TOKEN = 600  # the same, of the beginning of a token alone
 
 _SEPARATORS = r"[ .\-/()]*"
 _NO_DIGITS = re.compile(rb"\D+")
 _TEXT_STOP = re.compile(_END.encode("ascii"), re.DOTALL)
 _DIGITS_BEFORE = re.compile(rb"[\d .\-/()]{0,60}+")  # read backwards
-_DIGITS_BEHIND = re.compile(rb"[\d .\-/()]{0,60}+")
+_VERSION = re.compile(rb"\.\d\.")  # 1.4.2: of numbers, only those of telephones abroad have one digit between dots
+_DIGITS_BEHIND = re.compile(_BEGIN.encode("ascii") + rb"[ .\-/()]{0,9}+(\d[\d .\-/()]{0,60}+)", re.DOTALL)
 
 
 class Cuts:
-    """What values look like on the wire that are cut."""
+    """What values look like on the wire that are cut.
 
-    NUMBER, TOKEN, OTHER = 1, 2, 3
+    A cut is of a number, of a token, of an address, or, from there on, of one detector alone.
+    """
+
+    NUMBER, TOKEN, ADDRESS = 1, 2, 3
 
     def __init__(self, detectors: Sequence[Detector]) -> None:
         """`detectors` are those that join."""
         begins = sorted({begin[:_LONGEST_BEGIN] for one in detectors for begin in one.begins})
         signs: list[tuple[str, int]] = []
+        of_kind: dict[int, Sequence[Detector]] = {}
         if detectors:
-            cuts = (cut.replace("<", _BEGIN).replace(">", _END) for one in detectors for cut in one.cuts)
+            of_kind = {
+                self.NUMBER: [one for one in detectors if not one.begins],
+                self.TOKEN: [one for one in detectors if one.begins],
+                self.ADDRESS: [one for one in detectors if not (one.begins or one.cuts or one.in_numbers)],
+            }
             signs = [
                 (rf"\d{_SEPARATORS}{_FIRST_CUT}{_SEPARATORS}\d", self.NUMBER),
                 *((sign, self.TOKEN) for sign in _of_tokens(begins)),
-                *((sign, self.OTHER) for sign in (*_OF_ADDRESSES, *cuts)),
+                *((sign, self.ADDRESS) for sign in _OF_ADDRESSES),
             ]
+        for kind, detector in enumerate((one for one in detectors if one.cuts), self.ADDRESS + 1):
+            of_kind[kind] = [detector]
+            signs += [(cut.replace("<", _BEGIN).replace(">", _END), kind) for cut in detector.cuts]
+        self._joining = {kind: Joining(some) for kind, some in of_kind.items()}
         self._first = grouped(signs)
         self._tokens = expression(_begin_of_token(begins)) if begins else None
 
     def places(self, wire: bytes) -> Iterator[tuple[int, int, int]]:
         """Where a text may end within a value, and of which kind that is; in no order."""
         for signs in self._first:
-            for match in signs.all_in(wire):
-                for kind in signs.numbers_in(match.group()):
-                    yield *match.span(), kind
+            at = 0
+            while (match := signs.first_in(wire, at)) is not None:
+                start, end = match.span()
+                kinds = signs.numbers_in(match.group())
+                for kind in kinds:
+                    yield start, end, kind
+                # A number may as well begin in a text between these two, anything else where the first one ends.
+                at = start + 1 if self.NUMBER in kinds else max(start + 1, end - _LOOKED_AT_AGAIN)
 
     def around(self, wire: bytes, start: int, end: int, kind: int) -> tuple[bytes, int, int]:
         """What to look at where `places` are: a part of `wire`, and where in it that stands."""
-        longest, behind = _AROUND[kind]
+        longest, behind = _AROUND.get(kind, _FAR)
         begin = max(0, start - longest)
         return wire[begin : end + behind], start - begin, end - begin
 
-    def joined(self, wire: bytes, start: int, end: int, kind: int) -> Iterator[list[bytes]]:
-        """Texts that may be parts of one, in each way there is; all arguments are of `around`."""
+    def may_be(self, wire: bytes, start: int, end: int, kind: int) -> bool:
+        """Whether a value may be cut there; all arguments are of `around`."""
+        tried: list[list[bytes]] = []
+        for pieces in self._joined(wire, start, end, kind):
+            if pieces not in tried:
+                tried.append(pieces)
+                if self._joining[kind].may_be_over(pieces):
+                    return True
+        return False
+
+    def _joined(self, wire: bytes, start: int, end: int, kind: int) -> Iterator[list[bytes]]:
+        """Texts that may be parts of one, in each way there is."""
         if not self._may_go_on(wire, start, end, kind):
             return
         pieces = _BETWEEN.split(wire)
         yield pieces
         for field in _FIELDS:
             yield [pieces[0], *(field.sub(b"", piece) for piece in pieces[1:])]
-        if kind == self.OTHER and wire[start : start + 1] in _TEXT_BEGINS:
+        if kind >= self.ADDRESS and wire[start : start + 1] in _TEXT_BEGINS:
             begin = wire.rfind(b'"', 0, start + 1) + 1
             behind = _TEXT_END.search(wire, begin + 1)
             text = wire[begin : behind.start() if behind else None]
@@ -133,14 +168,17 @@ class Cuts:
             )
         if kind != self.NUMBER:
             return True
-        before = _DIGITS_BEFORE.match(wire[: start + 1][::-1])
-        behind = _DIGITS_BEHIND.match(wire, end - 1)
-        assert before is not None  # both match the empty text
-        assert behind is not None
-        if len(_NO_DIGITS.sub(b"", before[0] + behind[0])) >= _FEWEST_DIGITS:
-            return True
-        # A number may be cut again: then the next text is digits alone.
-        return _TEXT_STOP.match(wire, behind.end()) is not None
+        turned = wire[: start + 1][::-1]
+        before = _DIGITS_BEFORE.match(turned)
+        assert before is not None  # it matches the empty text
+        if _VERSION.search(before[0]) is not None and not turned.startswith(b"+", before.end()):
+            return False
+        fewest = _FEWEST_DIGITS - len(_NO_DIGITS.sub(b"", before[0]))
+        for behind in _DIGITS_BEHIND.finditer(wire, start + 1):
+            # A number may be cut again: then the next text is digits alone.
+            if len(_NO_DIGITS.sub(b"", behind[1])) >= fewest or _TEXT_STOP.match(wire, behind.end()) is not None:
+                return True
+        return False
 
 
 _OF_ADDRESSES = (
@@ -158,7 +196,7 @@ def _of_tokens(begins: Sequence[str]) -> Iterator[str]:
     if short := [begin for begin in begins if begin not in long]:
         yield rf"(?:{'|'.join(map(re.escape, short))})[0-9a-f]*{_END}"
     parts = sorted({begin[:length] for begin in begins for length in range(1, len(begin))})
-    yield rf"{_NO_LETTER}(?:{'|'.join(map(re.escape, parts))}){_END}"
+    yield rf"{_NO_LETTER}(?:{'|'.join(map(re.escape, parts))}){_END_BEFORE_TEXT}"
 
 
 def _begin_of_token(begins: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tracegrade.redact.detector import Detector
+from tracegrade.redact.scan.nobody import is_host_itself
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
 
 _MARK = re.compile(r"[@:%&=/]|\\\\")
@@ -16,7 +17,8 @@ _WORD = re.compile(r"\(\?i:(?:\(\?:)?[a-z]|\(\?:[A-Za-z\[0]|\[?[A-Za-z]|\\x")
 
 # How many bytes before and behind a sign a value may stand of which it is one: most where it is spelled otherwise.
 _FAR = 300, 300
-_REACH = {"number": (64, 128), "@": (64, 128), ":": (64, 128)}
+_NUMBER = "number"
+_REACH = {_NUMBER: (64, 128), "@": (64, 128), ":": (64, 128)}
 
 Place = tuple[int, int]
 
@@ -28,10 +30,11 @@ class Look:
         signs: those of values, by the number of the detector, as they are known in full.
     """
 
-    def __init__(self, first: Sequence[str], signs: Sequence[tuple[str, int]], reach: tuple[int, int]) -> None:
+    def __init__(self, first: Sequence[str], signs: Sequence[tuple[str, int]], group: str) -> None:
         self.signs = Signs(signs)
         self._first = expression("|".join(map("(?:{})".format, first)))
-        self._before, self._behind = reach
+        self._of_numbers = group == _NUMBER
+        self._before, self._behind = _REACH.get(group, _FAR)
 
     def is_in(self, data: bytes) -> bool:
         """Whether there is a sign."""
@@ -41,6 +44,8 @@ class Look:
         """What to look at around them, from left to right; it may end behind the end."""
         begin = stop = 0
         for start, end in (match.span() for match in self._first.finditer(wire)):
+            if self._of_numbers and is_host_itself(wire, start):
+                continue
             if start - self._before > stop:
                 if stop:
                     yield begin, stop
@@ -70,7 +75,7 @@ def looks_for(detectors: Sequence[Detector], disguises: Sequence[str], *, joinin
     for sign in disguises:
         first.setdefault(_group(sign), []).append(sign)
         signs.setdefault(_group(sign), []).append((sign, DISGUISED))
-    return {group: Look(first[group], signs[group], _REACH.get(group, _FAR)) for group in first}
+    return {group: Look(first[group], signs[group], group) for group in first}
 
 
 def grouped(signs: Sequence[tuple[str, int]]) -> list[Signs]:
@@ -84,4 +89,4 @@ def grouped(signs: Sequence[tuple[str, int]]) -> list[Signs]:
 def _group(sign: str) -> str:
     if mark := _MARK.match(sign):
         return mark.group()
-    return "word" if _WORD.match(sign) else "number"
+    return "word" if _WORD.match(sign) else _NUMBER

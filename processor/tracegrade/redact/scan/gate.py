@@ -9,19 +9,18 @@ around those is looked at with all that is known of values, once: agents send th
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate
 
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded, spelling
 from tracegrade.redact.scan.cut import Cuts
 from tracegrade.redact.scan.first import Place, looks_for
+from tracegrade.redact.scan.joining import BEHIND
+from tracegrade.redact.scan.nobody import without_uuids
 from tracegrade.redact.scan.own import own_signs
 from tracegrade.redact.scan.seen import Seen
-from tracegrade.redact.scan.signs import DISGUISED, Signs, expression, signs_of
-from tracegrade.redact.scan.split import split_values
+from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
 
 MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
-_BEHIND = 96  # bytes: no number of a person is longer, nor what a token must have a digit in
 _AROUND = 300  # bytes beside a character in another spelling: one value stands within
 # Before the length of a text, a tag; before a character that an escape ends with, a backslash.
 _BEFORE_BEGIN = frozenset(b"\n\x12\x1a*b\\")
@@ -42,10 +41,7 @@ class Gate:
         self._encoded = Signs([(sign, DISGUISED) for sign in encoded.SIGNS])
         own = own_signs(names, patterns)
         self._own = expression(own, is_utf_8=True) if own else None
-        self._joining = [one for one in detectors if one.joins]
-        self._joined_signs = signs_of(self._joining)
-        self._joined_looks = looks_for(self._joining, (), joining=True)
-        self._cuts = Cuts(self._joining)
+        self._cuts = Cuts([one for one in detectors if one.joins])
         self._seen = Seen()
 
     def may_hold(self, wire: bytes) -> bool:
@@ -61,6 +57,7 @@ class Gate:
             return
         if self._own is not None:
             yield from (match.span() for match in self._own.finditer(wire))
+        wire = without_uuids(wire)
         for name, look in self._looks.items():
             looked_at = 0
             for start, end in look.places(wire):
@@ -72,7 +69,7 @@ class Gate:
                     yield start, end
         for start, end, kind in self._cuts.places(wire):
             part, at, to = self._cuts.around(wire, start, end, kind)
-            if self._may_be_in(part, f"{kind} {at} {to - at}", partial(self._may_be_cut, part, at, to, kind)):
+            if self._may_be_in(part, f"{kind} {at} {to - at}", partial(self._cuts.may_be, part, at, to, kind)):
                 yield start, end
 
     def _may_be_in(self, part: bytes, way: str, looked_at: Callable[[], bool]) -> bool:
@@ -104,7 +101,7 @@ class Gate:
             return True
         # With what follows, as the value may begin within what only looked like one.
         return any(
-            self._can_begin(number, data, start, end) and may_be(data[start : end + _BEHIND].decode("latin-1"))
+            self._can_begin(number, data, start, end) and may_be(data[start : end + BEHIND].decode("latin-1"))
             for start, end in (match.span() for match in signs.matches(number, data))
         )
 
@@ -137,29 +134,3 @@ class Gate:
             stop = end + _AROUND
         if stop:
             yield data[max(0, begin) : stop].decode("utf-8", "replace")
-
-    def _may_be_cut(self, part: bytes, start: int, end: int, kind: int) -> bool:
-        return any(map(self._may_join, self._cuts.joined(part, start, end, kind)))
-
-    def _may_join(self, pieces: Sequence[bytes]) -> bool:
-        """Whether a value is split over these texts."""
-        data = b"".join(pieces)
-        ends = list(accumulate(map(len, pieces)))[:-1]
-        if not any(
-            look.is_in(data) and self._may_be_over(look.signs, data, ends) for look in self._joined_looks.values()
-        ):
-            return False
-        texts = [piece.decode("utf-8", "replace") for piece in pieces]
-        return next(split_values(texts, self._joining, self._joined_signs), None) is not None
-
-    def _may_be_over(self, signs: Signs, data: bytes, ends: Sequence[int]) -> bool:
-        """Whether what a sign found may be a value that goes over one of these places."""
-        for number in signs.numbers_in(data):
-            may_be = self._joining[number].may_be
-            behind = _BEHIND if may_be is not None else 0
-            for start, end in (match.span() for match in signs.matches(number, data)):
-                if any(start < place < end + behind for place in ends) and (
-                    may_be is None or may_be(data[start : end + behind].decode("latin-1"))
-                ):
-                    return True
-        return False

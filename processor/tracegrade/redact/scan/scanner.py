@@ -1,6 +1,5 @@
 """What finds detectors' values in texts."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -8,6 +7,7 @@ from typing import NamedTuple
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded
 from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
+from tracegrade.redact.scan.one_name import of_one_name
 from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
 from tracegrade.redact.scan.signs import DISGUISED, signs_of
 from tracegrade.redact.scan.spelling import Spelling
@@ -15,7 +15,6 @@ from tracegrade.redact.scan.split import split_values
 
 _KNOWN_KEYS = 10_000
 _BEFORE = 3  # parts of an address before the one with its @
-_NUMBERS = re.compile(r"\d+")  # llm.input_messages.0.message.content
 
 
 class Found(NamedTuple):
@@ -94,7 +93,8 @@ class Scanner:
         for number in self._to_look_at(texts, keys):
             if found := self._parts(texts[number], keys[number], 0):
                 parts[number] = found
-        for numbers in _of_one_name(keys):
+        wholes = {number for number, found in parts.items() if self._ends_with_whole(texts[number], found)}
+        for numbers in of_one_name(texts, keys, wholes):
             # As they stand: what a value ends with may be one by itself.
             of_name = [texts[number] for number in numbers]
             for place, (start, end), rank in split_values(of_name, self._detectors, self._joined_signs, _BEFORE):
@@ -107,6 +107,10 @@ class Scanner:
             for number in sorted(parts)
             for part in _merged(parts[number])
         ]
+
+    def _ends_with_whole(self, text: str, found: Sequence[_Part]) -> bool:
+        """Whether `text` ends with a value that needs no other text."""
+        return found[-1].end == len(text) and self._detectors[found[-1].rank].ends_by_itself
 
     def _to_look_at(self, texts: Sequence[str], keys: Sequence[str]) -> Iterator[int]:
         """The texts that hold a sign, or whose name asks for a look."""
@@ -162,15 +166,6 @@ def _merged(parts: Sequence[_Part]) -> list[_Part]:
         else:
             merged.append(part)
     return merged
-
-
-def _of_one_name(keys: Sequence[str]) -> list[list[int]]:
-    """The numbers of texts that stand under one name: the parts of a message, items of a list."""
-    by_name: dict[str, list[int]] = {}
-    for number, key in enumerate(keys):
-        if key:
-            by_name.setdefault(_NUMBERS.sub("0", key), []).append(number)
-    return [numbers for numbers in by_name.values() if len(numbers) > 1]
 
 
 def _without(text: str, parts: Sequence[_Part]) -> str:

@@ -46,9 +46,9 @@ class Signs:
         """Whether one of them is there."""
         return self._any.search(data) is not None
 
-    def all_in(self, data: bytes) -> Iterator[Any]:
-        """Where any of them is, from left to right; of those that overlap, the first."""
-        return iter(self._any.finditer(data))
+    def first_in(self, data: bytes, start: int) -> Any:
+        """The first match of any of them, from `start` on; None where there is none."""
+        return self._any.search(data, start)
 
     def matches(self, number: int, data: bytes) -> Iterator[Any]:
         """Where the signs of one are, in the same way."""
@@ -68,15 +68,11 @@ DISGUISED = -1
 """The number of signs of what is written in another form."""
 
 
-def signs_of(detectors: Sequence[Detector], disguises: Sequence[str] = (), *, with_keys: bool = False) -> Signs:
+def signs_of(detectors: Sequence[Detector], disguises: Sequence[str] = ()) -> Signs:
     """The signs of detectors, by the number of the detector, and of disguises."""
     return Signs(
         [
-            *(
-                (sign, number)
-                for number, detector in enumerate(detectors)
-                for sign in (*detector.signs, *(detector.key_signs if with_keys else ()))
-            ),
+            *((sign, number) for number, detector in enumerate(detectors) for sign in detector.signs),
             *((sign, DISGUISED) for sign in disguises),
         ]
     )

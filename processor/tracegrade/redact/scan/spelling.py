@@ -36,6 +36,8 @@ _LINE_END_SIGN = r"(?:\r?\n|(?:\\+r)?\\+n)[ \t]*"
 # Of UTF-8. Not those that stand in every text: escaped quotes and line ends, the names of & and <.
 SIGNS = (
     r"\\(?:u00[2-7]|x[2-7])[0-9a-fA-F]|\\/",
+    # The characters of the last two expressions, as JSON escapes what is not ASCII.
+    r"\\u(?i:00a[0d]|034f|061c|180e|200|201[0-2]|202[a-f]|205f|206|2212|3000|fe[06]|feff|ff[0-5]|066|06f|096)",
     r"%[2-7][0-9a-fA-F]",
     r"&(?:#|commat;|period;|lowbar;|hyphen;|dash;|colon;|sol;|plus;|equals;)",
     r"=(?:[2-7][0-9A-F]|\r?\n[!-~])",

@@ -18,9 +18,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
-from tracegrade.history.experiments import NoSuchRun
-from tracegrade.history.recorded_run import RunRefused
-from tracegrade.history.run_changes import NotChangeable
+from tracegrade.history.runs.experiments import NoSuchRun
+from tracegrade.history.runs.recorded_run import RunRefused
+from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused, WrongRequest
 from tracegrade.models.settings import NoSuchModel

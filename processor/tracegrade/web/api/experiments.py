@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from tracegrade.history.experiments import Standing, Timeline, known_experiment, known_run, timeline
-from tracegrade.history.run_changes import (
+from tracegrade.history.runs.experiments import Standing, Timeline, known_experiment, known_run, timeline
+from tracegrade.history.runs.run_changes import (
     LONGEST_VALUE,
     MOST_LABELS,
     delete_stored_experiment,
@@ -158,11 +158,14 @@ def change_experiment(
     "/experiments/{experiment:path}",
     summary="Delete an experiment with all its runs",
     response_model=DeletedRuns,
-    responses=problems(404),
+    responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
 def delete_experiment(sources: ApiSources, experiment: PathName, query: OfTenant) -> ExactJson:
-    """Deletes an experiment with everything that is stored of its runs; what was judged live stays."""
+    """Deletes an experiment with everything that is stored of its runs; what was judged live stays.
+
+    Not while a job writes runs of it.
+    """
     return ExactJson({"deleted": delete_stored_experiment(sources.config.store_url, query.tenant, experiment)})
 
 
@@ -196,11 +199,11 @@ def change_run(sources: ApiSources, run: PathName, query: OfTenant, change: RunC
     "/runs/{run:path}",
     summary="Delete a run",
     response_model=DeletedRuns,
-    responses=problems(404),
+    responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
 def delete_run(sources: ApiSources, run: PathName, query: OfTenant) -> ExactJson:
-    """Deletes a run with everything that is stored of it; what was judged live stays."""
+    """Deletes a run with everything that is stored of it; what was judged live stays. Not while a job writes it."""
     return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run)})
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from tracegrade.history.experiments import check_stored
+from tracegrade.history.runs.experiments import check_stored
+from tracegrade.model.evaluation import Outcome
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
@@ -44,9 +45,7 @@ class ResultsQuery(Paged):
     """Which evaluations."""
 
     rule: Name | Null = Field(None, description="Only of this rule")
-    outcome: Literal["pass", "fail", "not_evaluable", "error"] | Null = Field(
-        None, description="Only with this outcome"
-    )
+    outcome: Outcome | Null = Field(None, description="Only with this outcome")
     service: Name | Null = Field(None, description="Only of this service")
     agent: Name | Null = Field(None, description="Only of this agent")
     release: Name | Null = Field(None, description="Only of this release")

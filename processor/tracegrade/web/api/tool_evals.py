@@ -8,7 +8,9 @@ from fastapi import APIRouter, Body, Request
 from pydantic import Field
 from sqlalchemy import Connection
 
-from tracegrade.history.evals import (
+from tracegrade.history.runs.experiments import NoSuchRun, known_experiment
+from tracegrade.history.runs.run_changes import delete_stored_run
+from tracegrade.history.suite_runs.evals import (
     Eval,
     EvalStanding,
     EvalTimeline,
@@ -17,10 +19,8 @@ from tracegrade.history.evals import (
     eval_without_runs,
     known_eval,
 )
-from tracegrade.history.experiments import NoSuchRun, known_experiment
-from tracegrade.history.run_changes import delete_stored_run
-from tracegrade.history.suite_cases import MOST_RESULTS, SuiteRun, is_suite_run, suite_run_of
-from tracegrade.history.suite_results import CaseResult
+from tracegrade.history.suite_runs.suite_cases import MOST_RESULTS, SuiteRun, is_suite_run, suite_run_of
+from tracegrade.history.suite_runs.suite_results import CaseResult
 from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, submit
 from tracegrade.jobs.suite_job import scores_of

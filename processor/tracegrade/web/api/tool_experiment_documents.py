@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from tracegrade.history.experiment_changes import LONGEST_DESCRIPTION
+from tracegrade.history.suite_runs.experiment_changes import LONGEST_DESCRIPTION
 from tracegrade.store.experiment_entries import Kind, ReportedKind
 from tracegrade.web.api.documents import Document
 

@@ -7,11 +7,11 @@ from urllib.parse import quote, unquote
 from fastapi import APIRouter, Body
 from sqlalchemy import Connection
 
-from tracegrade.history.evals import EvalStanding, EvalTimeline, eval_timeline
-from tracegrade.history.experiment_changes import change, make, pin_eval
-from tracegrade.history.experiment_entries import report
-from tracegrade.history.experiments import EntryStanding, known_experiment
-from tracegrade.history.run_changes import delete_stored_experiment
+from tracegrade.history.runs.experiment_entries import report
+from tracegrade.history.runs.experiments import EntryStanding, known_experiment
+from tracegrade.history.runs.run_changes import delete_stored_experiment
+from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline
+from tracegrade.history.suite_runs.experiment_changes import change, make, pin_eval
 from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.api.documents import ExactJson
@@ -169,11 +169,11 @@ def update_tool_experiment(
     "/experiments/{experiment_id:path}",
     summary="Delete an experiment",
     response_model=DeletedExperiment,
-    responses=problems(404),
+    responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
 def delete_tool_experiment(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
-    """Deletes an experiment with its entries and all its runs and their traces."""
+    """Deletes an experiment with its entries and all its runs and their traces; not while a job writes it."""
     traces = delete_stored_experiment(sources.config.store_url, query.tenant, name_of(experiment_id))
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 

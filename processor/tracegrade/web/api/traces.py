@@ -2,15 +2,16 @@
 
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.access.caller import Caller
-from tracegrade.history.experiments import check_stored
+from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs
+from tracegrade.model.evaluation import Outcome
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
@@ -53,9 +54,7 @@ class TracesQuery(Paged):
     agent: Name | Null = Field(None, description="Only with an evaluation of this agent")
     release: Name | Null = Field(None, description="Only with an evaluation of this release")
     rule: Name | Null = Field(None, description="Only with an evaluation by this rule")
-    outcome: Literal["pass", "fail", "not_evaluable", "error"] | Null = Field(
-        None, description="Only with an evaluation of this outcome"
-    )
+    outcome: Outcome | Null = Field(None, description="Only with an evaluation of this outcome")
     session: Name | Null = Field(None, description="Only of this session")
     run: RunName = LIVE
     since: Time | Null = Field(None, description="Only first received at this time or later")

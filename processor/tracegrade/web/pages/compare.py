@@ -33,8 +33,8 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import run_names
 from tracegrade.store.trends import Dimension, names_of
 from tracegrade.web.addresses import address
+from tracegrade.web.charts.intervals import IntervalScale, interval_chart, scale_for
 from tracegrade.web.comparing import Asked, Comparing
-from tracegrade.web.interval_chart import IntervalScale, interval_chart, scale_for
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of

@@ -6,10 +6,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tracegrade.history.experiment_changes import make
-from tracegrade.history.experiments import Timeline, known_experiment, timeline
-from tracegrade.history.run_changes import pin
-from tracegrade.history.suite_cases import is_suite_run
+from tracegrade.history.runs.experiments import Timeline, known_experiment, timeline
+from tracegrade.history.runs.run_changes import pin
+from tracegrade.history.suite_runs.experiment_changes import make
+from tracegrade.history.suite_runs.suite_cases import is_suite_run
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest
 from tracegrade.model.errors import TraceGradeError
@@ -19,11 +19,11 @@ from tracegrade.store.suites import suite_heads
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web.addresses import eval_address, experiment_address
 from tracegrade.web.best import best_request
-from tracegrade.web.delta_chart import KINDS, delta_chart, in_order
+from tracegrade.web.charts.deltas import KINDS, delta_chart, in_order
+from tracegrade.web.charts.scores import score_chart
 from tracegrade.web.forms import form_of
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
-from tracegrade.web.score_chart import score_chart
 from tracegrade.web.sources import sources_of
 
 

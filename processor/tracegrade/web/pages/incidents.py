@@ -16,7 +16,7 @@ from tracegrade.alert.notify.message import bad_results, summary
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS
-from tracegrade.web.curves import curve, small_curve
+from tracegrade.web.charts.curves import curve, small_curve
 from tracegrade.web.incident_words import (
     evidence,
     figures,

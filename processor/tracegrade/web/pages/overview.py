@@ -15,7 +15,7 @@ from tracegrade.store.heads import count_heads
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import judgements
 from tracegrade.store.trends import Sums, begins_ns, traffic, trends
-from tracegrade.web.charts import interval, share_bar, trend, volume
+from tracegrade.web.charts.trends import interval, share_bar, trend, volume
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents

@@ -26,8 +26,8 @@ from tracegrade.web.pages import (
     suite_cases,
     suite_imports,
     suites,
-    test_files,
     trace,
+    trace_as_test,
     traces,
 )
 
@@ -36,7 +36,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/traces": traces.show,
     "/traces/{trace_id}": trace.show,
     "/traces/{trace_id}/spans/{span_id}": trace.show_span,
-    "/traces/{trace_id}/tests/{rule_id}.zip": test_files.download,
+    "/traces/{trace_id}/tests/{rule_id}.zip": trace_as_test.download,
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,
     "/suites": suites.show_all,

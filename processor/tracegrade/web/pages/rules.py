@@ -28,7 +28,7 @@ from tracegrade.store.schema import BACKFILL
 from tracegrade.store.trends import Sums, begins_ns, trends
 from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
-from tracegrade.web.charts import interval, trend
+from tracegrade.web.charts.trends import interval, trend
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents

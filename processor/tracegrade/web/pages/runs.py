@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tracegrade.display import time_text
-from tracegrade.history.experiments import Standing, known_experiment, known_run, timeline
-from tracegrade.history.run_changes import label, labels_of
+from tracegrade.history.runs.experiments import Standing, known_experiment, known_run, timeline
+from tracegrade.history.runs.run_changes import label, labels_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.runs import Run
 from tracegrade.store.trends import Sums

@@ -6,7 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.history.experiments import check_stored
+from tracegrade.history.runs.experiments import check_stored
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.heads import NEWEST, session_heads
@@ -27,7 +27,7 @@ _LEAST = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ShownTurn:
     """One trace of the session on its time axis; ``pause_ns`` since the one before it ended."""
 
     stored: TraceResult
@@ -82,7 +82,7 @@ def show(request: Request) -> Response:
     )
 
 
-def _turns(traces: list[TraceResult]) -> list[Turn]:
+def _turns(traces: list[TraceResult]) -> list[ShownTurn]:
     if not traces:
         return []
     start = traces[0].trace.start_ns
@@ -94,7 +94,7 @@ def _turns(traces: list[TraceResult]) -> list[Turn]:
         width = max(_LEAST, WIDTH * (head.end_ns - head.start_ns) / length)
         outcomes = _outcomes(item.decisions)
         failing = [decision.pair.rule_id for decision in item.decisions if decision.outcome == "fail"]
-        found.append(Turn(item, x, width, max(0, head.start_ns - ended), outcomes, list(dict.fromkeys(failing))))
+        found.append(ShownTurn(item, x, width, max(0, head.start_ns - ended), outcomes, list(dict.fromkeys(failing))))
         ended = max(ended, head.end_ns)
     return found
 

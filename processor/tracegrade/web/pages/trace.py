@@ -17,7 +17,7 @@ from tracegrade.evaluate.following import begin, following
 from tracegrade.extract.joining import join
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import Turns
-from tracegrade.history.experiments import check_stored
+from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS, subjects_of
@@ -84,7 +84,7 @@ class ShownDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ShownRun:
     """One agent run with its shown calls, by turn: the calls of one message, or made together."""
 
     agent: str
@@ -298,7 +298,7 @@ def _failing(decisions: Sequence[Decision]) -> dict[str, list[str]]:
     return found
 
 
-def _runs(extraction: Extraction, everything: bool) -> list[Run]:
+def _runs(extraction: Extraction, everything: bool) -> list[ShownRun]:
     left = len(extraction.calls) if everything else _MAX_CALLS
     names = {run.span_id: run.agent for run in extraction.runs}
     found = []
@@ -313,5 +313,7 @@ def _runs(extraction: Extraction, everything: bool) -> list[Run]:
                 turns.append([(number, call)])
         parent = names.get(run.parent_span_id or "")
         hidden = len(run.calls) - len(some)
-        found.append(Run(run.agent, run.span_id, parent, run.prompt, run.final_answer, len(run.calls), turns, hidden))
+        found.append(
+            ShownRun(run.agent, run.span_id, parent, run.prompt, run.final_answer, len(run.calls), turns, hidden)
+        )
     return found

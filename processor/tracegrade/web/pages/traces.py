@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.history.experiments import check_stored
+from tracegrade.history.runs.experiments import check_stored
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.schema import OUTCOMES
 from tracegrade.web.filter_choices import filter_choices

@@ -1,0 +1,146 @@
+"""What people change of stored runs and experiments: the pinned baseline, labels, and whether they are there at all."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine
+
+from tracegrade.document.problem import did_you_mean
+from tracegrade.history.runs.experiments import ScoredRun, Timeline, known_experiment, known_run, timeline
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.store.jobs import UNFINISHED, Job, stored_jobs
+from tracegrade.store.open import changing_store, open_store
+from tracegrade.store.runs import delete_experiment, delete_run, pin_baseline, save_labels, stored_runs
+
+MOST_LABELS = 100
+LONGEST_KEY = 200
+LONGEST_VALUE = 1000
+
+
+class NotChangeable(TraceGradeError):
+    """A run or experiment that cannot be changed so; the message says why."""
+
+
+def labels_of(written: Iterable[str]) -> dict[str, str]:
+    """The labels that people write as ``KEY=VALUE``.
+
+    Raises:
+        ValueError: one is not of that form, or a key comes twice.
+    """
+    labels: dict[str, str] = {}
+    for item in written:
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"expected KEY=VALUE such as model=m-2, found {item!r}")
+        if key in labels:
+            raise ValueError(f"{key!r} is given twice, as {labels[key]!r} and {value!r}")
+        labels[key] = value
+    return labels
+
+
+def pin(store_url: str, tenant: str, experiment: str, run: str | None) -> None:
+    """Pin `run` as the baseline of an experiment; None pins none.
+
+    Raises:
+        NoSuchRun: there is no such experiment.
+        NotChangeable: the run is not of the experiment, not complete, or without a score.
+    """
+    with changing_store(store_url) as connection:
+        found = timeline(connection, known_experiment(connection, tenant, experiment))
+        if run is not None:
+            _check_pinnable(found, run)
+        pin_baseline(connection, tenant, experiment, run)
+
+
+def label(store_url: str, tenant: str, run: str, labels: Mapping[str, str]) -> None:
+    """Give a run these labels in place of those it has.
+
+    Raises:
+        NoSuchRun: there is no such run.
+        NotChangeable: it is still being written, which would write its labels again; or too many or too long labels.
+    """
+    if len(labels) > MOST_LABELS:
+        raise NotChangeable(f"expected at most {MOST_LABELS} labels, found {len(labels)}")
+    for key, value in labels.items():
+        if not 0 < len(key.strip()) <= LONGEST_KEY or len(value) > LONGEST_VALUE:
+            expected = f"a key of at most {LONGEST_KEY} and a value of at most {LONGEST_VALUE} characters"
+            raise NotChangeable(f"expected {expected}, found {key[:LONGEST_KEY]!r}={value[:LONGEST_KEY]!r}")
+        if not (key + value).isprintable():
+            raise NotChangeable(f"expected a label without line breaks and the like, found {key!r}={value!r}")
+    with changing_store(store_url) as connection:
+        state = known_run(connection, tenant, run).state
+        if state != "complete":
+            raise NotChangeable(f"{run} is {state}: only labels of a complete run can be changed")
+        save_labels(connection, tenant, run, labels)
+
+
+def delete_stored_run(store_url: str, tenant: str, run: str) -> int:
+    """Delete a run with all its results. Returns how many traces and sessions went.
+
+    Raises:
+        NoSuchRun: there is no such run.
+        NotChangeable: a job that has not ended writes it.
+    """
+    with _opened(store_url) as engine:
+        with engine.connect() as connection:
+            known_run(connection, tenant, run)
+            if (job := _job_of(connection, tenant, {run})) is not None:
+                raise _is_written(f"run {run}", job)
+        return delete_run(engine, tenant, run)
+
+
+def delete_stored_experiment(store_url: str, tenant: str, experiment: str) -> int:
+    """Delete an experiment with all its runs. Returns how many traces and sessions went.
+
+    Raises:
+        NoSuchRun: there is no such experiment.
+        NotChangeable: a job that has not ended writes runs of it.
+    """
+    with _opened(store_url) as engine:
+        with engine.connect() as connection:
+            known_experiment(connection, tenant, experiment)
+            if (job := job_writing(connection, tenant, experiment)) is not None:
+                raise _is_written(f"experiment {experiment}", job)
+        return delete_experiment(engine, tenant, experiment)
+
+
+def job_writing(connection: Connection, tenant: str, experiment: str) -> Job | None:
+    """A job that has not ended and writes runs of this experiment, or will; None when there is none."""
+    runs = {run.name for run in stored_runs(connection, tenant, experiment)}
+    return _job_of(connection, tenant, runs, experiment)
+
+
+def _job_of(connection: Connection, tenant: str, runs: Collection[str], experiment: str | None = None) -> Job | None:
+    for job in stored_jobs(connection, tenant, UNFINISHED):
+        if not set(runs).isdisjoint(job.runs) or (experiment and job.request.get("experiment") == experiment):
+            return job
+    return None
+
+
+def _is_written(what: str, job: Job) -> NotChangeable:
+    cancel = f"wait for its end, or cancel it: tracegrade jobs cancel {job.id}"
+    return NotChangeable(f"{what} cannot be deleted now: job {job.id}, which is {job.state}, writes it; {cancel}")
+
+
+def _check_pinnable(found: Timeline, run: str) -> None:
+    of_name = {standing.scored.run.name: standing.scored for standing in found.standings}
+    if run not in of_name:
+        hint = did_you_mean(run, of_name) or f"; 'tracegrade experiments timeline {found.experiment.name}' shows them"
+        raise NotChangeable(f"{found.experiment.name} has no run {run!r}{hint}")
+    check_measurable(of_name[run])
+
+
+def check_measurable(scored: ScoredRun) -> None:
+    """Raise `NotChangeable` for a run that is not complete, or has no score."""
+    if scored.run.state != "complete" or scored.score is None:
+        why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
+        raise NotChangeable(f"{scored.run.name} {why}: nothing can be measured against it")
+
+
+@contextmanager
+def _opened(store_url: str) -> Iterator[Engine]:
+    engine = open_store(store_url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()

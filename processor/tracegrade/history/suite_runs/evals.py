@@ -1,0 +1,200 @@
+"""Evals: what one request to run a suite stored, a run for each model, measured against the eval that is the baseline.
+
+The eval of a job has the job's id; a run that no job made is an eval of its own, with the run's name as its id. The
+score of an eval is the mean of the scores of its complete runs. The baseline is the eval of the run that is the
+experiment's baseline, and the best is the first with the highest score among evals and tunes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from sqlalchemy import Connection
+
+from tracegrade.history.runs.experiments import (
+    EntryStanding,
+    ScoredRun,
+    configuration_text,
+    delta_of,
+    entry_standings,
+    new_bests,
+    scored_run,
+    timeline,
+)
+from tracegrade.history.suite_runs.suite_cases import is_suite_run
+from tracegrade.model.json_value import JsonValue
+from tracegrade.store.experiment_entries import TUNES
+from tracegrade.store.jobs import Job, stored_job
+from tracegrade.store.runs import Experiment, Run, stored_experiment, stored_experiments, stored_run, stored_runs
+
+_DIGITS = 4
+_ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")
+
+
+@dataclass(frozen=True, slots=True)
+class Eval:
+    """One eval; ``job`` is None for one that was made on the command line."""
+
+    id: str
+    runs: Sequence[ScoredRun]
+    job: Job | None
+
+    @property
+    def score(self) -> float | None:
+        """The mean of the scores of its complete runs, rounded to 4 digits; None without one."""
+        known = [item.score for item in self.runs if item.run.state == "complete" and item.score is not None]
+        return round(fmean(known), _DIGITS) if known else None
+
+    @property
+    def begun_ns(self) -> int:
+        """When it was begun; of a job without runs, when it was submitted."""
+        if self.job is not None and not self.runs:
+            return self.job.created_ns
+        return min(item.run.begun_ns for item in self.runs)
+
+    @property
+    def models(self) -> list[JsonValue]:
+        """What was asked, or is to be."""
+        if self.job is not None:
+            return [*self.job.request.get("models", ())]
+        return [item.run.selection["model"] for item in self.runs if "model" in item.run.selection]
+
+    @property
+    def system_prompt_hash(self) -> str:
+        """Of one that no job made, the hash of its system prompt, which is not stored; "" where it had none."""
+        return "" if self.job is not None else str(self.runs[0].run.selection.get("system_prompt", ""))
+
+    @property
+    def configuration(self) -> dict[str, JsonValue]:
+        """How models were asked; of runs that asked none, their labels."""
+        if self.job is not None:
+            request = self.job.request
+            return {key: request[key] for key in _ASKED if request.get(key) is not None}
+        run = self.runs[0].run
+        if not is_suite_run(run):
+            return dict(run.labels)
+        known = {key: run.selection[key] for key in _ASKED if key in run.selection and key != "system_prompt"}
+        return {"models": self.models, **known}
+
+    @property
+    def suite(self) -> str | None:
+        """The id of the stored suite that was run; None where it was a file, or no suite."""
+        if self.job is not None:
+            return str(self.job.request.get("suite"))
+        kind, _, id_ = self.runs[0].run.source.partition(":")
+        return id_ if kind == "suite" else None
+
+
+@dataclass(frozen=True, slots=True)
+class EvalStanding:
+    """An eval within its experiment; ``delta`` is its score less that of the baseline, None where one has none."""
+
+    eval: Eval
+    delta: float | None
+    is_baseline: bool
+    is_best: bool
+
+    @property
+    def summary(self) -> str:
+        """Its configuration in one line."""
+        return configuration_text(self.eval.configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalTimeline:
+    """An experiment with its evals and entries, each in the order of time; the last with ``is_best`` is the best.
+
+    ``baseline`` is the eval that the others are measured against; it may be one of another experiment.
+    """
+
+    experiment: Experiment
+    evals: Sequence[EvalStanding]
+    entries: Sequence[EntryStanding]
+    baseline: Eval | None
+
+    @property
+    def best(self) -> EvalStanding | EntryStanding | None:
+        """The best eval or tune; None where none has a score."""
+        return next((item for item in reversed(self.in_order) if item.is_best), None)
+
+    @property
+    def in_order(self) -> list[EvalStanding | EntryStanding]:
+        """All evals and entries in the order of time."""
+        return sorted([*self.evals, *self.entries], key=_time_of)
+
+    def standing(self, id_: str) -> EvalStanding | None:
+        """The eval with this id; None without one."""
+        return next((standing for standing in self.evals if standing.eval.id == id_), None)
+
+
+def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimeline:
+    """The evals of `experiment`, and what other tools reported."""
+    found = timeline(connection, experiment)
+    evals = grouped(connection, experiment.tenant, [standing.scored for standing in found.standings])
+    pinned = None if found.baseline is None else found.baseline.scored.run.name
+    baseline = next((item for item in evals if pinned in {scored.run.name for scored in item.runs}), None)
+    if baseline is None and pinned is not None:
+        baseline = eval_of_run(connection, experiment.tenant, pinned)
+    score = None if baseline is None else baseline.score
+    scores = [(item.begun_ns, item.score) for item in evals]
+    entries = [standing.entry for standing in found.entries]
+    tunes = [(entry.at_ns, entry.score) for entry in entries if entry.kind in TUNES]
+    are_best = new_bests([*scores, *tunes])[: len(evals)]
+    standings = [
+        EvalStanding(item, delta_of(item.score, score), item is baseline, is_best)
+        for item, is_best in zip(evals, are_best, strict=True)
+    ]
+    return EvalTimeline(experiment, standings, entry_standings(entries, scores, score), baseline)
+
+
+def grouped(connection: Connection, tenant: str, runs: Sequence[ScoredRun]) -> list[Eval]:
+    """The evals that these runs of one tenant are, in the order in which they were begun."""
+    evals: dict[str, list[ScoredRun]] = {}
+    for scored in runs:
+        evals.setdefault(_eval_id_of(scored.run), []).append(scored)
+    found = [Eval(id_, own, stored_job(connection, tenant, id_)) for id_, own in evals.items()]
+    return sorted(found, key=lambda item: item.begun_ns)
+
+
+def known_eval(connection: Connection, tenant: str, id_: str) -> Eval | None:
+    """The eval with this id, that of a job or of a run; None where there is none."""
+    found = [run for run in stored_runs(connection, tenant) if _eval_id_of(run) == id_]
+    return (
+        Eval(id_, [scored_run(connection, run) for run in found], stored_job(connection, tenant, id_))
+        if found
+        else None
+    )
+
+
+def eval_of_run(connection: Connection, tenant: str, name: str) -> Eval | None:
+    """The eval that a run is part of; None where there is no such run."""
+    run = stored_run(connection, tenant, name)
+    return None if run is None else known_eval(connection, tenant, _eval_id_of(run))
+
+
+def eval_history(connection: Connection, tenant: str) -> list[tuple[EvalTimeline, EvalStanding]]:
+    """All evals of suites, each with the timeline of its experiment, the one begun last first."""
+    timelines = [eval_timeline(connection, experiment) for experiment in stored_experiments(connection, tenant)]
+    found = [(timeline, standing) for timeline in timelines for standing in timeline.evals]
+    own = [pair for pair in found if is_suite_run(pair[1].eval.runs[0].run)]
+    return sorted(own, key=lambda pair: pair[1].eval.begun_ns, reverse=True)
+
+
+def eval_without_runs(connection: Connection, job: Job, experiment: str) -> tuple[EvalTimeline, EvalStanding]:
+    """The eval of a job that has stored nothing yet, with the timeline of its experiment, which may be new."""
+    found = stored_experiment(connection, job.tenant, experiment)
+    if found is None:
+        timeline = EvalTimeline(Experiment(job.tenant, experiment, job.created_ns, None, 0), (), (), None)
+    else:
+        timeline = eval_timeline(connection, found)
+    return timeline, EvalStanding(Eval(job.id, (), job), delta=None, is_baseline=False, is_best=False)
+
+
+def _eval_id_of(run: Run) -> str:
+    """The job that made a run, which the run itself says; of one that no job made, its own name."""
+    job = run.selection.get("job")
+    return job if isinstance(job, str) else run.name
+
+
+def _time_of(item: EvalStanding | EntryStanding) -> int:
+    return item.eval.begun_ns if isinstance(item, EvalStanding) else item.entry.at_ns

@@ -1,0 +1,149 @@
+"""Sessions where Kafka is the journal: each is judged where the partition of its own id is read, by turns in the store.
+
+The traces of a session lie in any partitions, so with any judges. Whoever stores one notes a turn in the same
+transaction (`tracegrade.store.session_turns`). The judge that has the session's partition reads it, and then finds in
+the store all traces that were stored before. Only that judge deletes turns, when what it made of them is stored; who
+gets the partition next reads those that are left, and so knows of all that its last judge knew of.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
+from typing import Protocol
+
+from tracegrade.assemble.sessions import KnownSession, SessionKey
+from tracegrade.assemble.share import share_of
+from tracegrade.model.session import session_trace_id
+from tracegrade.pipeline.judged import JudgedSession
+from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.pipeline.session_judge import Turn
+from tracegrade.serve.judging.kafka.partition_judge import ASKED_TOGETHER, PartitionJudge
+from tracegrade.store.session_turns import SessionTurn
+
+LOOK_EVERY_S = 0.5
+_TOGETHER = 500
+_MOST_UNSTORED = 10_000
+
+
+class Results(Protocol):
+    """What makes results durable: `GatheredResults`."""
+
+    def add(self, part: PartitionJudge, judged: Iterator[JudgedSession]) -> bool:
+        """Take what is judged; False when stopped meanwhile."""
+        ...
+
+    def append(self) -> bool:
+        """Make all durable; False when stopped meanwhile."""
+        ...
+
+
+class SharedStore(Protocol):
+    """The store of all judges, as sessions need it: `StoredTraces` on PostgreSQL."""
+
+    def sessions_going_on(self) -> list[KnownSession]:
+        """The sessions that have not ended."""
+        ...
+
+    def turns(self, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
+        """The turns of sessions in these `shares` of `of`, the oldest first."""
+        ...
+
+    def forget_turns(self, turns: Collection[SessionTurn]) -> None:
+        """Delete these turns."""
+        ...
+
+    def judged_by_all_ns(self) -> int:
+        """The store holds what came up to this time to any judge; 0 while that is not known."""
+        ...
+
+
+class KafkaSessions:
+    """Judges the sessions of the partitions that one judge reads."""
+
+    def __init__(self, stored: SharedStore, partitions: int) -> None:
+        """`stored` is the store that all judges share; there are so many `partitions`, for all judges."""
+        self._stored = stored
+        self._of = partitions
+        self._unstored: dict[PartitionJudge, dict[SessionTurn, int]] = {}  # judged turns, and where their results end
+        self._due_s = 0.0
+
+    def take(
+        self, parts: Mapping[int, PartitionJudge], results: Results, end: Callable[[], int], stored_to: int
+    ) -> bool:
+        """Judge the sessions of `parts` that have turns, and those that have ended; does nothing until it is time.
+
+        Args:
+            parts: the partitions that are ours, by number; the store holds what their judges before us judged.
+            results: makes results durable.
+            end: where the durable results end.
+            stored_to: the store holds all results before.
+
+        Returns:
+            False when stopped meanwhile.
+
+        Raises:
+            SQLAlchemyError: the store cannot be read or changed.
+        """
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return True
+        self._due_s = now_s + LOOK_EVERY_S
+        self._begin(parts)
+        self._forget_stored(stored_to)
+        unstored = sum(map(len, self._unstored.values()))
+        if not parts or unstored > _MOST_UNSTORED:
+            return True
+        clock_ns = self._stored.judged_by_all_ns()  # before turns are read: all up to then are there
+        limit = unstored + _TOGETHER
+        turns = self._stored.turns(self._of, parts, limit)
+        if has_more := len(turns) == limit:
+            self._due_s = now_s
+        judged: dict[PartitionJudge, list[SessionTurn]] = {}
+        for number, part in parts.items():
+            known = self._unstored[part]
+            mine = (turn for turn in turns if self._partition(turn.tenant, turn.session) == number)
+            judged[part] = [turn for turn in mine if turn not in known]
+            ends = () if has_more else part.judge.end_sessions(clock_ns)
+            if not results.add(part, chain(at_turns(part.judge, judged[part]), ends)):
+                return False
+        if any(judged.values()) and not results.append():
+            return False
+        for part, its_turns in judged.items():
+            self._unstored[part].update(dict.fromkeys(its_turns, end()))
+        return True
+
+    def _begin(self, parts: Mapping[int, PartitionJudge]) -> None:
+        """Forget partitions that are no longer ours; go on with the sessions of new ones."""
+        new = {number: part for number, part in parts.items() if part not in self._unstored}
+        self._unstored = {part: self._unstored.get(part, {}) for part in parts.values()}
+        if new:
+            going_on = self._stored.sessions_going_on()
+            for number, part in new.items():
+                part.judge.resume(session for session in going_on if self._partition(*session.key) == number)
+
+    def _forget_stored(self, stored_to: int) -> None:
+        stored = [turn for turns in self._unstored.values() for turn, end in turns.items() if end <= stored_to]
+        if stored:
+            self._stored.forget_turns(stored)
+            self._unstored = {
+                part: {turn: end for turn, end in turns.items() if end > stored_to}
+                for part, turns in self._unstored.items()
+            }
+
+    def _partition(self, tenant: str, session: str) -> int:
+        return share_of(session_trace_id(tenant, session), self._of)
+
+
+def at_turns(judge: RecordJudge, turns: list[SessionTurn]) -> Iterator[JudgedSession]:
+    """Each session once, with all its turns: traces that close together need not be judged one after the other."""
+    of: dict[SessionKey, list[Turn]] = {}
+    for turn in turns:
+        told = Turn(turn.tenant, turn.trace_id, turn.revision, turn.closed_ns, [turn.session])
+        of.setdefault((turn.tenant, turn.session), []).append(told)
+    sessions = list(of.items())
+    for at in range(0, len(sessions), ASKED_TOGETHER):
+        some = sessions[at : at + ASKED_TOGETHER]
+        judge.expect({(turn.tenant, turn.trace_id): None for _, its_turns in some for turn in its_turns})
+        for session, its_turns in some:
+            yield from judge.turns_of(session, its_turns)
+    judge.expect(())

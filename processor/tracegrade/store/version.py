@@ -1,0 +1,21 @@
+"""The version of the store's tables, and which versions this TraceGrade refuses; loads no database library."""
+
+# The newest migration in migrations/versions.
+VERSION = "0019"
+
+
+def unfit(found: str | None, read_only: bool) -> str | None:
+    """Why tables of the version `found` (None: there are none) are refused, and what to do; None when they are not."""
+    if found is None:
+        return "holds no TraceGrade results; 'tracegrade serve' makes a store" if read_only else None
+    if found > VERSION:
+        return (
+            f"written by a newer TraceGrade (tables of version {found}, this one knows {VERSION}); use that version, "
+            "or another store.url"
+        )
+    if found < VERSION and read_only:
+        return (
+            f"written by an older TraceGrade (tables of version {found}, this one reads {VERSION}); start 'tracegrade "
+            "serve' of this version over it once, which brings it up to date: no older one takes it afterwards"
+        )
+    return None

@@ -1,0 +1,96 @@
+"""What the judge process deletes from its store from time to time."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from store.judged_traces import judged, trace_id
+from tracegrade.serve.delivering import store_upkeep
+from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
+from tracegrade.store.leader import Leader
+from tracegrade.store.open import open_store, reading
+from tracegrade.store.read import stored_traces
+from tracegrade.store.write import StoreWriter
+from waiting import eventually_in_loop
+
+
+def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    old, open_still = (Job(tenant="default", id=name, request={}, created_ns=1) for name in ("old", "open"))
+    with engine.begin() as connection:
+        for job in (old, open_still):
+            add_job(connection, job)
+        cancel_job(connection, "default", "old", 2)
+
+    def numbers(job: Job) -> int:
+        with reading(engine) as connection:
+            return len(events_after(connection, "default", job.id, 0))
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(store_upkeep.delete_old_traces(engine, 3600.0, {}, Leader(engine), stop))
+        await eventually_in_loop(lambda: not numbers(old), "the events to be deleted")
+        stop.set()
+        await keeping
+
+    assert (numbers(old), numbers(open_still)) == (2, 1)
+    asyncio.run(run())
+    assert (numbers(old), numbers(open_still)) == (0, 1)
+    engine.dispose()
+
+
+def test_values_of_old_traces_are_deleted_and_those_judged_late_with_the_next_whole_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    monkeypatch.setattr(store_upkeep, "_WHOLE_EVERY_S", 0.5)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    writer = StoreWriter(engine)
+    writer.write([judged(1), judged(2, first_received_ns=time.time_ns())])
+
+    def gone(number: int) -> bool:
+        with reading(engine) as connection:
+            (found,) = stored_traces(connection, bytes.fromhex(trace_id(number)))
+        return found.values_are_gone
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(store_upkeep.keep_values_young(engine, 3600.0, Leader(engine), stop))
+        await eventually_in_loop(lambda: gone(1), "the values to be deleted")
+        writer.write([judged(3)])
+        await eventually_in_loop(lambda: gone(3), "those of a trace that was judged late")
+        stop.set()
+        await keeping
+
+    asyncio.run(run())
+    assert not gone(2)
+    engine.dispose()
+
+
+def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    hour_ago = time.time_ns() - 3600 * 10**9
+    StoreWriter(engine).write([judged(1, tenant=name, first_received_ns=hour_ago) for name in ("acme", "default")])
+
+    def owners() -> list[str]:
+        with reading(engine) as connection:
+            return [found.trace.tenant for found in stored_traces(connection, bytes.fromhex(trace_id(1)))]
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(
+            store_upkeep.delete_old_traces(engine, 86400.0, {"acme": 600.0}, Leader(engine), stop)
+        )
+        await eventually_in_loop(lambda: owners() == ["default"], "the trace of acme to go")
+        stop.set()
+        await keeping
+
+    assert owners() == ["acme", "default"]
+    asyncio.run(run())
+    engine.dispose()
