@@ -8,6 +8,8 @@ from importlib import import_module
 
 import click
 
+from tracegrade.cli.standard_streams import open_those_closed
+
 # name -> (module, one line of help); in the order shown.
 COMMANDS = {
     "serve": ("serve", "Receive, forward and judge traces."),
@@ -64,3 +66,4 @@ def main() -> None:
     Exit codes: 0 done or passed, 1 a gate or check failed, 2 wrong usage or settings, 3 not enough data to
     decide.
     """
+    open_those_closed()
