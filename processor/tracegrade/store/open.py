@@ -52,6 +52,14 @@ _UNREADABLE = {
     sqlite3.SQLITE_READONLY,
 }
 
+# What a server says that refuses everybody at the moment: the driver gives no code of an attempt to connect.
+_FOR_NOW = (
+    "the database system is ",  # starting up, shutting down, in recovery mode, not yet accepting connections
+    "too many ",  # clients already, connections for role or database
+    "remaining connection slots are reserved",
+    "terminating connection",
+)
+
 # An arbitrary number that only we use.
 _WRITE_LOCK = 0x7472_6163_6567
 LEADER_LOCK = _WRITE_LOCK + 1
@@ -392,7 +400,7 @@ def _is_unreachable(error: Exception) -> bool:
     if not isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.Error):
         return False
     message = str(error.orig)
-    return "FATAL" not in message or "starting up" in message or "shutting down" in message
+    return "FATAL" not in message or any(reason in message for reason in _FOR_NOW)
 
 
 def _cause(error: Exception) -> str:
