@@ -12,6 +12,7 @@ from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, lo
 from tracegrade.cli import main
 from tracegrade.codec.results import decode_result
 from tracegrade.store.open import open_store
+from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.write import StoreWriter
 
 pytestmark = pytest.mark.slow
@@ -57,6 +58,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         folder = folders[name] = tmp_path_factory.mktemp(name.replace(" ", "-"))
         engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
         StoreWriter(engine).write([decode_result(record) for record in run.store.written])
+        with engine.begin() as connection:
+            save_rule_texts(connection, RULES, 1)
         engine.dispose()
         rules = folder / "rules"
         rules.mkdir()
@@ -130,6 +133,18 @@ def test_traces_are_shown_and_explained_alike(folders: dict[str, Path]) -> None:
         assert shown == full
         why, full_why = both(folders, "why", f"{trace:032x}")
         assert pairs_of(why) == pairs_of(full_why)
+
+
+def test_a_rule_that_may_be_newer_than_the_trace_is_not_said_to_have_left_it_out(folders: dict[str, Path]) -> None:
+    config = str(folders["not decoded"] / "config.yaml")
+    trace_id = min(not_decoded(folders))
+    newer = {"id": "newer", "scope": "trace", "sample": 0.0001, "evaluate": NEW[1]["evaluate"]}
+    path = folders["not decoded"] / "newer.rule.yaml"
+    path.write_text(json.dumps(newer))
+    shown = CliRunner().invoke(main, ["why", trace_id, "--format", "json", "-c", config, "--rules", str(path)])
+    (pair,) = map(json.loads, shown.stdout.splitlines())
+    assert pair["decision"] == "sampled_out"
+    assert pair["reason"] == "its sample leaves the trace out; it came under other rules, maybe without this one"
 
 
 def pairs_of(why: Any) -> list[str]:

@@ -86,8 +86,11 @@ def command(
         check_run(connection, run)
         stored_ones = stored_traces(connection, trace_id, run=run)
         found = [read_judgement(connection, stored, config.traces) for stored in stored_ones]
-        shown = [[*stored_pairs(read), *derived_pairs(read, rule_set)] for read in found]
         alike = [judges_alike(connection, read.stored.trace.rule_set_hash, rule_set) for read in found]
+        shown = [
+            [*stored_pairs(read), *derived_pairs(read, rule_set, judged_alike=judged_alike)]
+            for read, judged_alike in zip(found, alike, strict=True)
+        ]
     if not found and run != LIVE:
         print_line(
             f"Run {run} does not have trace {trace_id.hex()}; 'traces list --run {run}' shows those it has.", err=True

@@ -20,6 +20,9 @@ from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.read import sessions_of
 
+# Which rules were in force is not stored with a trace, only whether they judged as those of now do.
+_WHEN_IT_CAME = "its sample leaves the trace out; it came under other rules, maybe without this one"
+
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgement:
@@ -89,11 +92,11 @@ def _looked_up(read: StoredJudgement, evaluation: Evaluation) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if value}
 
 
-def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, Any]]:
+def derived_pairs(read: StoredJudgement, rule_set: RuleSet, *, judged_alike: bool = True) -> list[dict[str, Any]]:
     """What the rules in force say about the trace beyond what was stored: mostly which clause did not match.
 
     Nothing of one whose values were deleted. Of a trace that was not decoded also that a rule's sample leaves it out,
-    which is stored of others.
+    which is stored of others; without `judged_alike`, other rules judged it.
     """
     if read.stored.values_are_gone:
         return []
@@ -115,7 +118,8 @@ def derived_pairs(read: StoredJudgement, rule_set: RuleSet) -> list[dict[str, An
             if item.clause is not None:
                 pairs.append(_pair(rule.id, subject.kind, subject.id, "not_matched", clause_text(rule, item.clause)))
             elif read.stored.trace.not_decoded is not None and _leaves_out(rule, read.stored.trace.trace_id):
-                pairs.append(_pair(rule.id, subject.kind, subject.id, "sampled_out", ""))
+                reason = "" if judged_alike else _WHEN_IT_CAME
+                pairs.append(_pair(rule.id, subject.kind, subject.id, "sampled_out", reason))
             else:
                 reason = "it matches now, but was not in force (or was another) when the trace was judged"
                 if (rule.id, subject.kind, subject.id) in afterwards:

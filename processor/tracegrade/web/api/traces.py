@@ -15,6 +15,7 @@ from tracegrade.model.evaluation import Outcome
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.rule_texts import judges_alike
 from tracegrade.store.schema import LIVE
 from tracegrade.web.api.documents import (
     Document,
@@ -257,9 +258,10 @@ def explain_trace(
         items = [
             {
                 "tenant": item.stored.trace.tenant,
-                "pairs": [*_stored_pairs(item, caller), *derived_pairs(item, rule_set)],
+                "pairs": [*_stored_pairs(item, caller), *derived_pairs(item, rule_set, judged_alike=judged_alike)],
             }
             for item in read
+            for judged_alike in (judges_alike(connection, item.stored.trace.rule_set_hash, rule_set),)
         ]
     if not items:
         raise not_found(f"trace {trace_id} in the store")

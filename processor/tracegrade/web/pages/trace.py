@@ -184,6 +184,7 @@ def _values(
     assert read.extraction is not None
     extraction = read.extraction
     in_force = {rule.hash: rule for rule in rule_set.rules}
+    judged_alike = judges_alike(connection, stored.trace.rule_set_hash, rule_set)
     all_decisions = [*read.decisions, *stored.backfilled]
     hashes = {decision.pair.rule_hash for decision in all_decisions}
     present = present_hashes(connection, hashes)
@@ -218,8 +219,8 @@ def _values(
         "alike": alike,
         # The decisions of the chosen rule are shown separately.
         "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in all_decisions),
-        "others": _alike(derived_pairs(replace(read, decisions=all_decisions), rule_set)),
-        "other_rules": not judges_alike(connection, stored.trace.rule_set_hash, rule_set),
+        "others": _alike(derived_pairs(replace(read, decisions=all_decisions), rule_set, judged_alike=judged_alike)),
+        "other_rules": not judged_alike,
         "lines": shown,
         "hidden": len(lines) - len(shown),
         "failing": _failing(all_decisions),
