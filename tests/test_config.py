@@ -216,7 +216,14 @@ MISTAKES = [
         id="an S3 server without a scheme",
     ),
     pytest.param("- journal", ["1:1: expected an object, found a list of 1"], id="a list"),
-    pytest.param("journal: {sync: always", ["1:23: not YAML: did not find expected ',' or '}'"], id="not YAML"),
+    pytest.param(
+        "journal: {sync: always",
+        [
+            "1:23: not YAML: did not find expected ',' or '}'; close the bracket, "
+            "or quote a text that has brackets or commas in it"
+        ],
+        id="not YAML",
+    ),
     pytest.param(
         """\
         receivers:

@@ -51,19 +51,29 @@ def test_values_are_typed_as_in_yaml_1_2(text: str, value: object) -> None:
     assert type(found) is type(value)
 
 
+CLOSE = "; close the bracket, or quote a text that has brackets or commas in it"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [1", "1:6: not YAML: did not find expected ',' or ']'"),
-        ("ü: [ü\n\n", "1:6: not YAML: did not find expected ',' or ']'"),
+        ("a: [1", f"1:6: not YAML: did not find expected ',' or ']'{CLOSE}"),
+        ("ü: [ü\n\n", f"1:6: not YAML: did not find expected ',' or ']'{CLOSE}"),
         ("a: 1\nb: \x00", "2:4: not YAML: control characters are not allowed"),
-        ("a: 1\n\tb: 1", "2:1: not YAML: found a tab character that violates indentation"),
-        ("a: 1\n---\nb: 2", "2:1: not YAML: expected a single document in the stream but found another document"),
+        (
+            "a: 1\n\tb: 1",
+            "2:1: not YAML: found a tab character that violates indentation; indent with spaces, not with tabs",
+        ),
+        (
+            "a: 1\n---\nb: 2",
+            "2:1: not YAML: expected a single document in the stream but found another document; "
+            "remove '---': a file holds one",
+        ),
         ("a: 1\na : 2", "2:1: duplicate key 'a'"),
         ("a:\n  b: 1\n  'b': 2", "3:3: duplicate key 'b'"),
         ("a: &x [1]\nb: *x", "1:4: an alias (*name) is not allowed here; write the value out"),
         ("a: &x\n  - *x", "1:4: an alias (*name) is not allowed here; write the value out"),
-        ("a: *x", "1:4: not YAML: found undefined alias"),
+        ("a: *x", "1:4: not YAML: found undefined alias; quote a text that begins with '*'"),
         ("1: a", "1:1: expected a text as key, found '1'; quote it"),
         ("? [a]\n: 1", "1:3: expected a text as key, found a sequence; quote it"),
         ("a: .inf", "1:4: expected a finite number, found '.inf'; quote it if it is a text"),

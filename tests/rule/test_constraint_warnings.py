@@ -27,54 +27,66 @@ BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
     ("constraints", "found"),
     [
         ([PAY], []),
-        ([PAY, PAY], [(1, "it says again what constraint 1 says")]),
-        ([PAY, {"right_before": "pay", "comes": "look"}], [(0, "it follows from constraint 2; remove it")]),
+        ([PAY, PAY], [(1, "it says again what evaluate[0].constraints[0] says; remove it")]),
+        (
+            [PAY, {"right_before": "pay", "comes": "look"}],
+            [(0, "it follows from evaluate[0].constraints[1]; remove it")],
+        ),
         (
             [{"between_two": "pay", "comes": "look"}, {"if": "pay", "also": "look"}],
-            [(1, "it follows from constraint 1")],
+            [(1, "it follows from evaluate[0].constraints[0]")],
         ),
         ([PAY | {"same": "id"}, {"right_before": "pay", "comes": "look"}], []),
         ([PAY | {"same": "id"}, {"right_before": "pay", "comes": "look", "same": "id"}], [(0, "follows")]),
         ([PAY, {"before": "pay", "comes": "approve"}], []),
-        ([{"exactly": 1, "of": "pay"}, {"at_most": 2, "of": "pay"}], [(1, "it follows from constraint 1")]),
-        ([{"at_most": 1, "of": "pay"}, {"at_most": 2, "of": "pay"}], [(1, "it follows from constraint 1")]),
+        (
+            [{"exactly": 1, "of": "pay"}, {"at_most": 2, "of": "pay"}],
+            [(1, "it follows from evaluate[0].constraints[0]")],
+        ),
+        (
+            [{"at_most": 1, "of": "pay"}, {"at_most": 2, "of": "pay"}],
+            [(1, "it follows from evaluate[0].constraints[0]")],
+        ),
         ([{"at_most": 1, "of": "pay", "same": "id"}, {"at_most": 2, "of": "pay"}], []),
-        ([{"never": "pay"}, {"at_most": 2, "of": "pay"}], [(1, "it follows from constraint 1")]),
+        ([{"never": "pay"}, {"at_most": 2, "of": "pay"}], [(1, "it follows from evaluate[0].constraints[0]")]),
         ([{"at_least": 3, "of": "pay"}, {"at_most": 2, "of": "pay"}], [(0, "it contradicts 'pay is called at most 2")]),
         ([{"never": "l*"}, PAY], [(1, "no pay can be right, as look is never to be called")]),
-        ([{"never": "pay"}, PAY], [(1, "it is about calls that are never to be made: pay")]),
+        ([{"never": "pay"}, PAY], [(1, "it is never triggered: pay is never to be called")]),
         ([{"never": BIG}, PAY], []),
         (
             [{"never": "pay"}, {"before": BIG, "comes": "look"}],
-            [(1, "it is about calls that are never to be made: pay")],
+            [(1, "it is never triggered: pay (args.n as given) is never to be called")],
         ),
-        ([{"never": BIG}, {"never": BIG}], [(1, "it says again what constraint 1 says")]),
-        ([{"never": BIG}, {"never": "pay"}], [(0, "it follows from constraint 2")]),
-        ([{"never": "p*"}, {"never": "pay"}], [(1, "it follows from constraint 1")]),
-        ([{"never": "pay"}, {"not_both": ["pay", "ship"]}], [(1, "it follows from constraint 1")]),
-        ([{"not_both": ["a", "b"]}, {"not_both": ["b", "a"]}], [(1, "it follows from constraint 1")]),
+        ([{"never": BIG}, {"never": BIG}], [(1, "it says again what evaluate[0].constraints[0] says; remove it")]),
+        ([{"never": BIG}, {"never": "pay"}], [(0, "it follows from evaluate[0].constraints[1]")]),
+        ([{"never": "p*"}, {"never": "pay"}], [(1, "it follows from evaluate[0].constraints[0]")]),
+        ([{"never": "pay"}, {"not_both": ["pay", "ship"]}], [(1, "it follows from evaluate[0].constraints[0]")]),
+        ([{"not_both": ["a", "b"]}, {"not_both": ["b", "a"]}], [(1, "it follows from evaluate[0].constraints[0]")]),
         (
             [
                 {"between_two": "pay", "comes": "ok", "within": "1m"},
                 {"before_each": "pay", "comes_a_new": "ok", "within": "60s"},
             ],
-            [(1, "it says again what constraint 1 says")],
+            [(1, "it says again what evaluate[0].constraints[0] says; remove it")],
         ),
-        ([PAY | {"within": "3s"}, PAY | {"within": "5s"}], [(1, "it follows from constraint 1")]),
+        ([PAY | {"within": "3s"}, PAY | {"within": "5s"}], [(1, "it follows from evaluate[0].constraints[0]")]),
         ([PAY | {"within": "5s"}, PAY | {"same": "id"}], []),
-        ([{"before": ["pay", "ship"], "comes": "look"}, PAY], [(1, "it follows from constraint 1")]),
-        ([PAY, {"before": "pay", "comes": ["look", "find"]}], [(1, "it follows from constraint 1")]),
+        ([{"before": ["pay", "ship"], "comes": "look"}, PAY], [(1, "it follows from evaluate[0].constraints[0]")]),
+        ([PAY, {"before": "pay", "comes": ["look", "find"]}], [(1, "it follows from evaluate[0].constraints[0]")]),
         (
             [{"before": "pay", "comes": BIG}, {"before": "pay", "comes": "pay"}],
             [(1, "follows"), (1, "no pay can be the")],
         ),
-        ([{"first": "look"}, PAY], [(1, "it follows from constraint 1")]),
+        ([{"first": "look"}, PAY], [(1, "it follows from evaluate[0].constraints[0]")]),
         ([{"first": "look"}, PAY | {"same": "id"}], []),
         ([{"first": "look"}, {"right_before": "pay", "comes": "look"}], []),
-        ([{"last": "mail"}, {"after": "pay", "comes": "mail"}], [(1, "it follows from constraint 1")]),
-        ([{"last": "mail"}, {"at_least": 1, "of": "m*"}], [(1, "it follows from constraint 1")]),
+        ([{"last": "mail"}, {"after": "pay", "comes": "mail"}], [(1, "it follows from evaluate[0].constraints[0]")]),
+        ([{"last": "mail"}, {"at_least": 1, "of": "m*"}], [(1, "it follows from evaluate[0].constraints[0]")]),
         ([{"last": "mail"}, {"at_least": 2, "of": "m*"}], []),
-        ([{"at_least": 1, "of": "look"}, {"if": "pay", "also": "look"}], [(1, "it follows from constraint 1")]),
+        (
+            [{"at_least": 1, "of": "look"}, {"if": "pay", "also": "look"}],
+            [(1, "it follows from evaluate[0].constraints[0]")],
+        ),
         (
             [{"first": "pay"}, {"before": "p*", "comes": "look"}],
             [(0, "it contradicts 'before every p* comes look', unless calls of both are made together")],
@@ -152,6 +164,22 @@ BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
         ),
         ([{"first": "a"}, {"at_most": 0, "of": "a"}], [(0, "it contradicts that a is never called")]),
         ([{"at_most": 1, "of": "a"}, {"at_least": 2, "of": ["a"]}], [(1, "it contradicts 'a is called at most 1")]),
+        (
+            [{"before": "a", "comes": "c"}, {"right_before": "b", "comes": "c"}, {"between_two": "a", "comes": "b"}],
+            [(0, "it follows from evaluate[0].constraints[2] and evaluate[0].constraints[1]; remove it")],
+        ),
+        (
+            [{"after": "a", "comes": "b"}, {"after": "b", "comes": "c"}, {"if": "a", "also": ["c", "d"]}],
+            [(2, "it follows from evaluate[0].constraints[0] and evaluate[0].constraints[1]; remove it")],
+        ),
+        ([{"after": "a", "comes": "b"}, {"after": "b", "comes": "c"}, {"right_after": "a", "comes": "c"}], []),
+        ([PAY, {"before": "look", "comes": "ok", "same": "id"}, {"before": "pay", "comes": "ok", "same": "id"}], []),
+        (
+            [{"never": {"tool": "pay", "where": {"args": {"n": {"$gte": 5, "$lt": 3}}}}}],
+            [(0, "no call can be meant: no value meets {$gte: 5, $lt: 3}")],
+        ),
+        ([{"never": {"tool": "pay", "where": {"output": [{"$gt": 3, "$lt": 3}]}}}], [(0, "no call can be meant")]),
+        ([{"never": {"tool": "pay", "where": {"args": {"n": {"$gte": 3, "$lte": 3}}}}}], []),
     ],
 )
 def test_what_cannot_be_meant_is_named_with_its_place(constraints: list[Any], found: list[tuple[int, str]]) -> None:
@@ -177,6 +205,20 @@ def test_what_always_holds_and_what_is_never_triggered_is_named() -> None:
     assert says == "it is never triggered: unless.tools leaves out who calls pay"
     assert warned([PAY], unless={"tools": ["pay"], "service": "test-*"}) == []
     assert warned([PAY], unless={"tools": ["look"]}) == []
+
+
+def test_evaluations_that_contradict_each_other_are_named() -> None:
+    def said(threshold: float) -> list[tuple[Any, str]]:
+        one = {"evaluator": "constraints", "name": "one", "constraints": [{"never": "pay"}]}
+        other = {"evaluator": "constraints", "name": "other", "constraints": [{"at_least": 1, "of": "pay"}, PAY]}
+        items = [one, other | {"threshold": threshold}]
+        return list(warnings_of(Rule.model_validate({"id": "r", "evaluate": items})))
+
+    assert said(1) == [
+        (("evaluate", 1, "constraints", 0), "it contradicts that pay is never called"),
+        (("evaluate", 1, "constraints", 1), "it is never triggered: pay is never to be called"),
+    ]
+    assert said(0.5) == []
 
 
 def test_conditions_leave_something_to_judge() -> None:
@@ -251,3 +293,16 @@ def test_what_is_said_of_two_is_so_in_every_run(
                 {"first", "last", "at_least"} & each.keys() for each in pair
             ):
                 assert not (keeps(one, run) and keeps(other, run)), (pair, says, run)
+
+
+@given(of_three=st.lists(written_constraints(), min_size=3, max_size=3), of=st.lists(runs, min_size=20, max_size=20))
+@settings(max_examples=600, deadline=None)
+def test_what_is_said_to_follow_from_two_does_so_in_every_run(
+    of_three: list[dict[str, Any]], of: list[list[tuple[str, int]]]
+) -> None:
+    for place, says in warned(of_three):
+        if " and evaluate" in says:
+            others = [one for index, one in enumerate(of_three) if index != place]
+            for run in of:
+                together = all(keeps(one, run) for one in others)
+                assert keeps(of_three[place], run) or not together, (of_three, says, run)

@@ -67,12 +67,25 @@ BEYOND_A_SCHEMA = {
     "same_evaluation_name_in_then",
     "same_evaluation_name_twice",
     "same_of_arguments",
+    "step_after_an_unknown_one",
     "when_of_one_call",
     "unknown_matcher_in_an_argument",
     "unless_without_clauses",
 }
 # What is no plain YAML document in the first place.
-NOT_A_DOCUMENT = {"alias", "duplicate_key", "not_yaml", "two_documents_in_one_file", "threshold_not_a_number"}
+NOT_A_DOCUMENT = {
+    "alias",
+    "duplicate_key",
+    "not_yaml",
+    "two_documents_in_one_file",
+    "threshold_not_a_number",
+    "yaml_with_a_colon_in_a_text",
+    "yaml_with_a_star_that_is_no_alias",
+    "yaml_with_a_tab",
+    "yaml_with_an_at_sign",
+    "yaml_with_an_expression_in_double_quotes",
+    "yaml_with_another_indentation",
+}
 
 
 def rule_of(**fields: Any) -> dict[str, Any]:

@@ -65,7 +65,9 @@ def message_of(item: Any, model: type[BaseModel]) -> str:
     kind = item["type"]
     last = item["loc"][-1] if item["loc"] else ""
     if kind == "extra_forbidden":
-        return f"unknown key {last!r}" + did_you_mean(str(last), _keys_at(model, item["loc"][:-1]))
+        known = _keys_at(model, item["loc"][:-1])
+        meant = did_you_mean(str(last), known)
+        return f"unknown key {last!r}" + (meant or (f"; expected one of {', '.join(known)}" if known else ""))
     if kind == "missing":
         return f"key {last!r} is missing"
     message = item["msg"]

@@ -27,6 +27,19 @@ _PLAIN_COLLECTIONS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"
 
 MAX_NESTING = 64
 MAX_NODES = 200_000
+# By what the parser says, of libyaml and of PyYAML, what has usually happened, and what to do.
+_TO_DO = {
+    "mapping values are not allowed": "quote a text that has ': ' in it, or check the indentation",
+    "found undefined alias": "quote a text that begins with '*'",
+    "expected '-' indicator": "check the indentation: all of an item stands as far right as its first key",
+    "expected <block end>": "check the indentation: all of an item stands as far right as its first key",
+    "did not find expected key": "check the indentation, and the quotes of the line above",
+    "could not find expected ':'": "check the indentation, and the quotes of the line above",
+    "unknown escape character": "in double quotes a backslash stands twice; write the text in single quotes",
+    "expected ',' or": "close the bracket, or quote a text that has brackets or commas in it",
+    "unexpected end of stream": "close the quotes",
+    "another document": "remove '---': a file holds one",
+}
 _HARMLESS_LENGTH = 16_384  # a text this short cannot nest deep enough to exhaust the C stack
 
 
@@ -47,7 +60,7 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
     loader = _Loader(text)
     try:
         if len(text) > _HARMLESS_LENGTH:
-            _refuse_deep_nesting(text, path)
+            _refuse_deep_nesting(text, path, _Loader)
         node = loader.get_single_node()
         composer = _Composer(
             loader, path, dict(environment if environment is not None else os.environ) if expand_env else None
@@ -60,9 +73,11 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
         position = min(mark.index, len(text.rstrip())) if mark else 0
         line, column = _line_and_column(text, position)
         reason = error.problem or error.context or ""
+        if "maximum nesting depth" in reason:  # libyaml's own bound, which it looks at before it says what it read
+            _refuse_deep_nesting(text, path, CoreLoader)
         if reason.startswith("but ") and error.context:  # the second half of a sentence
             reason = f"{error.context} {reason}"
-        raise FileError([Problem(path, line, column, f"not YAML: {reason}")]) from None
+        raise FileError([Problem(path, line, column, f"not YAML: {reason}{_to_do(reason, text[position:])}")]) from None
     except yaml.reader.ReaderError as error:
         line, column = _line_and_column(text, error.position)
         raise FileError([Problem(path, line, column, f"not YAML: {error.reason}")]) from None
@@ -73,10 +88,19 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
     return Document(path, value, marks)
 
 
-def _refuse_deep_nesting(text: str, path: str) -> None:
+def _to_do(reason: str, rest: str) -> str:
+    """What to do about what the parser found, where that is known; `rest` is the text from there on."""
+    if rest.startswith("\t"):
+        return "; indent with spaces, not with tabs"
+    if "cannot start any token" in reason:
+        return f"; quote a text that begins with {rest[:1]!r}"
+    return next((f"; {to_do}" for said, to_do in _TO_DO.items() if said in reason), "")
+
+
+def _refuse_deep_nesting(text: str, path: str, loader: Any) -> None:
     """Refuse what would exhaust the stack: libyaml builds nodes by recursion, in C, where no Python limit holds."""
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_NESTING + 1:  # the outermost stands at depth 0

@@ -5,10 +5,10 @@ like no other one.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import NamedTuple
 
-from tracegrade.document.problem import Location
+from tracegrade.document.problem import Location, dotted
 from tracegrade.evaluate.constraints.forms import (
     After,
     AtLeast,
@@ -27,9 +27,10 @@ from tracegrade.evaluate.constraints.forms import (
     RightAfter,
     RightBefore,
 )
-from tracegrade.evaluate.constraints.sides import Side, tools_named, words_of
+from tracegrade.evaluate.constraints.sides import Side, conditions_of, tools_named, words_of
 from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.evaluators import constraints
+from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
 
@@ -52,33 +53,55 @@ class _Placed(NamedTuple):
     form: Form
 
 
+class _Item(NamedTuple):
+    """The constraints of one evaluation, under ``evaluate`` or ``then``; ``all_kept``: it passes only with all kept."""
+
+    key: str
+    all_kept: bool
+    placed: Sequence[_Placed]
+
+    def goes_with(self, other: "_Item") -> bool:
+        """Whether a subject passes only if all constraints of both are kept, of the same calls."""
+        return self.key == other.key and self.all_kept and other.all_kept
+
+
 def constraint_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
     """What looks wrong in the constraints of a rule, each where it stands, and once."""
     yield from dict.fromkeys(_all_warnings(rule))
 
 
 def _all_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
-    for key, number, spec in rule.items():
-        if spec.evaluator.name != constraints.EVALUATOR.name:
-            continue
-        placed = [
-            _Placed((key, number, "constraints", place), form) for place, form in enumerate(spec.criteria.constraints)
-        ]
+    items = list(_items(rule))
+    for item in items:
+        placed = item.placed
+        beside = [one for other in items if other is not item and item.goes_with(other) for one in other.placed]
         for one in placed:
             yield from _by_itself(one, rule)
         for later, one in enumerate(placed):
             for other in placed[:later]:
                 yield from _repeated(other, one)
-            for other in placed:
+            for other in (*placed, *beside):
                 if other is not one:
                     yield from _contradicted(one, other.form)
-            yield from _both_needed(one, placed)
+            yield from _both_needed(one, [*placed, *beside])
+            yield from _follows_from_two(one, placed)
         yield from _circle(placed, _LOOKING_BACK, "first", "come after")
         yield from _circle(placed, _LOOKING_ON, "last", "come before")
 
 
+def _items(rule: Rule) -> Iterator[_Item]:
+    for key, number, spec in rule.items():
+        if spec.evaluator.name == constraints.EVALUATOR.name:
+            forms = enumerate(spec.criteria.constraints)
+            placed = [_Placed((key, number, "constraints", place), form) for place, form in forms]
+            yield _Item(key, spec.threshold == 1, placed)
+
+
 def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:
     form = one.form
+    for side in form.sides:
+        for where in conditions_of(side):
+            yield from ((one.where, f"no call can be meant: {why}") for why in _impossible(where.model_dump()))
     if rule.scope == "tool-call" and isinstance(form, Paired | First | Last | NotBoth):
         yield one.where, "scope: tool-call judges one call at a time, and this is about several; write scope: agent"
     if isinstance(form, NotBoth) and _written(form.sides[0]) == _written(form.sides[1]):
@@ -117,11 +140,39 @@ def _forbidden(form: Form) -> Side | None:
 def _repeated(earlier: _Placed, later: _Placed) -> Iterator[tuple[Location, str]]:
     one, other = earlier.form, later.form
     if one.model_dump() == other.model_dump():
-        yield later.where, f"it says again what constraint {_number(earlier)} says"
+        yield later.where, f"it says again what {dotted(earlier.where)} says; remove it"
     elif _follows(other, one):
-        yield later.where, f"it follows from constraint {_number(earlier)}; remove it"
+        yield later.where, f"it follows from {dotted(earlier.where)}; remove it"
     elif _follows(one, other):
-        yield earlier.where, f"it follows from constraint {_number(later)}; remove it"
+        yield earlier.where, f"it follows from {dotted(later.where)}; remove it"
+
+
+def _follows_from_two(one: _Placed, placed: Sequence[_Placed]) -> Iterator[tuple[Location, str]]:
+    """Of a pair that two others make in two steps: a needs b, and b needs c."""
+    form = one.form
+    if not isinstance(form, Paired) or not _are_apart(*form.sides):  # a may itself be the c that b needs
+        return
+    others = [(other.where, other.form) for other in placed if other is not one and isinstance(other.form, Paired)]
+    if any(_follows(form, other) for _, other in others):
+        return
+    for (first_where, first), (second_where, second) in permutations(others, 2):
+        together = _in_two_steps(first, second)
+        if together is not None and _follows(form, together):
+            yield one.where, f"it follows from {dotted(first_where)} and {dotted(second_where)}; remove it"
+            return
+
+
+def _in_two_steps(first: Paired, second: Paired) -> Form | None:
+    """What holds where `first` and `second` do: that whoever needs the one needs what the other needs."""
+    if not _covers(second.sides[0], first.sides[1]):
+        return None
+    same = first.same if first.same == second.same and not isinstance(first.same, dict) else None
+    needing, comes = first.sides[0], second.sides[1]
+    if isinstance(first, _LOOKING_BACK) and isinstance(second, _LOOKING_BACK):
+        return Before.model_construct(before=needing, comes=comes, same=same)
+    if isinstance(first, _LOOKING_ON) and isinstance(second, _LOOKING_ON):
+        return After.model_construct(after=needing, comes=comes, same=same)
+    return If.model_construct(if_=needing, also=comes, same=same)
 
 
 def _follows(form: Form, other: Form) -> bool:
@@ -235,7 +286,7 @@ def _never_called(one: _Placed, never: Side) -> Iterator[tuple[Location, str]]:
             f"no {words_of(form.sides[0])} can be right, as {words_of(form.sides[1])} is never to be called",
         )
     elif isinstance(form, Paired) and _covers(never, form.sides[0]):
-        yield one.where, f"it is about calls that are never to be made: {words_of(form.sides[0])}"
+        yield one.where, f"it is never triggered: {words_of(form.sides[0])} is never to be called"
     elif isinstance(form, First | Last) and _covers(never, form.sides[0]):
         yield one.where, f"it contradicts that {words_of(form.sides[0])} is never called"
     elif isinstance(form, AtLeast | Exactly) and form.bounds[0] > 0 and _covers(never, form.of):
@@ -299,7 +350,15 @@ def _names(side: Side) -> Sequence[str] | None:
     return [item for item in items if isinstance(item, str)] if all(isinstance(i, str) for i in items) else None
 
 
-def _number(one: _Placed) -> int:
-    place = one.where[-1]
-    assert isinstance(place, int), "places in lists are numbers"
-    return place + 1
+def _impossible(written: JsonValue) -> Iterator[str]:
+    """Why no value meets a matcher: its bounds exclude each other."""
+    if isinstance(written, list):
+        yield from (why for item in written for why in _impossible(item))
+    elif isinstance(written, dict):
+        for low, high in product(("$gte", "$gt"), ("$lte", "$lt")):
+            least, most = written.get(low), written.get(high)
+            if not isinstance(least, int | float) or not isinstance(most, int | float):
+                continue
+            if least > most or (least == most and (low, high) != ("$gte", "$lte")):
+                yield f"no value meets {{{low}: {least}, {high}: {most}}}"
+        yield from (why for member in written.values() for why in _impossible(member))

@@ -30,6 +30,8 @@ class Sample(FileModel):
 
 
 def _read(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError(f"expected a share such as 0.1, or {{share: 0.1, keep_failures: true}}, found {value!r}")
     return {"share": value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 

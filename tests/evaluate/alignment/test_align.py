@@ -168,6 +168,7 @@ def judged(steps: Any, calls: list[Any], score: Any, **changes: Any) -> Any:
         ([{"tool": "a", "repeat": [2, 3]}, "b"], "a b", 2 / 3, "2 of 3 steps made; not made: a."),
         ([{"tool": "a", "repeat": [1, 3]}, "b"], "a a a b", 1.0, "All steps"),
         (["a", "b", {"tool": "c", "after": ["a"]}], "a c b", 1.0, "All steps"),
+        (["a", "b", {"tool": "c", "after": "a"}], "a c b", 1.0, "All steps"),
         (["a", "b", {"tool": "log", "anywhere": True}], "log a b", 1.0, "All steps"),
         ([{"tool": ["pay_*", "charge"]}], "pay_card", 1.0, "All steps"),
     ],

@@ -169,7 +169,12 @@ def test_what_was_never_triggered_is_named_and_left_out() -> None:
     [
         ({"before": "a", "never": "b"}, "found 'before' and 'never' in one constraint; write a constraint for each"),
         ({"befor": "a", "comes": "b"}, "did you mean 'before'?"),
-        ({"before": "a"}, "constraints[0]: key 'comes' is missing"),
+        ({"before": "a"}, "constraints[0]: key 'comes' is missing; write {before: ..., comes: ...}"),
+        ({"if": "a"}, "constraints[0]: key 'also' is missing; write {if: ..., also: ...}"),
+        ({"at_most": 1}, "constraints[0]: key 'of' is missing; write {at_most: ..., of: ...}"),
+        ({"x": "a"}, "constraints[0]: expected one of before, after, right_after,"),
+        ({"not_both": "a"}, "constraints[0].not_both: expected a list of two, such as [refund, ship], of which each"),
+        ({"not_both": ["a", "b", "c"]}, "of which each may be a list; found a list of 3"),
         ({"before": "a", "comes": "b", "same": "args"}, "constraints[0].same: expected an argument's name"),
         ({"before": "a", "comes": "b", "within": "3"}, "constraints[0].within: expected a duration"),
         ({"before": ["a", {"tool": "b", "where": {"arg": {}}}], "comes": "c"}, "constraints[0].before[1].where.arg"),
@@ -218,8 +223,13 @@ def test_a_new_is_another_way_to_say_between_two(names: str) -> None:
         ({"never": {"tool": "a", "were": {}}}, ".never.were: unknown key 'were'; did you mean 'where'?"),
         (
             {"never": {"tool": "a", "foo": 1}},
-            ".never.foo: unknown key 'foo'; expected one of tool, where; key 'where' is missing",
+            ".never.foo: unknown key 'foo'; key 'where' is missing",
         ),
+        (
+            {"never": {"tool": "a", "args": {"n": 1}}},
+            ".never.args: unknown key 'args'; write it under 'where': {tool: ..., where: {args: ...}}",
+        ),
+        ({"if": "a", "then": "b"}, ".then: unknown key 'then'; key 'also' is missing"),
         ({"before": "a", "come": "b"}, ".come: unknown key 'come'; did you mean 'comes'?"),
         (
             {"at_most": 1, "of": "a", "same": {"amount": None}},

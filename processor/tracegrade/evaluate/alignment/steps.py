@@ -33,6 +33,10 @@ _Times: TypeAlias = Annotated[
 ]
 
 
+def _as_names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 class Step(ParameterModel):
     """One call that is expected."""
 
@@ -42,7 +46,9 @@ class Step(ParameterModel):
     ] = None
     name: Annotated[str, Field(description="What `after` calls it; the tool's name if omitted.")] = ""
     after: Annotated[
-        list[str] | None, Field(description="The steps that come before it, instead of the one above it; []: none.")
+        list[str] | None,
+        BeforeValidator(_as_names, json_schema_input_type=str | list[str] | None),
+        Field(description="The step that comes before it, or several, instead of the one above it; []: none."),
     ] = None
     optional: Annotated[bool, Field(description="It may be left out.")] = False
     repeat: Annotated[

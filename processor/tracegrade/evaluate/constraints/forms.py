@@ -13,16 +13,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import AliasChoices, Field, GetJsonSchemaHandler, PlainSerializer, ValidationError, ValidationInfo
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails
 
+from tracegrade.display import json_text
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration
 from tracegrade.document.problem import did_you_mean
 from tracegrade.document.validate import message_of, spellings
 from tracegrade.evaluate.constraints.agreement import Same, words_of_same
-from tracegrade.evaluate.constraints.sides import KINDS_OF_SIDES, Side, SideTable, rule_of, words_of
+from tracegrade.evaluate.constraints.sides import KINDS_OF_SIDES, Side, SideTable, Where, rule_of, words_of
 from tracegrade.evaluate.criteria.field_types import Compiler
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.wording import counted
@@ -250,14 +259,21 @@ class Exactly(Counted):
     exactly: Annotated[int, Field(ge=0, description="How many.")] = _written("exactly", "exactly_n")
 
 
+def _check_two(sides: Any) -> Any:
+    if not isinstance(sides, list) or len(sides) != 2:
+        found = f"a list of {len(sides)}" if isinstance(sides, list) else json_text(sides)[:120]
+        raise ValueError(f"expected a list of two, such as [refund, ship], of which each may be a list; found {found}")
+    return sides
+
+
 class NotBoth(Form):
     """Calls of one of the two sides are made, or of none."""
 
     word, template, says = "not_both", "not_coexistence", "{} and {} are not both called"
     same: _Same = None
-    not_both: Annotated[list[Side], Field(min_length=2, max_length=2, description="The two sides.")] = _written(
-        "not_both", "not_coexistence"
-    )
+    not_both: Annotated[
+        list[Side], BeforeValidator(_check_two), Field(min_length=2, max_length=2, description="The two sides.")
+    ] = _written("not_both", "not_coexistence")
 
     @property
     def sides(self) -> Sequence[Side]:
@@ -336,20 +352,37 @@ def _messages(error: ValidationError, form: type[Form]) -> Iterator[tuple[tuple[
     unknown = [item for item in items if item["type"] == "extra_forbidden"]
     for item in unknown:
         keys = missing.get(item["loc"][:-1], [])
-        keys[:] = [key for key in keys if "did you mean" not in did_you_mean(str(item["loc"][-1]), [key])]
+        near = [key for key in keys if "did you mean" in did_you_mean(str(item["loc"][-1]), [key])]
+        keys[:] = [key for key in keys if key not in near and not _is_condition(item, key)]
     for item in items:
         if item["type"] != "missing":
             keys = missing.pop(item["loc"][:-1], []) if item in unknown else []
-            yield item["loc"], _said(item, form) + "".join(f"; key {key!r} is missing" for key in keys)
+            yield item["loc"], _said(item, form, keys)
     for location, keys in missing.items():
         for key in keys:
-            yield location, f"key {key!r} is missing"
+            yield location, f"key {key!r} is missing" + ("" if location else f"; write {_example(form)}")
 
 
-def _said(item: Any, form: type[Form]) -> str:
-    """One mistake in words; of a key too many, that a word by itself takes none."""
-    if item["type"] == "extra_forbidden" and len(item["loc"]) == 1 and len(form.model_fields) == 1:
-        return f"unknown key {item['loc'][0]!r}; {form.word!r} takes no other key"
+def _example(form: type[Form]) -> str:
+    others = [name for name in form.side_fields if name.rstrip("_") != form.word]
+    return f"{{{', '.join(f'{key}: ...' for key in (form.word, *others))}}}"
+
+
+def _is_condition(item: Any, missing: str) -> bool:
+    """Whether a key too many is one that belongs under ``where``, which is `missing`."""
+    return missing == "where" and item["loc"][-1] in Where.model_fields
+
+
+def _said(item: Any, form: type[Form], missing: Sequence[str]) -> str:
+    """One mistake in words; of a key too many, that a word by itself takes none, and what is `missing` beside it."""
+    key = item["loc"][-1]
+    if item["type"] == "extra_forbidden":
+        if len(item["loc"]) == 1 and len(form.model_fields) == 1:
+            return f"unknown key {key!r}; {form.word!r} takes no other key"
+        if len(item["loc"]) > 1 and key in Where.model_fields:
+            return f"unknown key {key!r}; write it under 'where': {{tool: ..., where: {{{key}: ...}}}}"
+        if missing:  # it was rather meant for that than for what it is most like
+            return f"unknown key {key!r}; " + "; ".join(f"key {each!r} is missing" for each in missing)
     return message_of(item, form)
 
 
@@ -360,9 +393,10 @@ def _where(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
 def _not_one_word(words: list[str], keys: list[Any]) -> str:
     if words:
         return f"found {' and '.join(repr(word) for word in words)} in one constraint; write a constraint for each"
+    if meant := next((hint for key in keys if (hint := did_you_mean(key, _FORM_OF))), ""):
+        return f"no constraint begins with {' or '.join(map(repr, keys))}{meant}"
     known = ", ".join(form.ways()[0][0] for form in FORMS)
-    hint = next((hint for key in keys if (hint := did_you_mean(key, _FORM_OF))), "")
-    return f"no word of a constraint among {', '.join(map(repr, keys)) or 'no keys'}{hint}; expected one of {known}"
+    return f"expected one of {known}, found {' and '.join(map(repr, keys)) or 'no key'}"
 
 
 class _Shapes:

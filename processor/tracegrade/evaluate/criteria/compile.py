@@ -146,7 +146,9 @@ def _compile_word(word: str, argument: JsonValue, path: Path) -> Expected:
     if word == LITERALLY:
         return compile_expected(argument, matchers=False, path=path)
     if (matcher := MATCHERS_BY_WORD.get(word)) is None:
-        raise MatcherError(path, f"no matcher {word!r}{did_you_mean(word, [*MATCHERS_BY_WORD, LITERALLY])}")
+        known = [*MATCHERS_BY_WORD, LITERALLY]
+        meant = did_you_mean(word, known) or f"; expected one of {', '.join(sorted(known))}"
+        raise MatcherError(path, f"no matcher {word!r}{meant}")
     return matcher.read(argument, path, _compile_inside)
 
 

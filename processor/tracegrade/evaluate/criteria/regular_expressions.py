@@ -53,6 +53,9 @@ def _character_class(inner: str) -> str:
     return f"[{negated}{escaped}]"
 
 
+_BEYOND_RE2 = re.compile(r"\(\?(<?[=!])|\\[1-9]|\(\?P=")
+
+
 @lru_cache(maxsize=_REMEMBERED)
 def regex_expression(pattern: str) -> Any:
     """The RE2 expression `pattern`, to be found anywhere in a text.
@@ -74,4 +77,5 @@ def _compiled(pattern: str, named: str) -> Any:
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0]
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ValueError(f"RE2 refuses {named}: {text}") from None
+        hint = "; it knows no look-ahead, look-behind or back-reference" if _BEYOND_RE2.search(pattern) else ""
+        raise ValueError(f"RE2 refuses {named}: {text}{hint}") from None

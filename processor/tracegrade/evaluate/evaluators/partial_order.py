@@ -8,7 +8,7 @@ Steps follow each other as they are listed: a tool's name, or ``{tool: create_or
 | ``{choice: [pay, [invoice, remind]]}`` | one of these branches |
 | ``optional: true`` | it may be left out |
 | ``repeat: [1, 3]`` | it is called once to three times, one after the other |
-| ``after: [a, b]`` | it comes after these steps instead of the one above it; ``after: []``: after none |
+| ``after: [a, b]`` | it comes after these steps (or one, ``after: a``) instead of the one above it; ``after: []``: after none |
 | ``anywhere: true`` | it has no place in the order |
 
 The calls are laid beside the steps in the best way: a step that is missing costs 1, a call with other arguments than
@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
 
 from tracegrade.evaluate.alignment.align import Alignment, Made, align
 from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsError
@@ -56,7 +57,10 @@ class Criteria(ParameterModel):
         try:
             required = self.read.required
         except StepsError as error:
-            raise ValueError(str(error)) from None
+            detail = InitErrorDetails(
+                type="value_error", loc=("steps",), input=None, ctx={"error": ValueError(str(error))}
+            )
+            raise ValidationError.from_exception_data("criteria", [detail]) from None
         if not required and all(step.optional for step in self.read.plain):
             raise ValueError("expected a step that may not be left out; all of these are optional")
         return self
