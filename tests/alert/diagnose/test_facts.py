@@ -103,6 +103,18 @@ def test_the_first_version_that_is_known_is_told_too(stage: Stage) -> None:
     assert changed == ["TraceGrade 0.2.0 instead of an earlier version, first judged at 2026-01-01 02:00 UTC"]
 
 
+def test_when_results_of_another_tenant_came_is_not_told(stage: Stage) -> None:
+    """Its results were the first of this version, and of this form of the rule."""
+    stage.receive(0, *["pass"] * 30, tracegrade="0.1.0", rule_hash="before")
+    stage.receive(0, *["pass"] * 30, tracegrade="0.1.0", rule_hash="before", tenant="globex")
+    stage.receive(90, "pass", tracegrade="0.2.0", tenant="globex")
+    stage.receive(120, *["fail"] * 9, tracegrade="0.2.0")
+    assert fired(stage, 121).facts.changed == [
+        "the rule was changed; this form first judged at 2026-01-01 02:00 UTC",
+        "TraceGrade 0.2.0 instead of 0.1.0, first judged at 2026-01-01 02:00 UTC",
+    ]
+
+
 def test_an_edited_text_is_no_change_of_the_rule(stage: Stage) -> None:
     stage.receive(0, *["pass"] * 30)
     stage.rule_set = rules(title="Said otherwise", level="critical")

@@ -32,10 +32,9 @@ def near(watched: Watched) -> Period:
 
 def counted_changes(connection: Connection, watched: Watched) -> Iterator[Change]:
     """What the sums and the stored rules tell: new releases, another form or text of the rule, another TraceGrade."""
-    alert, of_rule = watched.alert, series.c.rule_id == watched.alert.rule_id
-    of_service = and_(
-        series.c.tenant == alert.tenant, series.c.service == alert.service, series.c.rule_id != EVERY_TRACE
-    )
+    alert, of_tenant = watched.alert, series.c.tenant == watched.alert.tenant
+    of_rule = and_(of_tenant, series.c.rule_id == alert.rule_id)
+    of_service = and_(of_tenant, series.c.service == alert.service, series.c.rule_id != EVERY_TRACE)
     period = near(watched)
     for release, at_ns, _ in _new(connection, series.c.release, of_service, period):
         yield Change("release", at_ns, f"release {release} first seen at {time_text(at_ns)}")
