@@ -75,6 +75,48 @@ def test_the_proxy_may_name_the_tenant_too(app: ASGIApp) -> None:
     assert found["tenant"] == "shop"
 
 
+def test_whoever_comes_through_the_proxy_sees_the_tenant_that_it_names_alone(app: ASGIApp) -> None:
+    found = call(app, "GET", API, client="10.0.0.7", authorization=f"Bearer {TOKEN}", x_tenant="shop").json
+    assert (found["name"], found["tenant"]) == ("web.auth.tokens[0]", "shop")
+
+
+@pytest.mark.parametrize("auth", [None, {"tokens": [TOKEN]}])
+def test_the_tenant_of_the_proxy_holds_where_it_signs_nobody_in(auth: Any) -> None:
+    """As in front of receivers: the header is believed from the proxy, and refused from elsewhere."""
+    access = AccessSettings.model_validate({"trusted_proxies": ["10.0.0.7"], "tenant_header": "x-tenant"})
+    guarded = Access(who, WebSettings.model_validate({"auth": auth}), access=access)
+    token = {"authorization": f"Bearer {TOKEN}"}
+    assert call(guarded, "GET", API, client="10.0.0.7", x_tenant="shop", **token).json["tenant"] == "shop"
+    assert call(guarded, "GET", API, client="10.0.0.7", **token).json["tenant"] is None
+    answer = call(guarded, "GET", API, client="10.0.1.7", x_tenant="shop", **token)
+    assert (answer.status, answer.json["type"]) == (403, PREFIX + "untrusted-header")
+
+
+@pytest.mark.parametrize("user", ["", "ann@shop.example"])
+@pytest.mark.parametrize("tenant", ["", "a b", "(null)"])
+def test_a_tenant_that_cannot_be_is_refused_and_does_not_stand_for_all(app: ASGIApp, user: str, tenant: str) -> None:
+    async def naming(scope: Scope, receive: Receive, send: Send) -> None:  # `call` sends no empty header
+        await app({**scope, "headers": [*scope["headers"], (b"x-tenant", tenant.encode())]}, receive, send)
+
+    said = {"x_forwarded_email": user} if user else {"authorization": f"Bearer {TOKEN}"}
+    answer = call(naming, "GET", API, client="10.0.0.7", **said)
+    assert answer.status == 403
+    assert "expected a tenant of 1 to 64 letters" in answer.json["detail"]
+
+
+def test_another_tenant_than_that_of_the_caller_is_refused() -> None:
+    settings = {"trusted_proxies": ["10.0.0.7"], "tenant_header": "x-tenant", "tenants_by_subject": {"a.example": "a"}}
+    guarded = Access(who, WebSettings(), access=AccessSettings.model_validate(settings))
+
+    async def shown(scope: Scope, receive: Receive, send: Send) -> None:
+        await guarded({**scope, CLIENT_SUBJECTS: ("a.example",)}, receive, send)
+
+    assert call(shown, "GET", API, client="10.0.0.7", x_tenant="a").json["tenant"] == "a"
+    answer = call(shown, "GET", API, client="10.0.0.7", x_tenant="b")
+    assert answer.status == 403
+    assert "names another tenant than the caller's token or certificate" in answer.json["detail"]
+
+
 def test_a_browser_behind_the_proxy_is_not_asked_to_sign_in(app: ASGIApp) -> None:
     assert call(app, "GET", "/traces", client="10.0.0.7", x_forwarded_email="ann@shop.example").status == 200
 

@@ -65,7 +65,8 @@ class AccessSettings(FileModel):
     )
     tenant_header: Annotated[str, AfterValidator(_checked_header)] | None = Field(
         None,
-        description="The header by which a trusted proxy names a sender's tenant; from anybody else it is refused",
+        description="The header by which a trusted proxy names the tenant of who sends, or uses the page and the API; "
+        "from anybody else it is refused",
     )
     user_header: Annotated[str, AfterValidator(_checked_header)] | None = Field(
         None,

@@ -78,7 +78,7 @@ class Access:
         self._app = app
         self._tokens = None if settings.auth is None else BearerTokens("web.auth", settings.auth, made)
         access = access or AccessSettings()
-        self._proxied = None if access.user_header is None else ProxiedUsers(access)
+        self._proxied = ProxiedUsers(access) if access.user_header or access.tenant_header else None
         self._by_subject = access.tenants_by_subject
         self._without_token = caller_without_token(settings)
         self._only_here = self._tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])
@@ -111,10 +111,12 @@ class Access:
             return _refused(request, _OTHER_SITE)
         if "\0" in path or b"%00" in request.scope["query_string"]:
             return _refused(request, _NUL)
-        if self._tokens is None or path.startswith(_OPEN):
+        if path.startswith(_OPEN):
             return None
         if (refusal := self._not_believed(request)) is not None:
             return _refused(request, refusal)
+        if self._tokens is None:
+            return None
         if path == "/login":
             return await self._log_in(request, self._tokens)
         if path == "/logout" and request.method == "POST":
@@ -154,7 +156,7 @@ class Access:
         """Why a header about the caller is refused; None when it is not, or there is none."""
         try:
             if self._proxied is not None:
-                self._proxied.caller(connection)
+                self._proxied.of_tenant(self._known(connection) or _NOBODY, connection)
         except NotBelieved as error:
             return _Refusal(403, "untrusted-header", "Not a trusted proxy", str(error), {})
         return None
@@ -179,7 +181,19 @@ class Access:
         return self._caller(connection) is not None
 
     def _caller(self, connection: HTTPConnection) -> Caller | None:
-        """Who calls: by user, session, token or certificate; None for a stranger."""
+        """Who calls, of the tenant that a trusted proxy names; None for a stranger."""
+        try:
+            caller = self._known(connection)
+            return caller if caller is None or self._proxied is None else self._proxied.of_tenant(caller, connection)
+        except NotBelieved:
+            return None  # it was refused before
+
+    def _known(self, connection: HTTPConnection) -> Caller | None:
+        """Who calls: by user, session, token or certificate; None for a stranger.
+
+        Raises:
+            NotBelieved: a header about the caller is not to be believed.
+        """
         caller, subjects = self._by_token(connection), connection.scope.get(CLIENT_SUBJECTS, ())
         if caller is None or not subjects:
             return caller
@@ -190,18 +204,12 @@ class Access:
         """Who calls, by the token that was shown now, or at the beginning of the session; None for a stranger."""
         if (tokens := self._tokens) is None:
             return self._without_token
-        if (user := self._user(connection)) is not None:
+        if self._proxied is not None and (user := self._proxied.caller(connection)) is not None:
             return user
         if (caller := tokens.caller(self._token_of_session(connection))) is not None:
             return caller
         scheme, _, token = connection.headers.get("authorization", "").strip().partition(" ")
         return tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
-
-    def _user(self, connection: HTTPConnection) -> Caller | None:
-        try:
-            return None if self._proxied is None else self._proxied.caller(connection)
-        except NotBelieved:
-            return None  # it was refused before
 
     async def _log_in(self, request: Request, tokens: BearerTokens) -> Response:
         if request.method == "GET":
