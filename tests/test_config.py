@@ -288,6 +288,14 @@ MISTAKES = [
         id="a channel for what can be no tenant",
     ),
     pytest.param(
+        "alerts: {channels: {exporters.otlp/shop: {webhook: {url: 'https://x/'}, tenants: [shop]}}}",
+        [
+            "1:21: alerts.channels.exporters.otlp/shop: expected a name that begins otherwise: exporters.NAME is "
+            "notified as an exporter"
+        ],
+        id="a channel by the name of an exporter, which is for other tenants",
+    ),
+    pytest.param(
         "alerts: {channels: {ops: {tenants: [shop]}}}",
         [
             "1:21: alerts.channels.ops: expected one of webhook, alertmanager, slack, pagerduty, email, apprise, found "

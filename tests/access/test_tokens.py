@@ -169,7 +169,7 @@ def test_two_tenants_with_one_secret_are_refused(path: Path) -> None:
     [token] = stored_tokens(path)
     other = token.model_copy(update={"id": "2", "name": "b", "tenant": "bank"})
     path.write_text(f"[{token.model_dump_json()},{other.model_dump_json()}]")
-    with pytest.raises(TokensError, match="the tokens 'a' and 'b' have one secret; each needs its own"):
+    with pytest.raises(TokensError, match="the tokens 'a' and 'b' have one secret; each needs its own: take both out"):
         MadeTokens(path)
 
 

@@ -222,7 +222,7 @@ def _refuse_shared(path: Path, tokens: Sequence[MadeToken]) -> None:
             if digest in names:
                 raise TokensError(
                     f"{path}: the tokens {names[digest]!r} and {token.name!r} have one secret; each needs its own: "
-                    "revoke both and make new ones"
+                    "take both out of the file, and make new ones"
                 )
             names[digest] = token.name
 

@@ -109,6 +109,10 @@ class AppriseSettings(FileModel):
     )
 
 
+OF_EXPORTERS = "exporters."
+"""How the names begin under which exporters that take logs are notified, as channels are."""
+
+
 class ChannelSettings(ForTenants):
     """One channel, of exactly one kind."""
 
@@ -177,6 +181,15 @@ class NotificationSettings(FileModel):
             for number, route in enumerate(self.routes)
             for place, name in enumerate(route.channels)
             if name not in self.channels
+        ]
+        mistakes += [
+            mistake(
+                f"expected a name that begins otherwise: {OF_EXPORTERS}NAME is notified as an exporter",
+                "channels",
+                name,
+            )
+            for name in self.channels
+            if name.startswith(OF_EXPORTERS)
         ]
         if mistakes:
             raise refuse(mistakes)

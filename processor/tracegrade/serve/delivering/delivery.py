@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.notify.channels.registry import channels
 from tracegrade.alert.notify.events import AlertEvents
+from tracegrade.alert.notify.settings import OF_EXPORTERS
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
 from tracegrade.deliver.consumer import SinkConsumer, wait
@@ -265,8 +266,8 @@ class DeliveryThread:
     def _alerts(self, clients: dict[str, OtlpClient]) -> AlertLoop:
         settings = self._config.alerts
         loop = self._background.loop
-        events = [AlertEvents(f"exporters.{name}", client, loop) for name, client in clients.items()]
-        exporters = {f"exporters.{name}": exporter for name, exporter in self._config.exporters.items()}
+        events = [AlertEvents(f"{OF_EXPORTERS}{name}", client, loop) for name, client in clients.items()]
+        exporters = {f"{OF_EXPORTERS}{name}": exporter for name, exporter in self._config.exporters.items()}
         return AlertLoop(
             self._store,
             lambda: self._rules.in_force,
