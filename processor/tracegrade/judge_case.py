@@ -19,6 +19,7 @@ from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import evaluators
 from tracegrade.extract.extract import extract
+from tracegrade.extract.tool_calls import number_attempts
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.handoff import Handoff, handoffs_among
@@ -207,7 +208,12 @@ def _calls(case: Mapping[str, Any]) -> list[ToolCall]:
     if case.get("spans") is not None:
         return _read_spans(_objects(case, "spans"))
     key = "calls" if "calls" in case else "actual"
-    return [_read_call(call, i, f"{key}[{i}]") for i, call in enumerate(_objects(case, key))]
+    written = _objects(case, key)
+    calls = [_read_call(call, i, f"{key}[{i}]") for i, call in enumerate(written)]
+    if not any("attempt" in call for call in written):
+        for run in {(call.agent_span_id, call.agent) for call in calls}:
+            number_attempts([call for call in calls if (call.agent_span_id, call.agent) == run])
+    return calls
 
 
 def _objects(case: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -224,7 +230,10 @@ def _objects(case: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
-    """A call as a case has it (name, args, output, status, step, agent), or as ``tracegrade extract`` prints it."""
+    """A call as a case has it (name, args, output, status, step, agent), or as ``tracegrade extract`` prints it.
+
+    Without ``start_ns`` and ``end_ns`` its times are not known, and calls come in the order in which they are given.
+    """
     name = call.get("name")
     if not isinstance(name, str):
         raise CaseError("invalid_case", f"{where}.name: expected the tool's name, found {name!r}")
@@ -243,13 +252,21 @@ def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
         output=call.get("output"),
         output_status=_status(call, "output_status", "ok" if has_output else "absent", where),
         error=_error(call),
-        start_ns=position,
-        end_ns=position,
+        start_ns=_whole(call, "start_ns", 0, where),
+        end_ns=_whole(call, "end_ns", 0, where),
         span_id=f"{position + 1:016x}",
         agent=_text({f"{where}.agent": call.get("agent")}, f"{where}.agent") or "",
-        agent_span_id="",
+        agent_span_id=_text({f"{where}.agent_span_id": call.get("agent_span_id")}, f"{where}.agent_span_id") or "",
         batch=batch,
+        attempt=_whole(call, "attempt", 1, where),
     )
+
+
+def _whole(call: Mapping[str, Any], key: str, default: int, where: str) -> int:
+    value = call.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise CaseError("invalid_case", f"{where}.{key}: expected a whole number, 0 or more, found {value!r}")
+    return value
 
 
 def _status(call: Mapping[str, Any], key: str, default: ValueStatus, where: str) -> ValueStatus:

@@ -203,3 +203,44 @@ def test_malformed_cases_say_where(part: dict[str, Any], message: str) -> None:
     (answer,) = _batch({"evaluator": "tool-call-order", "criteria": json.loads(_ORDER), **part})
     assert answer["error"]["type"] == "invalid_case"
     assert answer["error"]["message"].startswith(message)
+
+
+_LATE = '{"constraints": [{"before": "refund", "comes": "find_order", "within": "30s"}]}'
+
+
+@pytest.mark.parametrize(("gap_s", "outcome"), [(10, "pass"), (1000, "fail")])
+def test_calls_as_extract_prints_them_keep_their_times(gap_s: int, outcome: str) -> None:
+    starts = [5 * 10**9, 6 * 10**9, (6 + gap_s) * 10**9]
+    calls = [
+        {"name": name, "start_ns": start, "end_ns": start}
+        for name, start in zip(["greet", "find_order", "refund"], starts, strict=True)
+    ]
+    result = _run("constraints", "--criteria", _LATE, "--calls", json.dumps(calls), "--format", "json")
+    assert json.loads(result.stdout)["outcome"] == outcome
+
+
+def test_calls_that_are_given_without_times_are_near_no_other() -> None:
+    calls = '[{"name": "greet"}, {"name": "find_order"}, {"name": "refund"}]'
+    result = _run("constraints", "--criteria", _LATE, "--calls", calls, "--format", "json")
+    assert json.loads(result.stdout)["outcome"] == "not_evaluable"
+
+
+@pytest.mark.parametrize(
+    ("calls", "retries"),
+    [
+        ([{"name": "find", "args": {"id": 1}}, {"name": "find", "args": {"id": 2}}], 0),
+        ([{"name": "find", "args": {"id": 1}}, {"name": "find", "args": {"id": 1}}], 1),
+        ([{"name": "find", "agent": "a", "args": {}}, {"name": "find", "agent": "b", "args": {}}], 0),
+        ([{"name": "find", "attempt": 2}, {"name": "find", "attempt": 3}], 2),  # as extract prints them
+    ],
+)
+def test_a_call_like_an_earlier_one_of_its_agent_is_a_retry(calls: list[dict[str, Any]], retries: int) -> None:
+    arguments = ("--criteria", '{"max_retries": 0}', "--calls", json.dumps(calls), "--format", "json")
+    found = json.loads(_run("budget", *arguments).stdout)
+    assert found["details"] == {"retries": {"limit": 0, "used": retries}}
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    result = _run("budget", "--criteria", '{"max_calls": 1}', "--calls", '[{"name": "find", "start_ns": "now"}]')
+    assert result.exit_code == 2
+    assert "calls[0].start_ns: expected a whole number, 0 or more, found 'now'" in result.output

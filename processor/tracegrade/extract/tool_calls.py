@@ -60,7 +60,7 @@ def build_calls(
     if redacted:
         say_redacted(calls, paired_calls)  # before masks that are alike make calls attempts at one
     for run in runs:
-        _number_attempts(run.calls)
+        number_attempts(run.calls)
     return calls
 
 
@@ -214,7 +214,7 @@ def _call_above(node: Node) -> Node | None:
     return node.parent if node.parent is not None and node.parent.kind == "tool" else None
 
 
-def _number_attempts(calls: Sequence[ToolCall]) -> None:
+def number_attempts(calls: Sequence[ToolCall]) -> None:
     """Count the calls of the same name and readable arguments within one run."""
     seen: dict[str, list[ToolCall]] = {}
     for call in calls:
