@@ -102,3 +102,10 @@ def test_whether_a_call_with_a_hashed_output_is_meant_is_unknown() -> None:
 def test_an_answer_may_be_given_by_what_was_hashed(output: JsonValue, answer: str, outcome: str) -> None:
     rule = {"evaluate": [{"evaluator": "grounded-answer"}]}
     assert decided(rule, [made("find", {}, output)], answer)[0] == outcome
+
+
+@pytest.mark.parametrize(("found", "outcome"), [(HASH, "pass"), (OTHER, "fail"), ("5", "not_evaluable")])
+def test_calls_that_a_constraint_does_not_mean_say_nothing_of_its_hashes(found: str, outcome: str) -> None:
+    rule = constraint({"before": "mail", "comes": "find", "same": "to"})
+    calls = [made("log", {"to": "console"}), made("find", {"to": found}), made("mail", {"to": HASH})]
+    assert decided(rule, calls)[0] == outcome

@@ -15,15 +15,15 @@ def orders(groups: Sequence[Sequence[ToolCall]]) -> Iterator[list[ToolCall]]:
 
 
 def kept(template: str, calls: Sequence[ToolCall], needing: str, other: str, agrees: Agrees) -> int:
-    """How many calls of `needing` have what they need, in this order."""
+    """How many calls of `needing`, tools of one letter, have what they need of `other`, in this order."""
     return sum(
-        _has(template, calls, place, needing, other, agrees) for place, call in enumerate(calls) if call.name == needing
+        _has(template, calls, place, needing, other, agrees) for place, call in enumerate(calls) if call.name in needing
     )
 
 
 def _has(template: str, calls: Sequence[ToolCall], place: int, needing: str, other: str, agrees: Agrees) -> bool:
     def fits(at: int) -> bool:
-        return at != place and 0 <= at < len(calls) and calls[at].name == other and agrees(calls[place], calls[at])
+        return at != place and 0 <= at < len(calls) and calls[at].name in other and agrees(calls[place], calls[at])
 
     if template == "precedence":
         return any(fits(at) for at in range(place))
@@ -37,7 +37,7 @@ def _has(template: str, calls: Sequence[ToolCall], place: int, needing: str, oth
         return any(fits(at) for at in range(len(calls)))
     assert template == "alternate_precedence"
     since = max(
-        (at for at in range(place) if calls[at].name == needing and _alike(calls[at], calls[place])), default=-1
+        (at for at in range(place) if calls[at].name in needing and _alike(calls[at], calls[place])), default=-1
     )
     return any(fits(at) for at in range(since + 1, place))
 

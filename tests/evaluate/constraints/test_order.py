@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evaluate.conftest import made_call
 from evaluate.constraints.declare import kept, orders
 from tracegrade.evaluate.constraints.check import check
-from tracegrade.evaluate.constraints.forms import FORMS, Paired
+from tracegrade.evaluate.constraints.forms import FORMS, BetweenTwo, Paired
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
@@ -47,10 +47,10 @@ def constraint(form: type[Paired], **conditions: Any) -> Paired:
     return read
 
 
-def counted(form: Paired, calls: list[ToolCall], *, sequential: bool = False) -> int:
+def counted(form: Paired, calls: list[ToolCall], *, sequential: bool = False, needing: str = "a") -> int:
     checked = check(form, Evidence(calls), Work(), sequential=sequential)
     assert all(activation.certain and activation.at_worst is activation.at_best for activation in checked.activations)
-    assert len(checked.activations) == sum(call.name == "a" for call in calls)
+    assert len(checked.activations) == sum(call.name in needing for call in calls)
     return sum(activation.at_worst for activation in checked.activations)
 
 
@@ -83,6 +83,28 @@ def test_as_many_are_kept_as_in_the_best_order_that_is_possible(
     assert counted(constraint(form, **conditions), calls) == best
 
 
+@pytest.mark.parametrize("form", [form for form in PAIRED if form is not BetweenTwo], ids=lambda form: form.word)
+@given(
+    steps=steps.filter(lambda steps: len(steps) < 6),
+    needing=st.sampled_from(["a", "ab"]),
+    other=st.sampled_from(["a", "ab", "abx"]),
+    same=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_calls_that_are_meant_by_both_sides_have_their_best_order_too(
+    form: type[Paired], steps: list[Step], needing: str, other: str, same: bool
+) -> None:
+    calls, groups = made(steps)
+
+    def agrees(one: ToolCall, other: ToolCall) -> bool:
+        return not same or one.arguments == other.arguments
+
+    best = max(kept(form.template, order, needing, other, agrees) for order in orders(groups))
+    conditions = {form.word: [*needing], "also" if form.word == "if" else "comes": [*other]}
+    read = constraint(form, **conditions, **({"same": "id"} if same else {}))
+    assert counted(read, calls, needing=needing) == best
+
+
 @pytest.mark.parametrize("form", PAIRED, ids=lambda form: form.word)
 @given(steps=steps)
 @settings(max_examples=100, deadline=None)
@@ -111,3 +133,25 @@ def test_what_cannot_be_read_leaves_open_all_that_it_may_be(
         found = check(read, Evidence(whole), Work()).activations
         assert sum(each.at_worst for each in seen.values()) <= sum(each.at_worst for each in found)
         assert sum(each.at_worst for each in found) <= sum(each.at_best for each in seen.values())
+
+
+@given(steps=steps, nameless=st.sets(st.integers(0, 6), min_size=1, max_size=2), form=st.sampled_from(PAIRED))
+@settings(max_examples=300, deadline=None)
+def test_a_call_of_which_no_tool_is_known_leaves_open_whether_all_is_kept(
+    steps: list[Step], nameless: set[int], form: type[Paired]
+) -> None:
+    whole, _ = made(steps)
+    calls, _ = made(steps)
+    nameless &= set(range(len(calls)))
+    for place in nameless:
+        calls[place].name = ""
+    read = constraint(form)
+    seen = check(read, Evidence(calls), Work()).activations
+    for names in product("abx", repeat=len(nameless)):
+        for place, name in zip(sorted(nameless), names, strict=True):
+            whole[place].name = name
+        found = check(read, Evidence(whole), Work()).activations
+        if all(each.at_worst for each in seen):
+            assert all(each.at_worst for each in found)
+        if all(each.at_worst for each in found):
+            assert all(each.at_best for each in seen if each.certain)

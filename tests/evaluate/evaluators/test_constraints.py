@@ -346,3 +346,40 @@ def test_of_what_cannot_be_read_it_is_not_said_that_it_was_broken() -> None:
         None,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "groups", "outcome"),
+    [
+        # Of b, b, a in one message two orders keep it: b b a, and only that, has a call right after each b.
+        ({"right_after": "b", "comes": "*"}, ["bba"], "pass"),
+        ({"right_before": "a", "comes": "[ab]"}, ["baa"], "pass"),
+        # The a before waits for an a that stands first, and c for one that stands last: b comes in between.
+        ({"right_after": "a", "comes": ["a", "c"]}, ["a", "aab", "c"], "fail"),
+        ({"right_after": "a", "comes": ["a", "c"]}, ["a", "aa", "c"], "pass"),
+    ],
+)
+def test_calls_of_one_message_that_both_sides_mean_are_taken_in_one_order(
+    constraint: dict[str, Any], groups: list[str], outcome: str
+) -> None:
+    calls = [{"name": name, "step": step} for step, names in enumerate(groups) for name in names]
+    assert judged([constraint], calls)["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("constraint", "outcome"),
+    [
+        ({"exactly": 2, "of": "*"}, "pass"),
+        ({"last": "*"}, "pass"),
+        ({"never": {"tool": "*", "where": {"args": {"id": 1}}}}, "fail"),
+        ({"never": {"tool": ["refund", "pay"], "where": {"args": {"id": 1}}}}, "not_evaluable"),
+        ({"before_each": "refund", "comes_a_new": "approve"}, "not_evaluable"),  # it may be the approval
+    ],
+)
+def test_a_call_without_a_name_is_a_call_of_any_tool(constraint: dict[str, Any], outcome: str) -> None:
+    assert judged([constraint], [call("", id=1), call("refund")])["outcome"] == outcome
+
+
+def test_very_many_calls_of_one_message_that_are_alike_take_few_steps() -> None:
+    calls = [{"name": "a", "step": step} for step in range(5) for _ in range(50)]
+    assert judged([{"right_after": "a", "comes": "a"}], calls)["score"] == 249 / 250

@@ -7,6 +7,7 @@ since models write either. Null, and a value that is not there, agree with nothi
 
 import re
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -70,30 +71,44 @@ def words_of_same(same: Same) -> str:
 class Keys:
     """The values on which calls agree, by position, as what is equal when they do.
 
-    None: the call has no such value, and agrees with none. `UNKNOWN`: it cannot be read. It keeps nothing of the calls,
-    as what was found is remembered for longer than they live.
+    None: the call has no such value, and agrees with none; or it is not of that side. `UNKNOWN`: it cannot be read. It
+    keeps nothing of the calls, as what was found is remembered for longer than they live.
     """
 
-    def __init__(self, same: Same | None, evidence: Evidence, work: Work) -> None:
-        """Read the values of all calls, for each of the two sides.
+    def __init__(
+        self, same: Same | None, evidence: Evidence, work: Work, first: Sequence[bool], other: Sequence[bool] = ()
+    ) -> None:
+        """Read the values.
+
+        Args:
+            same: on what the calls agree.
+            evidence: the calls.
+            work: counts the steps.
+            first: which calls the first side may mean, by position.
+            other: which the other side may; () without one.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
+        if same is None:
+            self.of_first: list[Key | None] = [()] * len(evidence.calls)
+            self.of_other: list[Key | None] = self.of_first
+            return
         identities = Identities()
-        pairs = [] if same is None else pairs_of(same)
-        first = [_steps(path) for path, _ in pairs]
-        other = [_steps(path) for _, path in pairs]
-        self.of_first: list[Key | None] = _keys(first, evidence, identities, work)
-        self.of_other: list[Key | None] = self.of_first if first == other else _keys(other, evidence, identities, work)
+        pairs = pairs_of(same)
+        paths, other_paths = [_steps(path) for path, _ in pairs], [_steps(path) for _, path in pairs]
+        self.of_first = _keys(paths, first, evidence, identities, work)
+        self.of_other = _keys(other_paths, other, evidence, identities, work)
         if evidence.redacted:
             _forget_lone_hashes(self.of_first, self.of_other)
 
 
-def _keys(paths: Sequence[Steps], evidence: Evidence, identities: Identities, work: Work) -> list[Key | None]:
-    if not paths:
-        return [()] * len(evidence.calls)
-    return [_key(paths, position, evidence, identities, work) for position in range(len(evidence.calls))]
+def _keys(
+    paths: Sequence[Steps], meant: Sequence[bool], evidence: Evidence, identities: Identities, work: Work
+) -> list[Key | None]:
+    return [
+        _key(paths, position, evidence, identities, work) if may_be else None for position, may_be in enumerate(meant)
+    ]
 
 
 def _key(paths: Sequence[Steps], position: int, evidence: Evidence, identities: Identities, work: Work) -> Key | None:
@@ -130,6 +145,7 @@ def _forget_lone_hashes(*sides: list[Key | None]) -> None:
                 keys[place] = UNKNOWN
 
 
+@lru_cache(1024)
 def _steps(path: str) -> Steps:
     steps = tuple(int(index) if index else name for name, index in _STEP.findall(path))
     if len(steps) > 1 and steps[0] in ("args", "output"):

@@ -127,10 +127,10 @@ def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread
     if True not in needing.possible:
         return Checked(form, [])
     others = form.tables[1].meant(evidence, work)
-    keys = Keys(form.same, evidence, work)
+    keys = Keys(form.same, evidence, work, needing.possible, others.possible)
     within_ns = None if form.within is None else round(form.within * 1e9)
     satisfied: list[list[bool]] = []
-    is_known = _is_known(form, needing, others, keys)
+    is_known = _is_known(form, needing, others, keys) and (within_ns is None or _has_times(evidence, needing, others))
     for hopeful in (False,) if is_known else (False, True):
         meant = others.possible if hopeful else others.certain
         roles = Roles(needing.possible, meant, keys.of_first, keys.of_other, within_ns, evidence.calls, hopeful)
@@ -158,24 +158,29 @@ def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread
 
 def _is_known(form: Paired, needing: Meant, others: Meant, keys: Keys) -> bool:
     """Whether nothing that decides is unknown, so that the worst and the best are one."""
-    if form.within is not None or needing.certain != needing.possible or others.certain != others.possible:
+    if needing.certain != needing.possible or others.certain != others.possible:
         return False
     return form.same is None or not (UNKNOWN in keys.of_first or UNKNOWN in keys.of_other)
+
+
+def _has_times(evidence: Evidence, *meant: Meant) -> bool:
+    calls = [evidence.calls[place] for each in meant for place in each.places]
+    return all(call.start_ns and call.end_ns for call in calls)
 
 
 _Check = Callable[[Groups, Roles, Sequence[bool], Work], list[bool]]
 
 
-def _either(groups: Groups, roles: Roles, taking: Sequence[bool], work: Work) -> list[bool]:
-    before, after = preceded(groups, roles, work), followed(groups, roles, work)
+def _either(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work) -> list[bool]:
+    before, after = preceded(groups, roles, sure, work), followed(groups, roles, sure, work)
     return [one or other for one, other in zip(before, after, strict=True)]
 
 
 _CHECKS: dict[type[Paired], _Check] = {
-    Before: lambda groups, roles, _, work: preceded(groups, roles, work),
-    After: lambda groups, roles, _, work: followed(groups, roles, work),
-    RightAfter: lambda groups, roles, _, work: adjacent(groups, roles, work, backwards=False),
-    RightBefore: lambda groups, roles, _, work: adjacent(groups, roles, work, backwards=True),
+    Before: preceded,
+    After: followed,
+    RightAfter: lambda groups, roles, sure, work: adjacent(groups, roles, sure, work, backwards=False),
+    RightBefore: lambda groups, roles, sure, work: adjacent(groups, roles, sure, work, backwards=True),
     BetweenTwo: each_with_its_own,
     If: _either,
 }
@@ -186,7 +191,7 @@ def _counted(form: Counted, evidence: Evidence, work: Work, unread: bool) -> Che
     least, most = form.bounds
     calls, keys = meant.places, None
     if isinstance(form, AtMost) and form.same is not None:
-        keys = Keys(form.same, evidence, work)
+        keys = Keys(form.same, evidence, work, meant.possible)
         fewest, highest, calls = _most_of_one_value(meant, calls, keys.of_first, form.at_most)
     else:
         fewest, highest = meant.count(calls)
@@ -211,7 +216,7 @@ def _most_of_one_value(
 
 def _not_both(form: NotBoth, evidence: Evidence, work: Work, unread: bool) -> Checked:
     one, other = (table.meant(evidence, work) for table in form.tables)
-    keys = Keys(form.same, evidence, work)
+    keys = Keys(form.same, evidence, work, one.possible, other.possible)
     sure, _ = _meet(one.certain, other.certain, keys, hopeful=False)
     may, calls = _meet(one.possible, other.possible, keys, hopeful=True)
     return Checked(form, [Activation(calls, True, not (may or unread), not sure)], [one, other], keys)

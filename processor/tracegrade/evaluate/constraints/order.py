@@ -1,14 +1,15 @@
 """Which calls have another one before, after or beside them, in the best order of what was made together.
 
 Positions come in groups, as `call_order` makes them: inside a group the order means nothing, or is not known, and it is
-taken as suits the constraint best. A call that is meant by both sides keeps its place among its like.
+taken as suits the constraint best.
 
 All functions give, for each position, whether a call there would be satisfied; they take no more than n log n steps,
-but for groups in which many calls were made together, which `adjacent` sorts out pair by pair.
+but for groups in which many calls were made together: `adjacent` sorts these out pair by pair, and where calls that are
+meant by both sides wait for each other, `preceded` and `followed` look at those again.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -103,46 +104,62 @@ class _Nearest:
         return (-nearest - known if self._backwards else known - nearest) <= roles.within_ns
 
 
-def preceded(groups: Groups, roles: Roles, work: Work) -> list[bool]:
-    """Whether one of the others comes before."""
-    return _passed(groups, roles, work, backwards=False)
+def preceded(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work) -> list[bool]:
+    """Whether one of the others comes before; `sure` as of `adjacent`."""
+    return _passed(groups, roles, sure, work, backwards=False)
 
 
-def followed(groups: Groups, roles: Roles, work: Work) -> list[bool]:
-    """Whether one of the others comes after."""
-    return _passed([group[::-1] for group in reversed(groups)], roles, work, backwards=True)
+def followed(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work) -> list[bool]:
+    """Whether one of the others comes after; `sure` as of `adjacent`."""
+    return _passed([group[::-1] for group in reversed(groups)], roles, sure, work, backwards=True)
 
 
-def _passed(groups: Groups, roles: Roles, work: Work, *, backwards: bool) -> list[bool]:
+def _passed(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, backwards: bool) -> list[bool]:
     nearest = _Nearest(roles, backwards=backwards)
     satisfied = [False] * len(roles.calls)
     for group in groups:
         work.spend(2 * len(group))
+        both = [position for position in group if roles.others[position] and roles.needing[position] and sure[position]]
+        kept = {*both}
         for position in group:
-            if roles.others[position] and not roles.needing[position]:
+            if roles.others[position] and position not in kept:
                 nearest.add(position)
-        for position in group:
-            if roles.others[position] and roles.needing[position]:
+        found = True
+        while both and found:  # what has what it needs comes first, and may be what another one needs
+            work.spend(len(both))
+            left: list[int] = []
+            for position in both:
                 satisfied[position] = nearest.meets(position)
-                nearest.add(position)
+                (nearest.add if satisfied[position] else left.append)(position)
+            found, both = len(left) < len(both), left
+        for position in both:
+            satisfied[position] = nearest.meets(position)
+            nearest.add(position)
         for position in group:
-            if roles.needing[position] and not roles.others[position]:
+            if roles.needing[position] and position not in kept:
                 satisfied[position] = nearest.meets(position)
     return satisfied
 
 
-def adjacent(groups: Groups, roles: Roles, work: Work, *, backwards: bool) -> list[bool]:
+def adjacent(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, backwards: bool) -> list[bool]:
     """Whether one of the others comes right after; with `backwards`, right before.
 
     Inside a group as many as can take another one of it; one call may stand last, next to the first of the group after.
     Which do is decided for all groups together: the most that are satisfied up to a group, by what waits at its end.
+
+    Args:
+        groups: of positions.
+        roles: of the calls.
+        sure: which of those that need one come first, where not all can have one.
+        work: counts the steps.
+        backwards: whether the others come right before.
     """
     if backwards:
         groups = [group[::-1] for group in reversed(groups)]
-    ways: dict[int | None, _Way] = {None: _Way(0, (), None)}
+    ways: dict[int | None, _Way] = {None: _Way((0, 0), (), None)}
     for number, group in enumerate(groups):
         following = groups[number + 1] if number + 1 < len(groups) else ()
-        ways = _through(ways, _Group(group, following, roles, work, other_first=backwards))
+        ways = _through(ways, _Group(group, following, roles, sure, work, other_first=backwards))
     satisfied = [False] * len(roles.calls)
     way: _Way | None = max(ways.values(), key=lambda way: way.number)
     while way is not None:
@@ -153,26 +170,41 @@ def adjacent(groups: Groups, roles: Roles, work: Work, *, backwards: bool) -> li
 
 
 class _Way(NamedTuple):
-    """How groups can be ordered: how many calls are satisfied, those of the last group, and the groups before."""
+    """How groups can be ordered: how many calls are satisfied (sure ones; all), which of the last, what was before."""
 
-    number: int
+    number: tuple[int, int]
     satisfied: Sequence[int]
     before: "_Way | None"
+
+    def then(self, satisfied: Sequence[int], sure: Sequence[bool]) -> "_Way":
+        """The way on, with these calls of the next group."""
+        of_sure, of_all = self.number
+        return _Way((of_sure + sum(sure[p] for p in satisfied), of_all + len(satisfied)), satisfied, self)
 
 
 class _Group:
     """Calls that were made together, and which of them may stand at the ends."""
 
     def __init__(
-        self, calls: Sequence[int], following: Sequence[int], roles: Roles, work: Work, *, other_first: bool
+        self,
+        calls: Sequence[int],
+        following: Sequence[int],
+        roles: Roles,
+        sure: Sequence[bool],
+        work: Work,
+        *,
+        other_first: bool,
     ) -> None:
         self._roles, self._work, self._other_first = roles, work, other_first
-        self.calls = calls
+        self.calls, self.sure = calls, sure
         self.needing = [position for position in calls if roles.needing[position]]
+        self.needing.sort(key=lambda position: not sure[position])
         self.others = [position for position in calls if roles.others[position]]
         next_others = [position for position in following if roles.others[position]]
-        waiting = self._unlike(self.needing, roles.keys_of_needing)
+        # Of calls that are alike the last may stand last, and the first first, so that two can stand at the two ends.
+        waiting = self._unlike(self.needing)
         self.may_wait = [place for place in waiting if any(self.agree(place, other) for other in next_others)]
+        self._may_be_first = self._unlike(self.others[::-1])
         self._known: dict[tuple[int | None, int | None], Sequence[int]] = {}
 
     def agree(self, needing: int, other: int) -> bool:
@@ -182,7 +214,7 @@ class _Group:
 
     def may_be_first(self, waiting: int) -> Sequence[int]:
         """The calls that are what one before this group waits for; of those that are alike, one."""
-        return [place for place in self._unlike(self.others, self._roles.keys_of_others) if self.agree(waiting, place)]
+        return [place for place in self._may_be_first if self.agree(waiting, place)]
 
     def satisfied(self, first: int | None, last: int | None) -> Sequence[int]:
         """The calls that have what they need inside, when these stand first and last, for the sake of others."""
@@ -203,15 +235,85 @@ class _Group:
         matching = Matching(fits, self._work)
         for index in range(len(needing)):
             matching.add(index)
-        return _without_circles({needing[index]: others[place] for index, place in matching.member_of.items()})
+        after = {needing[index]: others[place] for index, place in matching.member_of.items()}
+        return _Lines(after, needing, others, first, last, self).satisfied
 
-    def _unlike(self, positions: Sequence[int], keys: Sequence[Key | None]) -> Sequence[int]:
-        """One of each kind of calls: without a bound in time, those of one key are alike."""
-        if self._roles.within_ns is not None or any(
-            self._roles.needing[p] and self._roles.others[p] for p in positions
-        ):
+    def _unlike(self, positions: Sequence[int]) -> Sequence[int]:
+        """The last of each kind of calls: without a bound in time, those of the same keys are alike."""
+        roles = self._roles
+        if roles.within_ns is not None:
             return positions
-        return list({keys[position]: position for position in positions}.values())
+        kinds: dict[Hashable, int] = {}
+        for position in positions:
+            one, other = roles.needing[position], roles.others[position]
+            kind = one and (self.sure[position], roles.keys_of_needing[position])
+            kinds[kind, other and (True, roles.keys_of_others[position])] = position
+        return list(kinds.values())
+
+
+class _Lines:
+    """Calls of a group in lines, each call next to the one that it needs: the pairs of a matching, without circles."""
+
+    def __init__(
+        self,
+        after: dict[int, int],
+        needing: Sequence[int],
+        others: Sequence[int],
+        first: int | None,
+        last: int | None,
+        group: _Group,
+    ) -> None:
+        self._after, self._needing, self._others, self._group = after, needing, others, group
+        self._last = None if first is None else last
+        if first is not None and last is not None:
+            after[last] = first  # what lies between the ends makes a circle with them only if it is all of the group
+        while (circle := self._circle()) is not None:
+            self._open(circle)
+
+    @property
+    def satisfied(self) -> list[int]:
+        """The calls that have what they need."""
+        return [position for position in self._after if position != self._last]
+
+    def _circle(self) -> Sequence[int] | None:
+        done: set[int] = set()
+        for start in self._after:
+            path: dict[int, None] = {}
+            at: int | None = start
+            while at is not None and at not in done and at not in path:
+                path[at] = None
+                at = self._after.get(at)
+            if at is not None and at in path:
+                circle = list(path)[list(path).index(at) :]
+                if self._last not in circle or len(circle) < len(self._group.calls):
+                    return circle
+            done |= path.keys()
+        return None
+
+    def _open(self, circle: Sequence[int]) -> None:
+        """Join the circle with what is beside it, without a call fewer that has what it needs; else leave one out."""
+        inside, after, agree = {*circle}, self._after, self._group.agree
+        taken = {*after.values()}
+        free = [other for other in self._others if other not in taken]
+        left = [one for one in self._needing if one not in after]
+        beside = [one for one in after if one not in inside and one != self._last]
+        loose = [one for one in circle if one != self._last]
+        for one in loose:
+            for other in free:
+                if agree(one, other):
+                    after[one] = other
+                    return
+            for another in beside:
+                if agree(one, after[another]) and agree(another, after[one]):
+                    after[one], after[another] = after[another], after[one]
+                    return
+        sure = self._group.sure
+        for one in sorted(loose, key=lambda one: sure[one]):
+            for another in left:
+                if sure[another] >= sure[one] and agree(another, after[one]):
+                    after[another] = after.pop(one)
+                    return
+        del after[min(loose, key=lambda one: sure[one])]
 
 
 def _through(ways: Mapping[int | None, _Way], group: _Group) -> dict[int | None, _Way]:
@@ -225,25 +327,10 @@ def _through(ways: Mapping[int | None, _Way], group: _Group) -> dict[int | None,
                 satisfied = [*group.satisfied(first, last)]
                 if first is not None and waiting is not None:
                     satisfied.append(waiting)
-                if last not in found or way.number + len(satisfied) > found[last].number:
-                    found[last] = _Way(way.number + len(satisfied), satisfied, way)
+                found_way = way.then(satisfied, group.sure)
+                if last not in found or found_way.number > found[last].number:
+                    found[last] = found_way
     return found
-
-
-def _without_circles(after: Mapping[int, int]) -> list[int]:
-    """The calls that have another one right after them; of each circle, all but one can."""
-    ends: set[int] = set()
-    done: set[int] = set()
-    for start in after:
-        path: set[int] = set()
-        at: int | None = start
-        while at is not None and at not in done and at not in path:
-            path.add(at)
-            at = after.get(at)
-        if at is not None and at in path:
-            ends.add(at)
-        done |= path
-    return [position for position in after if position not in ends]
 
 
 def each_with_its_own(groups: Groups, roles: Roles, taking: Sequence[bool], work: Work) -> list[bool]:
@@ -275,7 +362,7 @@ class _Owners:
         roles = self._roles
         come: dict[Key, list[int]] = {}
         for position in group:
-            if roles.others[position] and not roles.needing[position]:
+            if roles.others[position] and not taking[position]:
                 self._come(position, come)
         by_key: dict[Key, list[int]] = {}
         for position in group:

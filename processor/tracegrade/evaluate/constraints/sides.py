@@ -152,12 +152,13 @@ def _said(side: Side, shown: Callable[[Where], str]) -> str:
 class SideTable:
     """A side, ready to be looked for in any run; ``by_name`` says that names alone decide which calls it means."""
 
-    __slots__ = ("_items", "_table", "by_name")
+    __slots__ = ("_items", "_of_any_tool", "_table", "by_name")
 
     def __init__(self, side: Side) -> None:
         self._items = side if isinstance(side, list) else [side]
         names = [tools_named(item) for item in self._items]
         self._table = NameTable(names, "glob")
+        self._of_any_tool = {index for index, tools in enumerate(names) if "*" in tools}
         self.by_name = all(isinstance(item, str) for item in self._items)
 
     @property
@@ -178,12 +179,16 @@ class SideTable:
             named = self._table.met_by(call.name) if call.name else range(len(self._items))
             if not named:
                 met: bool | None = False
-            elif self.by_name:
+            elif self.by_name and call.name:
                 met = True
             else:
                 verdicts = [self._met(self._items[index], evidence, position, work) for index in named]
+                if not call.name:  # it may be of any tool
+                    verdicts = [
+                        None if met and index not in self._of_any_tool else met for index, met in enumerate(verdicts)
+                    ]
                 met = True if True in verdicts else None if None in verdicts else False
-            certain.append(met is True and call.name != "")
+            certain.append(met is True)
             possible.append(met is not False)
         return Meant(certain, possible)
 
