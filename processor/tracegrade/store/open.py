@@ -111,7 +111,7 @@ def open_store(
             if found is not None:
                 logger.info("%s: up to date", _shown(parsed))
     except (SQLAlchemyError, sqlite3.Error) as error:
-        raise _cannot_open(parsed, error) from None
+        raise _cannot_open(parsed, error, read_only=read_only) from None
     return engine
 
 
@@ -150,17 +150,17 @@ def unavailable(url: str, error: SQLAlchemyError) -> StoreUnavailable | None:
     return found if isinstance(found, StoreUnavailable) else None
 
 
-def _cannot_open(url: URL, error: Exception) -> StoreError:
+def _cannot_open(url: URL, error: Exception, *, read_only: bool = False) -> StoreError:
     if url.get_backend_name() == "sqlite":
         # If there is no file, its path is wrong.
         is_temporary = bool(url.database) and Path(str(url.database)).is_file()
     else:
         is_temporary = _is_unreachable(error)
     kind = StoreUnavailable if is_temporary else StoreError
-    return kind(f"{_shown(url)}: {_cause(error)}{_read_only_folder(url, error)}")
+    return kind(f"{_shown(url)}: {_cause(error)}{_read_only_folder(url, error, read_only)}")
 
 
-def _read_only_folder(url: URL, error: Exception) -> str:
+def _read_only_folder(url: URL, error: Exception, read_only: bool) -> str:
     """What to do where SQLite cannot make its files beside the store, of which its own message says nothing."""
     code = getattr(getattr(error, "orig", None) or error, "sqlite_errorcode", 0)
     if url.get_backend_name() != "sqlite" or code & 0xFF != sqlite3.SQLITE_CANTOPEN:
@@ -168,6 +168,8 @@ def _read_only_folder(url: URL, error: Exception) -> str:
     path = Path(str(url.database))
     if not path.is_file() or os.access(path.parent, os.W_OK):
         return ""
+    if not read_only:
+        return "; nothing can be written to its folder"
     return (
         f"; nothing can be written to its folder, and SQLite needs the files {path.name}-wal and {path.name}-shm there "
         "also to read. Copy the data folder to where you may write, and read the copy (--data-dir)"

@@ -44,6 +44,10 @@ MISTAKES = [
     ({"traces_topic": "my spans"}, "expected a topic's name of letters, digits, '.', '_' and '-', found 'my spans'"),
     ({"logs_topic": "otlp_spans"}, "'otlp_spans' is named for two signals; give each its own topic"),
     ({"client": {"group.id": "x"}}, "'group.id' cannot be set here: it is journal.kafka.group; remove it"),
+    (
+        {"client": {"transactional.id": "x"}},
+        "'transactional.id' cannot be set here: each message is confirmed by itself",
+    ),
     ({"client": {"acks": 1}}, "'acks' cannot be set here: every answer waits for all in-sync replicas; remove it"),
     ({"client": {"Security Protocol": "ssl"}}, "expected a setting of librdkafka such as 'security.protocol'"),
     ({"client": {"group.protocol": "share"}}, "group.protocol: expected classic or consumer, found 'share'"),

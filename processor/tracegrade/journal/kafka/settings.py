@@ -30,6 +30,7 @@ _OWN = {
     "partition.assignment.strategy": "only range gives one judge the spans and the log records of a trace",
     "partitioner": "only fnv1a agrees with the Collector's Kafka exporter",
     "request.required.acks": "every answer waits for all in-sync replicas",
+    "transactional.id": "each message is confirmed by itself, and nobody begins a transaction",
 }
 
 
