@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +47,8 @@ def stop_on_signals(stop: Callable[[], object], *, ends_with_stdin: bool) -> Non
     read files again, so that it is answered by a line in the log.
     """
     for number, act in _actions(stop):
-        signal.signal(number, lambda *_, act=act: act())
+        # In a thread: the main one may hold what `act` needs, the lock of an event that it waits for, or of the log.
+        signal.signal(number, lambda *_, act=act: threading.Thread(target=act, name="signal").start())
     if ends_with_stdin:
         _leave_with_parent(stop)
 

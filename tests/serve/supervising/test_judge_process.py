@@ -130,6 +130,18 @@ def test_pauses_before_a_start_grow_while_judges_get_no_further(
     assert re.findall(r"next start in (\S+) s", caplog.text) == pauses
 
 
+def test_a_judge_that_waits_for_its_store_is_not_said_to_work_again(tmp_path: Path) -> None:
+    telemetry, folder = Telemetry("receive"), DataFolder(tmp_path)
+    process = JudgeProcess([], folder, JudgeSettings(), telemetry)
+    telemetry.conditions.begin("judge_down", "it cannot start yet; its log says why")
+    Heartbeat(folder.heartbeat("judge")).beat(0)  # as it does while the server of the store does not answer, for 10 s
+    now_ns = time.monotonic_ns()
+    process.why_end(now_ns - 15_000_000_000)
+    assert telemetry.conditions.holds("judge_down", "")
+    process.why_end(now_ns - 40_000_000_000)
+    assert not telemetry.conditions.holds("judge_down", "")
+
+
 def test_stopping_ends_the_pipe_and_the_judge_leaves_by_itself(tmp_path: Path) -> None:
     keep(tmp_path, LEAVES_WITH_ITS_PIPE, 0)
     assert (tmp_path / "left").exists()

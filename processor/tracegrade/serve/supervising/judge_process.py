@@ -11,11 +11,13 @@ from contextlib import suppress
 from tracegrade.config import JudgeSettings
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Beat, clear_heartbeat, read_heartbeat
-from tracegrade.serve.supervising.supervisor import CRASHED, SHORT_LIFE_S, Ended, Launch, Restart
+from tracegrade.serve.supervising.supervisor import CRASHED, Ended, Launch, Restart
 from tracegrade.telemetry.metrics import Telemetry
 
 STOP_WITHIN_S = 20.0
 STARTS_WITHIN_S = 60.0
+# A judge that has read nothing works when it lives so long: each address of a store may take 10 s to open.
+BEGUN_WITHIN_S = 30.0
 EXIT_USAGE = 2  # wrong rules or settings
 # EX_TEMPFAIL of sysexits.h: a later start may succeed (the store is away, an earlier judge still holds the journal).
 EXIT_NOT_YET = 75
@@ -103,7 +105,7 @@ class JudgeProcess:
     def _is_well(self, beat: Beat, started_ns: int) -> bool:
         """Whether this judge works, and is at least as far as those before it."""
         is_between = beat.record is None and beat.trace_id is None
-        has_begun = beat.position > 0 or beat.changed_ns - started_ns > SHORT_LIFE_S * 1e9
+        has_begun = beat.position > 0 or beat.changed_ns - started_ns > BEGUN_WITHIN_S * 1e9
         return beat.changed_ns > started_ns and has_begun and beat.position >= self._furthest and is_between
 
     async def _note_what_ended(self, beat: Beat | None, reason: str, exit_code: int) -> None:
