@@ -1,6 +1,7 @@
 """What is shown of traces that no rule judges is the same whether or not they were decoded when they came."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, lo
 from tracegrade.cli import main
 from tracegrade.codec.results import decode_result
 from tracegrade.store.open import open_store
+from tracegrade.store.retention import delete_old_values
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.write import StoreWriter
 
@@ -145,6 +147,18 @@ def test_a_rule_that_may_be_newer_than_the_trace_is_not_said_to_have_left_it_out
     (pair,) = map(json.loads, shown.stdout.splitlines())
     assert pair["decision"] == "sampled_out"
     assert pair["reason"] == "its sample leaves the trace out; it came under other rules, maybe without this one"
+
+
+def test_of_one_whose_values_are_gone_it_is_not_said_that_it_had_no_calls(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    trace_id = min(not_decoded(folders))
+    shutil.copy(folders["not decoded"] / "tracegrade.db", tmp_path)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    delete_old_values(engine, None, 2_000_000_000 * 10**9)
+    engine.dispose()
+    shown = CliRunner().invoke(main, ["why", trace_id, "--data-dir", str(tmp_path)])
+    assert "spans, tool calls were never read" in shown.stdout
 
 
 def pairs_of(why: Any) -> list[str]:

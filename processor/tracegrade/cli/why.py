@@ -139,9 +139,11 @@ def _print_head(stored: "TraceResult", rule_set: "RuleSet", judged_alike: bool) 
     of_run = "" if head.run == LIVE else f", run {head.run}"
     print_line(f"{what} of {head.service or 'an unnamed service'}, tenant {head.tenant}{of_run}")
     closed = f" {time_text(head.closed_ns)} UTC" if head.closed_ns else ""  # of files nobody knows when
+    were_never_read = head.not_decoded is not None and stored.values_are_gone
+    calls = "tool calls were never read" if were_never_read else f"{head.call_count} tool calls"
     print_line(
         f"  {completeness}, closed{closed} ({head.close_reason}), revision "
-        f"{head.revision}, {head.span_count} spans, {head.call_count} tool calls"
+        f"{head.revision}, {head.span_count} spans, {calls}"
     )
     if head.cut_by:
         print_line(f"  cut short by {head.cut_by}: spans beyond that bound were not judged")
