@@ -119,6 +119,25 @@ def test_with_little_traffic_records_still_go_when_they_are_old(opener: Opener) 
     assert payloads(opener.folder, end) == [b"new"]
 
 
+@pytest.mark.parametrize("erased", [False, True])
+def test_records_go_when_they_are_old_however_often_it_is_started(opener: Opener, erased: bool) -> None:
+    """Nothing comes after them, and no run lasts as long as records are kept."""
+    now = FakeClock(10**18)
+    settings = JournalSettings(max_age="80s")
+    journal = opener(settings, now_ns=now)
+    end = journal.append(entry(b"old")).result(5)
+    for _ in range(3):
+        if erased:  # which ends the segment
+            journal.erase(lambda record: None)
+        journal.close()
+        now.ns += 30_000_000_000
+        journal = opener(settings, now_ns=now)
+        eventually(lambda: len(list((opener.folder / "segments").iterdir())) == 2)
+    eventually(lambda: opener.reader().durable().clock_ns >= now.ns)
+    journal.trim({})
+    assert opener.reader().first() == end
+
+
 def test_age_is_known_after_a_restart(opener: Opener) -> None:
     now = FakeClock(10**18)
     journal = opener(now_ns=now)

@@ -163,13 +163,16 @@ class Committer:
 
     def _end_segment(self) -> None:
         if self._writer.bases and self._writer.end > self._writer.bases[-1]:
-            self._writer.begin_segment(self._clock.read())
+            self._writer.begin_segment(self._writer.last_ns)
 
     def _end_old_segment(self, now_ns: int) -> None:
-        """With little traffic, a segment ends after an eighth of ``max_age``, so that its records can be deleted."""
+        """With little traffic, a segment ends after an eighth of ``max_age``, so that its records can be deleted.
+
+        The time of its last record is noted, not that of its end: nobody may have been here for long in between.
+        """
         used = self._writer.segment_used
         if used and now_ns - self._writer.begun_ns[self._writer.bases[-1]] > int(self._settings.max_age * 1e9) // 8:
-            self._writer.begin_segment(now_ns)
+            self._writer.begin_segment(self._writer.last_ns)
 
 
 def _settle_call(call: Callable[[], None], future: "Future[None]") -> None:

@@ -19,11 +19,11 @@ from tracegrade.journal.erase import Change, remove_leftovers, rewrite_segment
 from tracegrade.journal.lock import FolderLock
 from tracegrade.journal.published import Publisher
 from tracegrade.journal.recent import RecentRecords
-from tracegrade.journal.record import HEADER_BYTES, MAX_TENANT_BYTES, Entry, Signal, Unreadable, decode_header
+from tracegrade.journal.record import HEADER_BYTES, MAX_TENANT_BYTES, Entry, Header, Signal, Unreadable, decode_header
 from tracegrade.journal.recovery import Recovery, recover
 from tracegrade.journal.refusals import Refusals
 from tracegrade.journal.retention import Consumer, Segment, count_items, decide
-from tracegrade.journal.segments import FOLDER_NAME, segment_bases, segment_path
+from tracegrade.journal.segments import FOLDER_NAME, read_segment, scan, segment_bases, segment_path
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.journal.writer import SegmentWriter
 from tracegrade.telemetry.metrics import Telemetry
@@ -107,12 +107,14 @@ class LocalJournal:
             recovery = recover(folder, publisher.last, disk)
             clock = JournalClock(now_ns, monotonic_ns)
             clock.not_before(max(recovery.last_received_ns, publisher.last.clock_ns if publisher.last else 0))
+            last_ns = recovery.last_received_ns or _last_received_ns(folder) or clock.read()
             writer = SegmentWriter(
                 folder,
                 disk,
                 publisher,
                 end=max(recovery.end, consumed),
-                begun_ns={base: _first_received_ns(folder, base, clock.read()) for base in segment_bases(folder)},
+                begun_ns={base: _first_received_ns(folder, base, last_ns) for base in segment_bases(folder)},
+                last_ns=last_ns,
                 segment_bytes=settings.segment_bytes,
             )
             writer.sync_every_write = settings.sync == "always"
@@ -261,3 +263,12 @@ def _first_received_ns(folder: Path, base: int, otherwise: int) -> int:
     with segment_path(folder, base).open("rb") as file:
         header = decode_header(file.read(HEADER_BYTES + MAX_TENANT_BYTES), 0, base)
     return otherwise if isinstance(header, Unreadable) else header.received_ns
+
+
+def _last_received_ns(folder: Path) -> int:
+    """The receive time of the last record; 0 where there is none."""
+    for base in reversed(segment_bases(folder)):
+        headers = [part for part in scan(read_segment(segment_path(folder, base)), base) if isinstance(part, Header)]
+        if headers:
+            return max(header.received_ns for header in headers)
+    return 0

@@ -13,16 +13,27 @@ from tracegrade.journal.segments import segment_path
 class SegmentWriter:
     """The end of a journal. One thread writes; others may read ``end``, ``bases`` and ``begun_ns``, and drop old bases.
 
+    ``last_ns`` is the receive time of the last record, or later.
+
     After a failed write, the file is cut back to the published end. After a failed sync, it is unknown which pages
     reached the disk, and the next sync may succeed without trying them again. So the file is never written again: it
     ends at the published end, and the next write begins a new segment there.
     """
 
     def __init__(
-        self, folder: Path, disk: Disk, publisher: Publisher, *, end: int, begun_ns: dict[int, int], segment_bytes: int
+        self,
+        folder: Path,
+        disk: Disk,
+        publisher: Publisher,
+        *,
+        end: int,
+        begun_ns: dict[int, int],
+        last_ns: int,
+        segment_bytes: int,
     ) -> None:
         """Begin at `end`; `begun_ns`: the segments there are, and a time before which none of their records came."""
         self.end = end
+        self.last_ns = last_ns
         self.begun_ns = begun_ns
         self.bases = sorted(begun_ns)
         self.sync_every_write = True
@@ -76,6 +87,7 @@ class SegmentWriter:
             self._cut()
             raise
         self.end += size
+        self.last_ns = clock_ns
         self.publish(clock_ns)
 
     def probe(self, size: int, clock_ns: int) -> None:
