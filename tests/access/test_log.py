@@ -99,6 +99,18 @@ def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not of.is_kept(place)
 
 
+def test_with_a_clock_that_was_set_back_what_comes_later_is_read_later(tmp_path: Path) -> None:
+    clock = Clock()
+    of = files(tmp_path, clock, max_size_mib=1)
+    of.write([entry("before", session="x" * 3900) for _ in range(40)])  # a file is full
+    place = of.end()
+    clock.ns -= DAY
+    for number in range(3):
+        of.write([entry(f"after {number}")])
+    assert [item["name"] for item in of.read(place)[0]] == ["after 0", "after 1", "after 2"]
+    assert len(list((tmp_path / "access").glob("*.jsonl"))) == 2
+
+
 def test_a_line_that_was_torn_is_left_out(tmp_path: Path) -> None:
     of = files(tmp_path)
     of.write([entry("1")])

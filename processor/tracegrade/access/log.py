@@ -130,6 +130,7 @@ class AccessFiles:
             is_young = now_ns - _begun_ns(newest) < self._max_age_ns // _SHARES
             if is_young and newest.stat().st_size < self._share_bytes:
                 return newest
+            now_ns = max(now_ns, _begun_ns(newest) + 1)  # after a clock was set back, too: readers go by names
         return self.folder / f"access-{now_ns:020d}.jsonl"
 
     def _append(self, path: Path, data: bytes) -> None:
