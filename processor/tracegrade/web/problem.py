@@ -15,7 +15,7 @@ TYPES = {
     "other-site": "a page of another site may not change anything here",
     "read-only": "without web.auth, nothing may be changed here from other machines",
     "no-right": "the caller has not the right that this needs; detail names both",
-    "untrusted-header": "a header about the caller came from an address that is no trusted proxy; detail names both",
+    "untrusted-header": "a header about the caller is refused, as from who is no trusted proxy; detail says why",
     "wrong-host": "without web.auth only this machine may ask, by its own name",
     "no-store": "there are no results yet, or the store cannot be read",
     "not-possible": "what is asked for cannot be done now; detail says why",
