@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from tracegrade.access.log import Access, AccessFiles
@@ -17,10 +18,13 @@ from tracegrade.telemetry.metrics import Telemetry
 SETTINGS = ExporterSettings.model_validate({"endpoint": "localhost:4317"})
 WITHOUT_LOGS = ExporterSettings.model_validate({"endpoint": "localhost:4317", "signals": ["traces"]})
 
+SENT = Answer("sent")
+
 
 class Peer:
-    def __init__(self) -> None:
+    def __init__(self, answer: Answer = SENT) -> None:
         self.is_down = False
+        self.answer = answer
         self.taken: list[ExportLogsServiceRequest] = []
 
     async def export(self, signal: Signal, payload: bytes) -> Answer:
@@ -28,7 +32,7 @@ class Peer:
         if self.is_down:
             return Answer("retry", "unavailable")
         self.taken.append(ExportLogsServiceRequest.FromString(payload))
-        return Answer("sent")
+        return self.answer
 
     @property
     def names(self) -> list[str]:
@@ -68,6 +72,25 @@ def test_entries_are_sent_once_and_what_was_missed_later(tmp_path: Path) -> None
     asyncio.run(export(files, peer, Telemetry("receive")).send())  # a restart goes on, too
     assert peer.names == ["before the start", "first", "second"]
     assert telemetry.value("tracegrade.access_log.entries") == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer("failed", "unauthenticated", message="no such key"), "otlp/one refused 2 of its entries for good"),
+        (Answer("sent", rejected=1, message="no such key"), "otlp/one refused 1 of its entries for good"),
+    ],
+)
+def test_what_an_exporter_refuses_for_good_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, answer: Answer, why: str
+) -> None:
+    files = AccessFiles(tmp_path, AccessLogSettings())
+    note(files, "first")
+    note(files, "second")
+    asyncio.run(export(files, Peer(answer), Telemetry("receive")).send())
+    [said] = caplog.messages
+    assert why in said
+    assert "no such key" in said
 
 
 def test_an_exporter_for_one_tenant_is_sent_what_this_tenants_callers_did_alone(tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ class AccessExport:
                 if answer.kind == "retry":
                     logger.info("%s did not take the access log: %s %s", name, answer.reason, answer.message)
                     return
+                if refused := len(own) if answer.kind == "failed" else answer.rejected:
+                    logger.warning(
+                        "access log: %s refused %d of its entries for good; the files in %s still have them: %s %s",
+                        name, refused, self._files.folder, answer.reason, answer.message,
+                    )  # fmt: skip
             await asyncio.to_thread(replace_file, self._place_file(name), orjson.dumps(asdict(place)), 0o600)
             found, place = await asyncio.to_thread(self._files.read, place)
 
