@@ -41,6 +41,10 @@ FOUND = [
     ("email", "<o'neil@acme.io>", "", "o'neil@acme.io"),
     ("email", r"'first line\nann@acme.io'", "", "ann@acme.io"),
     ("email", "jürgen@müller.de", "", "jürgen@müller.de"),
+    ("email", "ann@vip.163.com", "", "ann@vip.163.com"),
+    ("email", "ann@cs.x.edu", "", "ann@cs.x.edu"),
+    ("email", "_ann@acme.io_", "", "_ann@acme.io"),
+    ("email", "ann@acme.io--bye", "", "ann@acme.io"),
     ("phone", "call +49 30 1234567.", "", "+49 30 1234567"),
     ("phone", "tel:+14155552671", "", "+14155552671"),
     ("phone", "or (415) 555-2671!", "", "(415) 555-2671"),
@@ -54,6 +58,7 @@ FOUND = [
     ("github_token", f"x{GITHUB}y", "", GITHUB[4:]),  # within a word, where its checksum is right
     ("slack_token", "xoxb-123456789012-abcDEF", "", "123456789012-abcDEF"),
     ("openai_key", "sk-proj-abcDEF1234567890abcd", "", "abcDEF1234567890abcd"),
+    ("openai_key", "sk-svcacct-abcDEFghijklmnopqrs81", "", "abcDEFghijklmnopqrs81"),
     ("anthropic_key", "sk-ant-api03-abcDEF1234567890", "", "api03-abcDEF1234567890"),
     ("stripe_key", "sk_live_4eC39HqLyjWDarjtT1zdp7dc", "", "4eC39HqLyjWDarjtT1zdp7dc"),
     ("google_api_key", "AIzaSyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY", "", "SyD-9tSrke72PouQMnMX-a7eZSW0jkFMBWY"),
@@ -97,6 +102,10 @@ FOUND = [
     ("ip_address", "from 84.23.11.9:443", "", "84.23.11.9"),
     ("ip_address", "https://84.23.11.9/x", "", "84.23.11.9"),
     ("ip_address", "peer 2a02:908:1b:c2e0::17 left", "", "2a02:908:1b:c2e0::17"),
+    ("ip_address", "peer 2606:4700::1111", "", "2606:4700::1111"),
+    ("ip_address", "It was 2a02:908:1b:c2e0:1:2:3:17.", "", "2a02:908:1b:c2e0:1:2:3:17"),
+    ("ip_address", "dial 2a02:908:1b:c2e0:1:2:3:17: refused", "", "2a02:908:1b:c2e0:1:2:3:17"),
+    ("ip_address", "ip:2a02:908:1b:c2e0:1:2:3:17", "", "2a02:908:1b:c2e0:1:2:3:17"),
     ("us_ssn", "SSN 078-05-1120.", "", "078-05-1120"),
     ("us_ssn", "078051120", "customerSSN", "078051120"),
     ("uk_nhs_number", "NHS number 943 476 5919", "", "943 476 5919"),
@@ -125,6 +134,8 @@ FOUND = [
     ("named_secret", "connect --api_key=a1b2c3d4 now", "", "a1b2c3d4"),
     ("named_secret", "Authorization: Bearer abcdefgh", "", "abcdefgh"),
     ("named_secret", "{'password': 'letmein!'}", "", "letmein!"),
+    ("named_secret", r'["{\"password\": \"letmein!\", \"x', "", "letmein!"),
+    ("named_secret", "correct horse battery staple", "wallet_passphrase", "correct horse battery staple"),
 ]
 
 LEFT = [
@@ -140,7 +151,11 @@ LEFT = [
     ("url_password", "http://db:5432/orders postgres://shop:${PASSWORD}@db"),
     ("iban", "DE88370400440532013000 DE8937040044053201300 XX89370400440532013000 xDE89370400440532013000"),
     ("ip_address", "127.0.0.1 192.0.2.7 0.0.0.0 1.2.3.4.5 300.1.1.1 v1.2.3.4 Chrome/120.0.6099.71 version 8.8.4.4"),
-    ("ip_address", "12:30:45 2001:db8::17 aa:bb:cc:dd:ee:ff std::vec"),
+    (
+        "ip_address",
+        "12:30:45 2001:db8::17 aa:bb:cc:dd:ee:ff std::vec 2001:db8:0:0:0:0:0:17: x 2606:4700:1111 def:abc::d",
+    ),
+    ("ip_address", "SHA1: 9f:86:d0:81:88:4c:7d:65:9a:2f:ea:a0:c5:5a:d0:15:a3:bf:4f:1b"),
     ("us_ssn", "000-12-3456 666-12-3456 078051120 order-078-05-1120"),
     ("de_tax_id", "86095742718 86095742719"),
     ("nl_bsn", "111222333 bsn 111222334"),

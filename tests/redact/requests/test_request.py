@@ -121,6 +121,30 @@ def test_a_number_that_is_a_card_becomes_a_text() -> None:
     assert attributes_of(found)["json"] == '{"card": "[redacted:card]", "n": 12}'
 
 
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [("n", 4111111111111111), ("customer.phone", 491701234567), ("ssn", 219099999), ("n", 15076500565)],
+)
+def test_a_number_alone_is_looked_at_in_an_attribute_and_in_a_list(key: str, number: int) -> None:
+    for value in (number, [7, number], {"inner": {key: number}}):
+        found = redacted(trace(a="b", **{key: value})).resource_spans[0].scope_spans[0].spans[0]
+        assert "[redacted:" in str(found), value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "４１１１１１１１１１１１１１１１",
+        "an\u00adn@corp.io",
+        '{"password": "hunter22", "n": [1]}',
+        "\u200b".join(MAIL),
+    ],
+)
+def test_bytes_are_looked_at_as_text(text: str) -> None:
+    found = redacted(trace(a=text.encode())).resource_spans[0].scope_spans[0].spans[0]
+    assert "[redacted:" in found.attributes[0].value.string_value
+
+
 def test_equal_values_have_equal_hashes_within_a_tenant_and_no_other() -> None:
     settings = {"action": "hash", "key": KEY}
     first = attributes_of(redacted(trace(a=MAIL, b=f"to {MAIL}, now", c="bob@corp.io"), **settings))

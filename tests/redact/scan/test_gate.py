@@ -5,6 +5,7 @@ import random
 from uuid import UUID
 
 import pytest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from redact.scan.planted import ALL, SECRETS, names_for, pieces_of
 from redact.scan.test_planted import SPLIT, _wire
@@ -56,6 +57,23 @@ def test_a_secret_is_seen_beside_each_byte_that_may_stand_before_or_behind_a_tex
         # The length of the text stands before it, a tag and another length behind it.
         assert gate.may_hold(_wire(value + " " * length)), length
         assert gate.may_hold(_wire(value, "x" * length)), length
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_a_secret_is_seen_in_bytes_of_any_length(name: str) -> None:
+    gate = Gate(all_detectors(), (), {})
+    value = SECRETS[name](random.Random(name)).encode()
+    for length in range(120):
+        wire = AnyValue(bytes_value=value + b" " * length).SerializeToString()
+        assert gate.may_hold(wire), length
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_a_secret_is_seen_behind_a_character_that_json_escapes(name: str) -> None:
+    gate = Gate(all_detectors(), (), {})
+    value = SECRETS[name](random.Random(name))
+    for before in ("是", "📧", "é"):
+        assert gate.may_hold(_wire(json.dumps({"said": f"{before}{value}。"}))), before
 
 
 def test_uuids_and_the_address_of_the_host_itself_are_not_looked_at_closely() -> None:

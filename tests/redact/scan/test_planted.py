@@ -119,6 +119,24 @@ def test_a_number_in_a_column_is_no_part_of_the_next_one() -> None:
         assert SCANNER.find([text], [""]) == [], text
 
 
+def test_base64_of_text_that_is_mostly_not_ascii_is_read_from_its_begin() -> None:
+    """What is in it in plain letters is short, and looks like more of them one sign earlier."""
+    for said in ("Straße über Köln – 5371454444262173 – größer", "Straße über Köln – 31616654A – größer"):
+        text = b64encode(said.encode()).decode()
+        assert [text[one.start : one.end] for one in SCANNER.find([text], [""])] == [text]
+        assert SCANNER.may_hold(_wire(text))
+
+
+@pytest.mark.parametrize("before", [r"\n", r"\\n", r"\t", r"\r\n"])
+@pytest.mark.parametrize("name", sorted(planted.SECRETS))
+def test_a_value_is_found_behind_an_escape_in_text_that_is_not_json(name: str, before: str) -> None:
+    """As in JSON that was cut off."""
+    value = planted.SECRETS[name](random.Random(name))
+    text = '{"content": "a' + before + value.replace("\n", r"\n") + before + "b"
+    assert SCANNER.find([text], [""]), text
+    assert SCANNER.may_hold(_wire(text)), text
+
+
 def test_base64_is_found_behind_a_long_word_that_looks_like_a_line_of_it() -> None:
     for length in range(60, 75):
         text = "q" * length + "\n" + planted.DISGUISES["utf-16"](planted.SECRETS["npm_token"](random.Random(length)))

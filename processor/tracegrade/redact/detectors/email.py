@@ -9,7 +9,7 @@ from tracegrade.redact.detector import Detector, Part
 # that is not quite JSON, is no part of it.
 _ADDRESS = re.compile(
     r"(?:(?<![\w.%+\-\\])|(?<=\\[nrt]))"
-    r"[\w.%+\-][\w.%+\-']{0,63}+@(?:[\w\-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w\-])"
+    r"[\w.%+\-][\w.%+\-']{0,63}+@(?:[\w\-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![^\W_]|-\w)"
 )
 _STAND_IN = re.compile(r"user\d+@example\.com", re.IGNORECASE)
 # How addresses of repositories begin, and what follows a password in a web address.
@@ -34,7 +34,7 @@ DETECTOR = Detector(
     _find,
     _stand_in,
     identity=str.casefold,
-    signs=(r"[\w.%+\-'\x80-\xff]@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
+    signs=(r"[\w.%+\-'\x80-\xff]@[\w\-.\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
     ends_by_itself=True,
-    first=(r"@[\w\-\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
+    first=(r"@[\w\-.\x80-\xff\\]+\.[A-Za-z\x80-\xff\\]{2}",),
 )

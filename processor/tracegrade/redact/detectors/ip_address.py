@@ -15,7 +15,10 @@ from tracegrade.redact.detector import Detector, Part
 
 _NUMBER = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _V4 = re.compile(rf"(?<![\w.+\-^~]){_NUMBER}(?:\.{_NUMBER}){{3}}(?![\w\-])(?!\.\d)", re.ASCII)
-_V6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|:){2,8}[0-9A-Fa-f]{0,4}(?![\w:.])", re.ASCII)
+# Behind a colon only where that stands behind a word, as in ``ip:2a02::17``, and not within a longer row of digits.
+_V6 = re.compile(
+    r"(?:(?<![\w:.])|(?<=[G-Zg-z]:))(?:[0-9A-Fa-f]{1,4}:|:){2,8}[0-9A-Fa-f]{0,4}(?![\w:])(?!\.\w)", re.ASCII
+)
 _V4_ALONE = re.compile(rf"{_NUMBER}(?:\.{_NUMBER}){{3}}", re.ASCII)
 _V6_BEGIN = re.compile(r"[0-9A-Fa-f]{0,4}:")
 _VERSION = re.compile(r"(?:version|release|\bv|ver\.?|rev|build|chrome|safari|edge?|electron)\W{0,3}$", re.IGNORECASE)
@@ -36,8 +39,11 @@ def _find(text: str, key: str) -> Iterator[Part]:
                 yield match.span()
     if ":" in text:
         for match in _V6.finditer(text):
-            if _is_six(match.group()) and _is_somebody(match.group()):
-                yield match.span()
+            start, end = match.span()
+            if text[end - 1] == ":" and text[end - 2] != ":":
+                end -= 1  # of the sentence
+            if _is_six(text[start:end]) and _is_somebody(text[start:end]):
+                yield start, end
 
 
 def _is_version(text: str, start: int) -> bool:
@@ -51,7 +57,8 @@ def _is_version(text: str, start: int) -> bool:
 
 def _is_six(text: str) -> bool:
     groups = [group for group in text.split(":") if group]
-    return len(groups) == 8 or ("::" in text and len(groups) >= _SIX_GROUPS - 1)
+    has_digit = any(map(str.isdigit, text))  # ``def:abc::d`` is code
+    return len(groups) == 8 or ("::" in text and len(groups) >= _SIX_GROUPS - 1 and has_digit)
 
 
 def _is_somebody(text: str) -> bool:
@@ -80,9 +87,8 @@ def _may_be(text: str) -> bool:
     """Whether an address of somebody is in `text`, whatever stands around it."""
     if _V6_BEGIN.match(text):
         return True
-    # Behind a line end, which is also a tag on the wire, the first digit may be the length of the text.
-    starts = range(1, 4) if text.startswith("\n") else (0,)
-    found = [_V4_ALONE.match(text, start) for start in starts]
+    # The first digits may be the length of the text on the wire, behind its tag, or the end of an escaped character.
+    found = [_V4_ALONE.match(text, start) for start in range(4)]
     return any(_is_somebody(match.group()) for match in found if match is not None)
 
 
@@ -95,12 +101,14 @@ DETECTOR = Detector(
         r"\n?\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}",
         r"[0-9A-Fa-f]{0,4}::[0-9A-Fa-f]{1,4}:",
         r"(?:[0-9A-Fa-f]{1,4}:){3}",
+        r"[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}::[0-9A-Fa-f]",
     ),
     may_be=_may_be,
     first=(
         r"\d\.\d{1,3}\.\d{1,3}\.\d",
         r"::[0-9A-Fa-f]{1,4}:",
         r"[0-9A-Fa-f](?::[0-9A-Fa-f]{1,4}){2}:",
+        r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}::[0-9A-Fa-f]",
     ),
     not_behind=NOT_BEHIND_NUMBERS + "^~",
     joins=False,

@@ -12,11 +12,12 @@ _NAMES = (
     r"|credentials?|(?:proxy[_\- ])?authorization|x[_\- ]?api[_\- ]?key|account[_\- ]?key|connection[_\- ]?string"
 )
 _NAMED = re.compile(rf"(?:.*[_\-. ])?(?:{_NAMES})", re.IGNORECASE | re.DOTALL)
+_OF_WORDS = re.compile(r"passphrase$", re.IGNORECASE)
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # In a text: password=..., "api_key": "...", Authorization: Bearer ... After a colon may come prose: there, a secret is
 # in quotes, has a scheme before it, or has a digit in it.
 _WRITTEN = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_NAMES})['\"]?\s{{0,3}}(?:=\s{{0,3}}['\"]?|:\s{{0,3}}(?:(?:Bearer|Basic|Token)\s+|['\"]"
+    rf"(?<![A-Za-z0-9])(?:{_NAMES})\\*['\"]?\s{{0,3}}(?:=\s{{0,3}}\\*['\"]?|:\s{{0,3}}(?:(?:Bearer|Basic|Token)\s+|\\*['\"]"
     r"|(?=\S*\d)))([^\s'\"&,;<>{}()\[\]\\]{6,})",
     re.IGNORECASE,
 )
@@ -38,8 +39,9 @@ def _find(text: str, key: str) -> Iterator[Part]:
         scheme = _SCHEME.match(text)
         start = scheme.end() if scheme else 0
         value = text[start:]
-        # A sentence is what somebody says of a secret, not the secret.
-        if _SHORTEST <= len(value) <= _LONGEST and len(value.split()) == 1 and _is_secret(value):
+        # A sentence is what somebody says of a secret, not the secret; but for what is made of words.
+        is_one = len(value.split()) == 1 or _OF_WORDS.search(key) is not None
+        if _SHORTEST <= len(value) <= _LONGEST and is_one and _is_secret(value):
             yield start, len(text)
         return
     if "=" in text or ":" in text:
@@ -65,7 +67,7 @@ DETECTOR = Detector(
     "named_secret",
     _find,
     lambda value, number: f"redacted-{number}",
-    signs=(rf"(?i:(?:{_NAMES})['\"]?\s{{0,3}}[:=])",),
+    signs=(rf"(?i:(?:{_NAMES})\\*['\"]?\s{{0,3}}[:=])",),
     key_signs=(rf"(?i:(?:{_NAMES})(?:\\*[\"']?\s*:|\x12))",),
     is_named=_is_named,
     joins=False,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from string import ascii_letters, digits
 from zlib import crc32
 
 from tracegrade.redact.detector import Detector, Part
@@ -143,14 +144,25 @@ def _detector(form: _Form) -> Detector:
     sign = f"(?:{begins}){_AHEAD.sub('', form.rest)}"
     find = partial(_find, form, by_itself, within)
     known = tuple(filter(None, form.begins))
-    may_be = _has_digit if "(?=" in form.rest else None
+    needs_digit = "(?=" in form.rest
     first = form.first or (_MORE.sub(r"{\1}", sign),)
-    return Detector(form.name, find, likeness, signs=(sign,), may_be=may_be, begins=known, cuts=form.cuts, first=first)
+    return Detector(
+        form.name,
+        find,
+        likeness,
+        signs=(sign,),
+        may_be=_has_digit if needs_digit else None,
+        begins=known,
+        cuts=form.cuts,
+        first=first,
+        # Of words such as ``task-list-of-the-whole-department``; what has a checksum may stand within others.
+        not_behind=ascii_letters + digits if needs_digit else "",
+    )
 
 
 def _has_digit(text: str) -> bool:
-    """Whether the token has a digit; its last two characters may be those of what stands behind it on the wire."""
-    return _DIGIT.search(_AT_BEGIN.match(text)[0][:-2]) is not None  # type: ignore[index]  # it matches the empty text
+    """Whether the token has a digit, or what looks like the end of it, and stands behind it on the wire."""
+    return _DIGIT.search(_AT_BEGIN.match(text)[0]) is not None  # type: ignore[index]  # it matches the empty text
 
 
 def _find(

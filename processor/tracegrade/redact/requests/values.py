@@ -3,10 +3,11 @@
 from typing import Any
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.redact.requests.walk import text_of
 
 
 def json_of(value: Any) -> JsonValue:
-    """An AnyValue as JSON; bytes as text of one letter for each."""
+    """An AnyValue as JSON; bytes as text."""
     kind = value.WhichOneof("value")
     if kind is None:
         return None
@@ -16,7 +17,7 @@ def json_of(value: Any) -> JsonValue:
         return [json_of(item) for item in value.array_value.values]
     found = getattr(value, kind)
     if isinstance(found, bytes):
-        return found.decode("latin-1")
+        return text_of(found)
     return found  # type: ignore[no-any-return]  # a scalar
 
 

@@ -23,6 +23,14 @@ DROPPED = "[redacted]"
 MAX_ENCODINGS = 8
 
 
+def text_of(value: bytes) -> str:
+    """Bytes as the text that they are in UTF-8; where they are none, with a letter for each."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
 class Walk:
     """Visits all of a message."""
 
@@ -95,8 +103,8 @@ class Walk:
     def any_value(self, value: Any, place: Place, name: str, depth: int = 0) -> bool:
         """A value of an attribute, of a list, or of an object. Returns whether nothing of it stays."""
         kind = value.WhichOneof("value")
-        if kind == "string_value":
-            text = value.string_value
+        if kind in ("string_value", "bytes_value"):
+            text = value.string_value if kind == "string_value" else text_of(value.bytes_value)
             other = self.text(text, name, place)
             if other is DROPPED and depth == 0:
                 return True
@@ -115,10 +123,6 @@ class Walk:
         elif kind == "int_value":
             written = str(value.int_value)
             if (other := self._visit(written, name, "number", place)) != written:
-                value.string_value = other
-        elif kind == "bytes_value":
-            text = value.bytes_value.decode("latin-1")  # every byte is a letter, so that offsets hold
-            if (other := self._visit(text, name, "text", place)) != text:
                 value.string_value = other
         return False
 

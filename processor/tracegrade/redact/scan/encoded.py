@@ -28,8 +28,9 @@ def _half(bit: int, set_to: int) -> str:
 
 _QUAD = f"(?:{_half(32, 0)}{_half(8, 0)}{_half(2, 0)}{_SIGN})"
 _PAIR = "(?:[2-7][0-9a-fA-F]|0[9aAdD])"
-_QUADS = re.compile(f"{_QUAD}{{{_FEWEST_QUADS}}}")
-_PAIRS = re.compile(f"{_PAIR}{{{_FEWEST_PAIRS}}}")
+# From a begin on, in whole steps: a match one sign before must not hide the right one.
+_QUADS = re.compile(f"(?:{_SIGN}{{4}})*?{_QUAD}{{{_FEWEST_QUADS}}}")
+_PAIRS = re.compile(f"(?:[0-9a-fA-F]{{2}})*?{_PAIR}{{{_FEWEST_PAIRS}}}")
 _LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _BASE64 = re.compile(rf"(?:{_SIGN}{{60,100}}{_LINE_END})++{_SIGN}*+={{0,2}}|{_SIGN}{{12,}}+={{0,2}}")
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{18,}+")
@@ -55,7 +56,7 @@ def pieces(text: str) -> Iterator[Piece]:
             yield Piece(*match.span(), _text_of(raw))
     for match in _HEXADECIMAL.finditer(text):
         run = match.group()
-        for first in sorted({found.start() % 2 for found in _PAIRS.finditer(run)}):
+        for first in (begin for begin in range(2) if _PAIRS.match(run, begin)):
             raw = bytes.fromhex(run[first : len(run) - (len(run) - first) % 2])
             yield Piece(*match.span(), _text_of(raw))
 
@@ -68,11 +69,11 @@ def run_end(data: bytes, start: int) -> int:
 def _from_base64(run: str) -> Iterator[bytes]:
     """What `run` may be; a word may stand before it, so that it begins one, two or three signs later."""
     signs = _NO_SIGNS.sub("", run)
-    begins = {found.start() % 4 for found in _QUADS.finditer(signs)}
     if (packed := signs.find(_GZIP)) >= 0:
         yield _decoded(signs[packed:])
-    for begin in sorted(begins):
-        yield _decoded(signs[begin:])
+    for begin in range(4):
+        if _QUADS.match(signs, begin):
+            yield _decoded(signs[begin:])
 
 
 def _decoded(signs: str) -> bytes:

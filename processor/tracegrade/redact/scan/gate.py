@@ -14,6 +14,7 @@ from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded, spelling
 from tracegrade.redact.scan.cut import Cuts
 from tracegrade.redact.scan.first import Place, looks_for
+from tracegrade.redact.scan.integers import Integers
 from tracegrade.redact.scan.joining import BEHIND
 from tracegrade.redact.scan.nobody import without_uuids
 from tracegrade.redact.scan.own import own_signs
@@ -23,7 +24,7 @@ from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
 MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
 _AROUND = 300  # bytes beside a character in another spelling: one value stands within
 # Before the length of a text, a tag; before a character that an escape ends with, a backslash.
-_BEFORE_BEGIN = frozenset(b"\n\x12\x1a*b\\")
+_BEFORE_BEGIN = frozenset(b'\n\x12\x1a"*:b\\')
 
 
 class Gate:
@@ -42,6 +43,7 @@ class Gate:
         own = own_signs(names, patterns)
         self._own = expression(own, is_utf_8=True) if own else None
         self._cuts = Cuts([one for one in detectors if one.joins])
+        self._integers = Integers(detectors, self._own)
         self._seen = Seen()
 
     def may_hold(self, wire: bytes) -> bool:
@@ -57,6 +59,7 @@ class Gate:
             return
         if self._own is not None:
             yield from (match.span() for match in self._own.finditer(wire))
+        yield from self._integers.places(wire)
         wire = without_uuids(wire)
         for name, look in self._looks.items():
             looked_at = 0
@@ -112,6 +115,7 @@ class Gate:
             not place
             or data[place - 1] not in behind
             or (place > 1 and (data[place - 2] in _BEFORE_BEGIN or data[place - 2] >= 0x80))
+            or data[max(0, place - 6) : place - 4] == b"\\u"  # of a character that is no letter of ASCII
             for place in range(start, end)
         )
 

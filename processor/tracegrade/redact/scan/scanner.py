@@ -1,5 +1,6 @@
 """What finds detectors' values in texts."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from tracegrade.redact.scan.split import split_values
 
 _KNOWN_KEYS = 10_000
 _BEFORE = 3  # parts of an address before the one with its @
+# In text that is not JSON, or no longer. No sign: it stands in every text, and matters beside a sign alone.
+_ESCAPE = re.compile(r"\\[nrt\"']")
 
 
 class Found(NamedTuple):
@@ -133,9 +136,9 @@ class Scanner:
 
     def _parts(self, text: str, key: str, depth: int) -> list[_Part]:
         numbers = self._signs.numbers_in(text.encode("utf-8", "replace")).union(self._always)
-        is_disguised = DISGUISED in numbers
         if key:
             numbers |= self._named_by(key)
+        is_disguised = DISGUISED in numbers or (bool(numbers) and _ESCAPE.search(text) is not None)
         numbers.discard(DISGUISED)
         found = [
             _Part(start, end, number)
