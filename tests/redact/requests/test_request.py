@@ -145,6 +145,14 @@ def test_bytes_are_looked_at_as_text(text: str) -> None:
     assert "[redacted:" in found.attributes[0].value.string_value
 
 
+def test_what_is_said_of_a_place_does_not_say_a_key_that_goes() -> None:
+    door = trial_door(RedactionSettings.model_validate({"places": [{"attribute": "user.*", "action": "mask"}]}))
+    request = trace(**{f"user.{MAIL}": "x"})
+    done = door.redacted(Signal.TRACES, request.SerializeToString(), "default")
+    assert MAIL.encode() not in done.payload
+    assert {one.place_text for one in done.counts} == {"(key)"}
+
+
 def test_equal_values_have_equal_hashes_within_a_tenant_and_no_other() -> None:
     settings = {"action": "hash", "key": KEY}
     first = attributes_of(redacted(trace(a=MAIL, b=f"to {MAIL}, now", c="bob@corp.io"), **settings))

@@ -31,6 +31,7 @@ UNKNOWN_FIELDS = "unknown_fields"
 """The same of bytes that no field of this version of OTLP is for: nobody can say what they hold."""
 
 _BODY = "body"
+_KEY = "(key)"  # in place of a key that must not be said itself
 _NO_ARGUMENTS = json.dumps({MASK: 1})
 
 
@@ -116,8 +117,10 @@ class Item:
         kinds = without_definition(key, value, kinds)
         one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure(key))
         other = one.value(value, kinds)
-        for action in one.done:
-            self.counts[Redaction(where, key, BY_PLACE, action)] += 1
+        if one.done:
+            said = _KEY if means.find_in_key(key) else key
+            for action in one.done:
+                self.counts[Redaction(where, said, BY_PLACE, action)] += 1
         if one.kept:
             self._kept[where, key] = one.kept
         if isinstance(other, Dropped) and "arguments" in kinds:
@@ -130,7 +133,7 @@ class Item:
         means = self._means
         where, key, _ = place
         if leaf == "key":
-            key = "(key)"  # the key itself is what must not be said
+            key = _KEY
         for part in sorted(parts, key=lambda part: -part.start):
             action = means.actions.get(part.detector, means.action)
             other = self._stand_in(text[part.start : part.end], action, part.detector, name, leaf, place)
