@@ -40,6 +40,7 @@ def test_own_patterns_are_found() -> None:
     [
         ((), {"all": ".*"}, "pattern 'all': '.*' finds the empty text; write one that needs a character"),
         ((), {"all": r"\w+"}, r"pattern 'all': '\\w+' finds something in every text; write a narrower one"),
+        ((), {"all": "[a-z]{3,}"}, "pattern 'all': '[a-z]{3,}' finds something in every text; write a narrower one"),
         ((), {"all": "."}, "pattern 'all': '.' finds something in every text; write a narrower one"),
         ((), {"bad": "("}, "RE2 refuses the regular expression '(': missing ): ("),
         ((), {"email": "x@"}, "pattern 'email' is called as a detector is; give it another name"),

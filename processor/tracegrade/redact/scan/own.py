@@ -14,8 +14,11 @@ _SHORTEST_NAME = 2
 _MAX_DICTIONARY_BYTES = 1 << 28
 _OF_PATTERN = re.compile(r"\\Q.*?(?:\\E|$)|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\\.|\^|\$", re.DOTALL)
 _EDGES = frozenset({"^", "$", r"\b", r"\B", r"\A", r"\z"})
-# What finds something in all of these finds it in everything.
-_ORDINARY = ("user", "the order", "OK", "status: done", "x-y")
+# What finds something in all of one of these finds it in everything.
+_ORDINARY = (
+    ("user", "the order", "OK", "status: done", "x-y"),
+    ("please check the weather", "the order was sent", "no results for this query", "it ended without errors"),
+)
 
 
 def pattern_detector(name: str, pattern: str) -> Detector:
@@ -27,7 +30,7 @@ def pattern_detector(name: str, pattern: str) -> Detector:
     expression = regex_expression(pattern)
     if expression.search(b""):
         raise ValueError(f"pattern {name!r}: {pattern!r} finds the empty text; write one that needs a character")
-    if all(expression.search(word.encode()) for word in _ORDINARY):
+    if any(all(expression.search(text.encode()) for text in texts) for texts in _ORDINARY):
         raise ValueError(f"pattern {name!r}: {pattern!r} finds something in every text; write a narrower one")
     return Detector(name, lambda text, key: _found(expression, text, 0), _stand_in, joins=False)
 
