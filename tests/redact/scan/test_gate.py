@@ -94,12 +94,23 @@ def test_a_secret_is_seen_in_a_disguise_that_json_escapes(disguise: str) -> None
         assert gate.may_hold(_wire(said)), said
 
 
+@pytest.mark.parametrize(("key", "value"), [("ssn", "219099999"), ("phone", "0301234567"), ("password", "hunter22")])
+def test_a_value_under_a_name_is_seen_however_deep_in_json(key: str, value: str) -> None:
+    gate = Gate(all_detectors(), (), {})
+    text = json.dumps({key: value})
+    for depth in range(6):
+        assert gate.may_hold(_wire(text)), depth
+        text = json.dumps({"inner": text})
+
+
 def test_a_uuid_is_seen_where_it_is_part_of_a_secret() -> None:
     uuid = "5b8e9d3c-17a0-4e1f-9d4e-0123456789ab"
     gate = Gate(all_detectors(), (), {"of ours": "[0-9a-f]{8}-17a0-"})
     plain = Gate(all_detectors(), (), {})
     assert gate.may_hold(_wire(uuid))
     assert not plain.may_hold(_wire(uuid))
+    assert plain.may_hold(_wire("the key sk-lf-", uuid))
+    assert plain.may_hold(_wire(json.dumps(["sk-lf-", uuid])))
     for text in (f"sk-lf-{uuid}", f"postgres://shop:{uuid}@db-7/orders", f"password={uuid}", f"{uuid}@corp.io"):
         assert plain.may_hold(_wire(text)), text
 

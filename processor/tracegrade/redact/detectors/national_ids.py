@@ -244,7 +244,9 @@ def _detector(form: _Form) -> Detector:
         return len(key) <= 128 and names.search(_CAMEL_CASE.sub("_", key)) is not None
 
     laid_out = (form.laid_out,) if form.laid_out else ()
-    behind = [rf"(?i:{form.names}){between}(?:{form.plain})" for between in (rf"[^\d]{{0,{_BEFORE}}}", r"[^\d]*")]
+    # A run of backslashes counts once: the deeper in JSON a name stands, the more there are before its quote.
+    near = rf"(?:[^\d\\]|\\+){{0,{_BEFORE}}}"
+    behind = [rf"(?i:{form.names}){between}(?:{form.plain})" for between in (near, r"[^\d]*")]
     signs, first = ((*laid_out, sign) if form.plain else laid_out for sign in behind)
     known = re.compile("|".join(f"(?=({one}))" for one in (form.laid_out, form.plain) if one), re.ASCII)
     find = partial(_find, form, anywhere, named, names, is_named)

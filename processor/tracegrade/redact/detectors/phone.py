@@ -60,7 +60,7 @@ DETECTOR = Detector(
         r"\+[1-9](?:[ .\-/()]{0,2}\d){7}",
         r"[2-9]\d{2}(?:\) ?|[ .\-])[2-9]\d{2}[ .\-]\d{4}",
     ),
-    key_signs=(r"(?i:phone|mobile|whatsapp|msisdn|tel|fax|cell)[^\d]{0,40}\d(?:[ .\-/()]{0,2}\d){6}",),
+    key_signs=(r"(?i:phone|mobile|whatsapp|msisdn|tel|fax|cell)(?:[^\d\\]|\\+){0,40}\d(?:[ .\-/()]{0,2}\d){6}",),
     first=(
         r"\+[1-9](?:[ .\-/()]{0,2}\d){7}",
         r"[2-9]\d{2}(?:\) ?|[ .\-])[2-9]\d{2}[ .\-]\d{4}",

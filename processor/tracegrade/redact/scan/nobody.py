@@ -1,7 +1,8 @@
 """What looks like a number of somebody and is none: UUIDs, and the address of the host itself.
 
 A number begins behind no letter, digit or dash, and ends before none. So one that shares a character with a UUID would
-have to hold all of it, which is longer than any, and has letters among its digits. A token may hold one behind a dash.
+have to hold all of it, which is longer than any, and has letters among its digits. A token may hold one behind a dash,
+or in the text behind the one that ends with the dash.
 """
 
 import re
@@ -12,6 +13,7 @@ _UUID = re.compile(
 )
 _DIGITS = b"0123456789-"
 _LONGEST_NUMBER = 18  # with its dashes
+_BEFORE_UUID, _BETWEEN_TEXTS = b"sk-lf-", 1500  # the one form of a token that a UUID follows
 # Letters that no sign is of, as they are none of a number's and none that base64 of a text is known by.
 _BLANK = b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 _HOST_ITSELF = re.compile(rb"(?<![\d.])127\.0\.0\.1(?![\d.])")
@@ -23,7 +25,8 @@ def without_uuids(data: bytes) -> bytes:
     found: bytearray | None = None
     for match in _UUID.finditer(data):
         start, end = match.start() - _FIRST, match.end() + _REST
-        if data[start : start + _LONGEST_NUMBER].strip(_DIGITS):
+        is_of_token = data.rfind(_BEFORE_UUID, max(0, start - _BETWEEN_TEXTS), start) >= 0
+        if data[start : start + _LONGEST_NUMBER].strip(_DIGITS) and not is_of_token:
             found = found or bytearray(data)
             found[start:end] = _BLANK
     return data if found is None else bytes(found)
