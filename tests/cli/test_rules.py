@@ -156,8 +156,8 @@ class TestExplain:
             "Calls made together in one message may come in any order.",
             "It judges every agent run, where all of these hold: - the service is demo-shop* - create_order was called",
             "It passes when this passes: - tool-call-order: Were the expected tools called in the expected order? "
-            'With tool_calls_order: ["validate_user","check_inventory","create_order"]; '
-            "only the whole score, 1, passes.",
+            "Only the whole score, 1, passes. - in this order, with or without others between, are called: "
+            "validate_user, then check_inventory, then create_order",
             "Beyond its stored results, people are alerted when: - pass_rate below 0.95, from 20 results on, "
             "at most one false alarm in 30d. How soon it fires is unknown, without stored results or --volume; "
             "false alarms a month: at most 1. Incomplete traces are judged, and left out of pass rates and alerts.",
@@ -190,7 +190,7 @@ class TestExplain:
 id: many-things
 status: experimental
 scope: tool-call
-match: {tools: [a, b*], prompt: {$regex: "(?i)x"}, attributes: {tier: gold}, cel: "size(calls) > 1"}
+match: {tools: [a, b*], prompt: {$regex: '(?i)x\\b'}, attributes: {tier: gold}, cel: "size(calls) > 1"}
 unless: {environment: staging}
 sample: {share: 0.05, keep_failures: true}
 evaluate:
@@ -206,12 +206,12 @@ incomplete: count
             "many-things (medium, experimental): no title",
             "It judges every tool call, and keeps 0.05 of the traces and every fail, where all of these hold:",
             "- a or b* is the tool",
-            "- the prompt is a text in which '(?i)x' is found",
+            r"- the prompt has a part that matches '(?i)x\b'",
             "- the attribute tier is gold",
             "- this is true: size(calls) > 1",
-            "It leaves out those where all of these hold: - the environment is staging",
+            "It leaves out those where this holds: - the environment is staging",
             "- short (budget): Did the run stay within its limits",
-            "With max_calls: 3; a score from 0.5 on passes.",
+            "tokens and cost? A score from 0.5 on passes. - it makes at most 3 calls",
             "It also has 2 cases; a subject meets at most one",
             "- one, for the prompt Hello: tool-case:",
             'With expected_tool: "a"; only',
@@ -251,16 +251,78 @@ incomplete: count
             ),
             (
                 "when: {tool: policy, where: {output: {ok: false}}}\nthen: [{evaluator: budget, max_calls: 3}]",
-                "It passes when all of these pass, judged once, of all calls after the first policy "
-                "(where output.ok is false): - budget",
+                "It does so only where policy (where output.ok is false) was called. "
+                "It passes when this passes, judged once, of all calls after the first such call: - budget",
             ),
             (
                 "evaluate: [{evaluator: exact-match, expected_output: {$from: find.output.id}}]",
-                "With expected_output: what any earlier find returned as id;",
+                "- the final answer is what any earlier find returned as id",
             ),
             (
                 "evaluate: [{evaluator: exact-match, expected_output: {$from: {source: find.output.id, call: last}}}]",
-                "With expected_output: what the last find before returned as id;",
+                "- the final answer is what the last find before returned as id",
+            ),
+            (
+                "match: {tools: '*', prompt: [Hi, {$regex: '\\d'}]}\n"
+                "evaluate: [{evaluator: exact-match, expected_output: 'no', negated: true}]",
+                r"where all of these hold: - any tool was called - the prompt is Hi or has a part that matches '\d' "
+                "It passes when this passes: - exact-match: Is the final answer the expected one? "
+                "Only the whole score, 1, passes. - the final answer is not one that is 'no'",
+            ),
+            (
+                "evaluate: [{evaluator: contains, search_text: {$regex: a.c}, negated: true}]",
+                "1, passes. - the final answer has no part that matches 'a.c'",
+            ),
+            (
+                "evaluate: [{evaluator: contains, search_text: abc, case_sensitive: true}]",
+                "1, passes. - the final answer contains 'abc' Its",
+            ),
+            (
+                "evaluate: [{evaluator: contains, search_text: {$from: find.output.id}, negated: true}]",
+                "- the final answer does not contain what any earlier find returned as id",
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-order, tool_calls_order: [a, b], strict: true}]",
+                "1, passes. - just these are called, in this order: a, then b",
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-count, tool_calls_count: {a: ['<=', 1], b: ['!=', 2]}}]",
+                "- a is called at most 1 time - b is called not exactly 2 times",
+            ),
+            (
+                "evaluate: [{evaluator: tool-permission, allowed_tools: [a], denied_tools: [c], declared_only: true}]",
+                "- only a is called - c is never called - only tools that the trace's tool definitions declare",
+            ),
+            (
+                "evaluate: [{evaluator: budget, max_errors: 1, max_duration: 90s, max_tokens: 5}]",
+                "- at most 1 of its calls fail - it takes at most 90s - its model calls take at most 5 tokens",
+            ),
+            ("evaluate: [{evaluator: abstention, should_call_tool: false}]", "1, passes. - no tool is called"),
+            (
+                "evaluate: [{evaluator: loop-repetition, failed_only: true, count_retries: false}]",
+                "- no call fails 3 times or more with the same arguments; one that failed before an equal one",
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-args, tool_calls: [{name: a, args: {n: 1}}]}]",
+                "1, passes. - a call of a is made, where args.n is 1, and there is no other argument",
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-args, values: glob, tool_calls: [{name: a, args: {n: '1*'}}]}]",
+                'With values: "glob", tool_calls: [{"name":"a","args":{"n":"1*"}}];',
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-args, tool_calls: [{name: a, args: {}}]}]",
+                "1, passes. - a call of a is made without arguments",
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-output, "
+                "tool_outputs: [{name: a, output: {}}, {name: b, output: x}]}]",
+                "- a call of a is made, where output is {}, and there is nothing else in it - a call of b is made, "
+                "where output is 'x' Its",
+            ),
+            (
+                "evaluate: [{evaluator: tool-call-output, subset: true, tool_outputs: [{name: a, output: {n: [1]}}]}]",
+                "1, passes. - a call of a is made, where output.n is [1] Its",
             ),
         ],
     )

@@ -62,6 +62,7 @@ class Evaluator(Generic[C, S]):
         expected_calls: the calls that these criteria expect, which the page shows beside the calls made; None for an
             evaluator that expects no particular calls.
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
+        settings_said: the settings of which `sentences` say all that there is to say.
         reads_failures: whether these criteria and settings ask which calls failed; where that was redacted, the gate
             lets it judge none.
         knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
@@ -80,6 +81,7 @@ class Evaluator(Generic[C, S]):
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
+    settings_said: frozenset[str] = frozenset()
     reads_failures: Callable[[C, S], bool] = lambda criteria, settings: False
     knows_unknown: bool = False
     attributes: frozenset[str] = frozenset()

@@ -24,13 +24,12 @@ _SUBJECTS = {
     "tool-call": "tool call",
 }
 _CLAUSES = {
-    "tenant": "the trace is of tenant {}",
-    "service": "the service is {}",
-    "environment": "the environment is {}",
-    "release": "the release is {}",
-    "agent": "the agent is {}",
-    "tools": "{} was called",
-    "prompt": "the prompt is {}",
+    "tenant": "the tenant {}",
+    "service": "the service {}",
+    "environment": "the environment {}",
+    "release": "the release {}",
+    "agent": "the agent {}",
+    "prompt": "the prompt {}",
 }
 _HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "match"})
 _MAX_SHOWN = 300  # characters of what is expected
@@ -85,28 +84,43 @@ def _judged(rule: Rule) -> Iterator[str]:
     else:
         of = f", and keeps {share} and every fail" if rule.sample.keep_failures else f" in {share}"
     kind = _SUBJECTS[rule.scope]
-    clauses = list(_clauses(rule.match, rule.match_clauses))
-    if rule.scope == "tool-call":
-        clauses = [clause.replace(" was called", " is the tool") for clause in clauses]
+    clauses = list(_clauses(rule, rule.match, rule.match_clauses))
     if rule.depth:
         kind += ", with the calls of the agents that it started"
         kind += f" and of theirs, {rule.depth} levels down" if rule.depth > 1 else ""
-    yield f"It judges every {kind}{of}{', where all of these hold:' if clauses else '.'}"
+    yield f"It judges every {kind}{of}{f', where {_these_hold(clauses)}:' if clauses else '.'}"
     yield from (f"  - {clause}" for clause in clauses)
     if rule.when is not None:
         yield f"It does so only where {rule_of(rule.when)} was called."
     if rule.unless is not None:
-        yield "It leaves out those where all of these hold:"
-        yield from (f"  - {clause}" for clause in _clauses(rule.unless, rule.unless_clauses))
+        clauses = list(_clauses(rule, rule.unless, rule.unless_clauses))
+        yield f"It leaves out those where {_these_hold(clauses)}:"
+        yield from (f"  - {clause}" for clause in clauses)
 
 
-def _clauses(clauses: Clauses, named: tuple[tuple[str, Patterns], ...]) -> Iterator[str]:
+def _these_hold(clauses: Sequence[str]) -> str:
+    return "all of these hold" if len(clauses) > 1 else "this holds"
+
+
+def _clauses(rule: Rule, clauses: Clauses, named: tuple[tuple[str, Patterns], ...]) -> Iterator[str]:
     for name, patterns in named:
-        written = _alternatives(patterns.written)
-        attribute = name.removeprefix("attributes.")
-        yield _CLAUSES[name].format(written) if name in _CLAUSES else f"the attribute {attribute} is {written}"
+        if name == "tools":
+            tools = "any tool" if patterns.written in ("*", ["*"]) else _alternatives(patterns.written)
+            yield f"{tools} is the tool" if rule.scope == "tool-call" else f"{tools} was called"
+        else:
+            attribute = name.removeprefix("attributes.")
+            yield _CLAUSES.get(name, f"the attribute {attribute} {{}}").format(_is(patterns.written))
     if clauses.cel is not None:
         yield f"this is true: {clauses.cel.source}"
+
+
+def _is(written: JsonValue) -> str:
+    """What a value must be by one pattern, or by any of several."""
+    if isinstance(written, list) and any(isinstance(pattern, dict) for pattern in written):
+        return " or ".join(map(_is, written))
+    if isinstance(written, dict) and "$regex" in written:
+        return f"has a part that matches '{written['$regex']}'"
+    return f"is {_alternatives(written)}"
 
 
 def _alternatives(written: JsonValue) -> str:
@@ -114,7 +128,7 @@ def _alternatives(written: JsonValue) -> str:
     if isinstance(written, list):
         return " or ".join(map(_alternatives, written))
     if isinstance(written, dict) and "$regex" in written:
-        return f"a text in which {written['$regex']!r} is found"
+        return f"what has a part that matches '{written['$regex']}'"
     return "any" if written == "*" else written if isinstance(written, str) else json_text(written)
 
 
@@ -126,7 +140,8 @@ def _passes(rule: Rule) -> Iterator[str]:
             yield from (f"    - {sentence}" for sentence in _sentences(spec))
     if rule.when is not None:
         also = "It also passes only" if rule.evaluate else "It passes"
-        yield f"{also} when all of these pass, judged once, of all calls after the first {rule_of(rule.when)}:"
+        passes = "all of these pass" if len(rule.then) > 1 else "this passes"
+        yield f"{also} when {passes}, judged once, of all calls after the first such call:"
         for spec in rule.then:
             yield f"  - {_evaluation(spec)}"
             yield from (f"    - {sentence}" for sentence in _sentences(spec))
@@ -141,7 +156,8 @@ def _evaluation(spec: EvaluationSpec) -> str:
     of_file = "" if spec.file is None else f" of {spec.file.written}"
     named = f"{spec.name if spec.name == spec.evaluator.name else f'{spec.name} ({spec.evaluator.name})'}{of_file}"
     least = "only the whole score, 1, passes" if spec.threshold == 1 else f"a score from {spec.threshold:g} on passes"
-    said = spec.evaluator.Criteria.model_fields.keys() if _sentences(spec) else ()
+    sentences = _sentences(spec)
+    said = {*spec.evaluator.Criteria.model_fields, *spec.evaluator.settings_said} if sentences else ()
     expected = ", ".join(
         f"{key}: {_shown(value)}" for key, value in spec.written.items() if key not in _HEAD_KEYS and key not in said
     )

@@ -41,7 +41,8 @@ _SAID: list[tuple[Any, str]] = [
     ({"a": {"$gte": 1}, "b": {"$absent": True}}, "is an object whose a is at least 1 and b is not there"),
     ([{"$any": True}, 2], "is a list whose items, in this order: is there, is 2"),
     ({"$literal": {"$gte": 5}}, 'is {"$gte":5}'),
-    ("x" * 300, "is '" + "x" * 119 + "…"),
+    ("x" * 300, "is '" + "x" * 120 + "…'"),
+    ({}, "is {}"),
 ]
 
 

@@ -20,6 +20,17 @@ _OPERATORS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
+_WORDS = {
+    "=": "exactly",
+    "==": "exactly",
+    "!=": "not exactly",
+    ">": "more than",
+    "<": "less than",
+    ">=": "at least",
+    "<=": "at most",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedCount:
     """A comparison with a number of calls."""
@@ -30,6 +41,11 @@ class ExpectedCount:
     def holds(self, actual: int) -> bool:
         """Whether `actual` calls are as expected."""
         return _OPERATORS[self.operator](actual, self.count)
+
+    @property
+    def words(self) -> str:
+        """It as a person would say it: ``at most 3 times``."""
+        return f"{_WORDS[self.operator]} {self.count} {'time' if self.count == 1 else 'times'}"
 
     def __str__(self) -> str:
         return f"{self.operator} {self.count}"

@@ -38,7 +38,7 @@ def in_words(expected: Expected) -> str:
         return " and ".join(map(in_words, expected.parts()))
     if isinstance(expected, Matcher):
         return _MATCHED[expected.word](expected)
-    if isinstance(expected, ExpectedObject):
+    if isinstance(expected, ExpectedObject) and expected.members:
         members = " and ".join(f"{name} {in_words(member)}" for name, member in expected.members.items())
         return f"is an object whose {members}"
     if isinstance(expected, ExpectedList):
@@ -47,7 +47,9 @@ def in_words(expected: Expected) -> str:
 
 
 def _value(value: JsonValue) -> str:
-    text = f"'{value}'" if isinstance(value, str) else json_text(value)
+    if isinstance(value, str):
+        return f"'{value}'" if len(value) <= _MAX_SHOWN else f"'{value[:_MAX_SHOWN]}…'"
+    text = json_text(value)
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
 
 

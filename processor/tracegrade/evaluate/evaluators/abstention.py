@@ -27,10 +27,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     return Score(float(criteria.should_call_tool is (calls > 0)), {"tool_called": calls > 0}, text)
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    return ["some tool is called" if criteria.should_call_tool else "no tool is called"]
+
+
 EVALUATOR = Evaluator(
     name="abstention",
     summary="Was a tool called exactly when one should be?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
 )

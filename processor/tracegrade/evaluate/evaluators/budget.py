@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
@@ -103,12 +104,26 @@ def _unknown(evidence: Evidence, names: list[str]) -> str:
     return " ".join(said)
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    duration = None if criteria.max_duration is None else duration_text(criteria.max_duration)
+    limits = (
+        (criteria.max_calls, "it makes at most {} calls"),
+        (criteria.max_retries, "at most {} of its calls repeat an earlier one, with the same arguments"),
+        (criteria.max_errors, "at most {} of its calls fail"),
+        (duration, "it takes at most {}"),
+        (criteria.max_tokens, "its model calls take at most {} tokens"),
+        (criteria.max_cost, "its model calls cost at most {}"),
+    )
+    return [says.format(limit) for limit, says in limits if limit is not None]
+
+
 EVALUATOR = Evaluator(
     name="budget",
     summary="Did the run stay within its limits of calls, retries, errors, duration, tokens and cost?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
     never_scores=lambda criteria, settings: (
         None if any(value is not None for _, value in criteria) else "there are no limits; give max_calls or another"
     ),

@@ -13,6 +13,7 @@ from tracegrade.evaluate.compare.final_answer import Absent, AnswerSettings, abs
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError
+from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.criteria.text_matchers import RegexMatcher
@@ -105,12 +106,27 @@ def _unread_settings(criteria: Criteria, settings: Settings) -> str | None:
     return None
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    expected = criteria.search_text
+    said = in_words(expected).removeprefix("is ")
+    if isinstance(expected.source, str):
+        letters = "" if settings.case_sensitive else ", in small letters or capitals"
+        return [f"the final answer {'does not contain' if settings.negated else 'contains'} {said}{letters}"]
+    if isinstance(expected, FromMatcher):
+        what = said if said.startswith("what ") else f"what is {said}"
+        return [f"the final answer {'does not contain' if settings.negated else 'contains'} {what}"]
+    said = said.replace("has a part", "has no part", 1) if settings.negated else said
+    return [f"the final answer {said}"]
+
+
 EVALUATOR = Evaluator(
     name="contains",
     summary="Is a text in the final answer?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"negated", "case_sensitive"}),
     never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
     knows_unknown=True,

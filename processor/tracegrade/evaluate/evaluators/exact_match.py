@@ -20,6 +20,7 @@ from tracegrade.evaluate.compare.final_answer import (
     unread_settings,
 )
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue
+from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
@@ -80,12 +81,19 @@ def _unread_settings(criteria: OutputCriteria, settings: Settings) -> str | None
     return unread_settings(criteria, settings)
 
 
+def _sentences(criteria: OutputCriteria, settings: Settings) -> list[str]:
+    said = in_words(criteria.expected_output)
+    return [f"the final answer is not one that {said}" if settings.negated else f"the final answer {said}"]
+
+
 EVALUATOR = Evaluator(
     name="exact-match",
     summary="Is the final answer the expected one?",
     Criteria=OutputCriteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"negated"}),
     never_scores=_unread_settings,
     reads=frozenset({"final_answer"}),
     knows_unknown=True,

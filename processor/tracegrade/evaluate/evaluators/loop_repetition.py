@@ -84,12 +84,20 @@ def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: 
     return [position for position in counted if made[called[position]] >= settings.repetition_threshold]
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    happens = "fails" if settings.failed_only else "is made"
+    said = f"no call {happens} {settings.repetition_threshold} times or more with the same arguments"
+    return [said if settings.count_retries else f"{said}; one that failed before an equal one succeeded does not count"]
+
+
 EVALUATOR = Evaluator(
     name="loop-repetition",
     summary="Was the same call made again and again?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"repetition_threshold", "count_retries", "failed_only"}),
     reads=frozenset({"arguments"}),
     reads_failures=lambda criteria, settings: settings.failed_only or not settings.count_retries,
     knows_unknown=True,

@@ -8,7 +8,7 @@ Steps follow each other as they are listed: a tool's name, or ``{tool: create_or
 | ``{choice: [pay, [invoice, remind]]}`` | one of these branches |
 | ``optional: true`` | it may be left out |
 | ``repeat: [1, 3]`` | it is called once to three times, one after the other |
-| ``after: [a, b]`` | it comes after these steps (or one, ``after: a``), not the one above it; ``after: []``: none |
+| ``after: [a, b]`` | it comes after these steps (``after: a``: this one), not the one above; ``after: []``: none |
 | ``anywhere: true`` | it has no place in the order |
 
 The calls are laid beside the steps in the best way: a step that is missing costs 1, a call with other arguments than

@@ -19,7 +19,8 @@ from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.assignment import Matches, pair_first, pair_in_turn
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_arguments
-from tracegrade.evaluate.criteria.expected import Difference, differences
+from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
+from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
@@ -97,6 +98,20 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     return ExpectedCalls([expected_arguments([call.name], call.args, partly=partly) for call in criteria.tool_calls])
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    if criteria.values is not None:
+        return []
+    return [f"a call of {call.name} is made{_given(call.args, settings)}" for call in criteria.tool_calls]
+
+
+def _given(args: ExpectedObject, settings: Settings) -> str:
+    """What is expected of a call's arguments, to stand behind it."""
+    if not args.members:
+        return "" if settings.subset else " without arguments"
+    rest = "" if settings.subset else ", and there is no other argument"
+    return f", where {', and '.join(members_in_words('args', args))}{rest}"
+
+
 EVALUATOR = Evaluator(
     name="tool-call-args",
     summary="Were the expected calls made with the expected arguments?",
@@ -106,5 +121,7 @@ EVALUATOR = Evaluator(
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"subset"}),
     expected_calls=_expected_calls,
 )

@@ -92,10 +92,15 @@ def _explain(expected: int, failed: Collection[str]) -> str:
     return f"{expected - len(failed)} of {tools} called as often as expected; not: {listed(failed)}."
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    return [f"{name} is called {count.words}" for name, count in criteria.tool_calls_count.items()]
+
+
 EVALUATOR = Evaluator(
     name="tool-call-count",
     summary="Was each tool called as often as expected?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
 )

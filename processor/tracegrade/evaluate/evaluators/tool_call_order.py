@@ -151,11 +151,20 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential")
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    order = ", then ".join(criteria.tool_calls_order)
+    if settings.strict:
+        return [f"just these are called, in this order: {order}"]
+    return [f"in this order, with or without others between, are called: {order}"]
+
+
 EVALUATOR = Evaluator(
     name="tool-call-order",
     summary="Were the expected tools called in the expected order?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"strict"}),
     expected_calls=_expected_calls,
 )

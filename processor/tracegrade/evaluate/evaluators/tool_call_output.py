@@ -21,7 +21,8 @@ from tracegrade.evaluate.compare.assignment import Matches, pair_first, pair_in_
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_output
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
-from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject
+from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, calls_named
@@ -89,6 +90,19 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     return ExpectedCalls([expected_output(call.name, call.output, partly=partly) for call in criteria.tool_outputs])
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    if criteria.values is not None:
+        return []
+    return [f"a call of {call.name} is made, where {_gave(call.output, settings)}" for call in criteria.tool_outputs]
+
+
+def _gave(output: Output, settings: Settings) -> str:
+    (expected,) = output.parts()
+    is_object = isinstance(expected.opened(), ExpectedObject)
+    rest = ", and there is nothing else in it" if is_object and not settings.subset else ""
+    return ", and ".join(members_in_words("output", expected)) + rest
+
+
 EVALUATOR = Evaluator(
     name="tool-call-output",
     summary="Did the expected calls give the expected outputs?",
@@ -98,5 +112,7 @@ EVALUATOR = Evaluator(
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"subset"}),
     expected_calls=_expected_calls,
 )

@@ -9,7 +9,7 @@ them.
 Source: ToolPermissionMetric of confident-ai/deepeval.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Annotated
 
@@ -97,12 +97,26 @@ def _hands_over(call: ToolCall, agents: Collection[str]) -> bool:
     return any(isinstance(value, str) and plain_name(value) in others for value in given)
 
 
+def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
+    said = [] if settings.allowed_tools is None else [f"only {_any_of(settings.allowed_tools)} is called"]
+    said += [f"{_any_of(settings.denied_tools)} is never called"] if settings.denied_tools else []
+    return said + (
+        ["only tools that the trace's tool definitions declare are called"] if settings.declared_only else []
+    )
+
+
+def _any_of(names: Sequence[str]) -> str:
+    return " or ".join(names) or "no tool"
+
+
 EVALUATOR = Evaluator(
     name="tool-permission",
     summary="Did the agent call only tools that it may call?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    sentences=_sentences,
+    settings_said=frozenset({"allowed_tools", "denied_tools", "declared_only"}),
     never_scores=lambda criteria, settings: (
         "nothing is allowed or denied; give allowed_tools, denied_tools or declared_only"
         if settings.allowed_tools is None and settings.denied_tools is None and not settings.declared_only
