@@ -59,17 +59,14 @@ BEYOND_A_SCHEMA = {
     "depth_of_a_trace",
     "false_positive_unknown",
     "glob_without_closing_bracket",
-    "matcher_misspelt_in_an_argument",
     "schema_that_leads_elsewhere",
     "semantic_without_a_model",
-    "matcher_mixed_with_plain_keys",
     "prompt_with_a_look_ahead",
     "same_evaluation_name_in_then",
     "same_evaluation_name_twice",
     "same_of_arguments",
     "step_after_an_unknown_one",
     "when_of_one_call",
-    "unknown_matcher_in_an_argument",
     "unless_without_clauses",
 }
 # What is no plain YAML document in the first place.
@@ -110,11 +107,31 @@ def rule_of(**fields: Any) -> dict[str, Any]:
             evaluate=[{"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"b": {"$regex": ""}}}]}]
         ),
         rule_of(evaluate=[{"evaluator": "tool-call-count", "tool_calls_count": {"a": ["<=", 3]}, "threshold": 0.5}]),
+        rule_of(evaluate=[{"evaluator": "exact-match", "matchers": False, "expected_output": {"$in": [1], "a": 1}}]),
+        rule_of(evaluate=[{"evaluator": "./amounts.py", "of": {"$mine": 1}}]),
+        rule_of(evaluate=[{"evaluator": "args-schema", "schemas": {"a": {"$ref": "#/$defs/b", "$defs": {"b": {}}}}}]),
+        rule_of(
+            evaluate=[{"evaluator": "exact-match", "expected_output": {"$schema": {"$ref": "#/$defs/b", "$defs": {}}}}]
+        ),
+        rule_of(evaluate=[{"evaluator": "exact-match", "expected_output": {"$literal": {"$in": [1], "a": {"$b": 1}}}}]),
+        rule_of(evaluate=[{"evaluator": "exact-match", "expected_output": {"$one_of": [{"$gte": 1, "$lt": 3}, "a"]}}]),
         rule_of(evaluate=[{"evaluator": "tool-call-output", "tool_outputs": [{"name": "a", "output": None}]}]),
     ],
 )
 def test_rules_fit(rule: dict[str, Any]) -> None:
     VALIDATOR.validate(rule)
+
+
+@pytest.mark.parametrize(
+    "expected", [{"$in": [1]}, {"a": [{"$gte": 1, "b": 2}]}, {"$one_of": [{"$gt_": 1}]}, {"$regex": 5}]
+)
+def test_what_is_no_matcher_does_not_fit(expected: Any) -> None:
+    where = {"tool": "a", "where": {"output": expected}}
+    never = [{"evaluator": "constraints", "constraints": [{"never": where}]}]
+    assert not VALIDATOR.is_valid(rule_of(evaluate=never))
+    assert not VALIDATOR.is_valid(rule_of(when=where, then=never))
+    case = {"id": "x", "match": {"prompt": "hi"}, "expected_tool": "a", "expected_params": {"x": expected}}
+    assert not VALIDATOR.is_valid({"id": "one", "cases": [case]})
 
 
 @pytest.mark.parametrize(
