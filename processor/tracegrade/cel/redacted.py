@@ -33,7 +33,7 @@ def asked_in_vain(tree: Node, variables: Values) -> str | None:
     for path, value, how, name in reads(tree, variables, wide=True):
         if how == "asked":
             is_there = isinstance(value, dict) and name in value
-            is_open = is_unknown(value[name]) if is_there else may_hide(value, name)  # type: ignore[index, call-overload]
+            is_open = known(value[name]) is GONE if is_there else may_hide(value, name)  # type: ignore[index, call-overload]
         elif how == "value":
             is_open = isinstance(value, dict | list) and holds_unknown(value)
         else:  # of a list the items are still as many
