@@ -367,7 +367,10 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
         if why is not None:
             doubted = evidence.given_doubt()
             other = evaluator.evaluate(doubted, criteria, settings)
-            if doubted.met_mask or score.outcome(spec.threshold) != other.outcome(spec.threshold):
+            is_open = doubted.met_mask or (
+                doubted.met_doubt and evaluator.pairs_in_turn(evaluator.criteria_in_force(criteria, settings), settings)
+            )
+            if is_open or score.outcome(spec.threshold) != other.outcome(spec.threshold):
                 return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")

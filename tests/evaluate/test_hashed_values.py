@@ -109,3 +109,38 @@ def test_calls_that_a_constraint_does_not_mean_say_nothing_of_its_hashes(found: 
     rule = constraint({"before": "mail", "comes": "find", "same": "to"})
     calls = [made("log", {"to": "console"}), made("find", {"to": found}), made("mail", {"to": HASH})]
     assert decided(rule, calls)[0] == outcome
+
+
+OPS_AND_ANN = [{"name": "mail", "args": {"to": to}} for to in ("ops", "ann@ours.com")]
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        {"evaluator": "tool-call-args", "tool_calls": OPS_AND_ANN},
+        {"evaluator": "tool-call-accuracy", "reference_tool_calls": OPS_AND_ANN},
+        {"evaluator": "trajectory", "match": "any_order", "tool_calls": OPS_AND_ANN},
+        {
+            "evaluator": "tool-call-output",
+            "tool_outputs": [{"name": "mail", "output": output} for output in ("ops", "ann@ours.com")],
+        },
+        {"evaluator": "partial-order", "steps": [{"parallel": [{"tool": "mail", **one} for one in
+            ({"args": each["args"]} for each in OPS_AND_ANN)]}]},
+    ],
+    ids=lambda evaluate: evaluate["evaluator"],
+)  # fmt: skip
+def test_a_hashed_value_may_be_what_one_call_is_expected_to_have_or_another(evaluate: dict[str, Any]) -> None:
+    # Taken for the first that is expected, the hash would leave "ops" to the second.
+    calls = [made("mail", {"to": HASH}, HASH), made("mail", {"to": "ops"}, "ops")]
+    assert decided({"evaluate": [evaluate]}, calls)[0] == "not_evaluable"
+    others = [made("mail", {"to": "ann@ours.com"}, "ann@ours.com"), made("mail", {"to": "ops"}, "ops")]
+    assert decided({"evaluate": [evaluate]}, others)[0] == "pass"
+
+
+def test_a_value_from_a_source_that_cannot_be_read_may_be_that_of_another_call() -> None:
+    expected = [{"name": "mail", "args": {"to": {"$from": "find.output"}}}, {"name": "mail", "args": {"to": "ops"}}]
+    rule = {"evaluate": [{"evaluator": "tool-call-args", "tool_calls": expected}]}
+    calls = [made("find"), made("mail", {"to": "ops"}), made("mail", {"to": "ann"})]
+    assert decided(rule, calls)[0] == "not_evaluable"
+    assert decided(rule, [made("find", output="ann"), *calls[1:]])[0] == "pass"
+    assert decided(rule, [made("find", output="eve"), *calls[1:]])[0] == "fail"

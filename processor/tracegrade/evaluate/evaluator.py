@@ -63,6 +63,8 @@ class Evaluator(Generic[C, S]):
             evaluator that expects no particular calls.
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
         settings_said: the settings of which `sentences` say all that there is to say.
+        pairs_in_turn: whether a call that is taken for one expected call may lack another one, with these criteria and
+            settings: then what cannot be read may also make a score smaller by being as expected.
         reads_failures: whether these criteria and settings ask which calls failed; where that was redacted, the gate
             lets it judge none.
         knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
@@ -82,6 +84,7 @@ class Evaluator(Generic[C, S]):
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
     settings_said: frozenset[str] = frozenset()
+    pairs_in_turn: Callable[[C, S], bool] = lambda criteria, settings: False
     reads_failures: Callable[[C, S], bool] = lambda criteria, settings: False
     knows_unknown: bool = False
     attributes: frozenset[str] = frozenset()

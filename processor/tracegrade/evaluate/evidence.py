@@ -63,7 +63,7 @@ class Evidence:
     worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
     ``redacted``: something of its trace was redacted by us. ``gives_doubt`` says that a value whose source cannot be
     read counts as seen there, and what was redacted as what was expected.
-    ``met_mask``: a mask was met where it does so, and whatever follows is not known.
+    ``met_doubt``: something was met where it does so; ``met_mask``: a mask was, and whatever follows is not known.
     ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 
@@ -75,6 +75,7 @@ class Evidence:
         "facts",
         "final_answer",
         "gives_doubt",
+        "met_doubt",
         "met_mask",
         "prompt",
         "redacted",
@@ -102,6 +103,7 @@ class Evidence:
         self.after = after
         self.redacted = redacted
         self.gives_doubt = False
+        self.met_doubt = False
         self.met_mask = False
         self._known: dict[Any, Any] = {}
 

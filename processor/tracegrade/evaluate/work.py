@@ -47,9 +47,10 @@ class Work:
         return self.doubts and is_unknown(actual) and self.doubts_of(actual)
 
     def doubts_of(self, actual: JsonValue) -> bool:
-        """Whether a value that was redacted, or holds what was, counts as what was expected; a mask is noted."""
+        """Whether a value that was redacted, or holds what was, counts as what was expected; that is noted."""
         if self.evidence is None or not self.evidence.gives_doubt:
             return False
+        self.evidence.met_doubt = True
         if not self.evidence.met_mask and holds_mask(actual):
             self.evidence.met_mask = True
         return True

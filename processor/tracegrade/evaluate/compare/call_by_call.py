@@ -28,6 +28,11 @@ class CompiledNames:
         self.keys = _keys_of(names)
         self.by_name = positions_of(names)
 
+    @property
+    def names_one_twice(self) -> bool:
+        """Whether several calls of one tool are expected."""
+        return len(self.by_name) < len(self.names)
+
 
 class CompiledCalls(CompiledNames, Generic[Found]):
     """The expected calls: their names, and what is expected of each.

@@ -153,11 +153,13 @@ class FromMatcher(Matcher):
             return True
         if not evidence.gives_doubt:
             return False
-        return any(
+        may_be = any(
             ((source.path or may_be_seen(actual)) and self._unreadable(source, evidence, work.position) is not None)
             or (evidence.redacted and self._may_hide(actual, source, evidence, work.position))
             for source in self.sources
         )
+        evidence.met_doubt |= may_be
+        return may_be
 
     def _may_hide(self, actual: JsonValue, source: Source, evidence: "Evidence", position: int | None) -> bool:
         """Whether `actual` may be what a source holds though it looks otherwise: one of them was hashed alone."""

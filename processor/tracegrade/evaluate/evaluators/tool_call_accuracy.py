@@ -237,6 +237,7 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
+    pairs_in_turn=lambda criteria, settings: criteria.expected.names_one_twice,
     score=_score,
     expected_calls=_expected_calls,
     never_scores=lambda criteria, settings: (

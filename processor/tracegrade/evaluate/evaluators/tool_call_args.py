@@ -120,6 +120,7 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
+    pairs_in_turn=lambda criteria, settings: criteria.expected.names_one_twice,
     score=_score,
     sentences=_sentences,
     settings_said=frozenset({"subset"}),

@@ -195,8 +195,16 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
             criteria.tool_calls or (), prepared.comparisons, prepared.outputs, strict=True
         )
     ]
-    in_order = MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
-    return ExpectedCalls(calls, in_order, sequential=settings.concurrency == "sequential")
+    return ExpectedCalls(calls, _in_order(settings), sequential=settings.concurrency == "sequential")
+
+
+def _in_order(settings: Settings) -> bool:
+    return MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
+
+
+def _pairs_in_turn(criteria: Criteria, settings: Settings) -> bool:
+    names = [name for call in criteria.tool_calls or () for name in listed_names(call.name)]
+    return not _in_order(settings) and (settings.names != "exact" or len({*names}) < len(names))
 
 
 def _expected_call(
@@ -217,6 +225,7 @@ EVALUATOR = Evaluator(
     summary="How do the calls made compare with those expected, by any of the field's measures?",
     Criteria=Criteria,
     Settings=Settings,
+    pairs_in_turn=_pairs_in_turn,
     score=_score,
     expected_calls=_expected_calls,
     reads=frozenset({"arguments", "output"}),
