@@ -23,6 +23,20 @@ def rule(*evaluate: dict[str, Any], **fields: Any) -> Rule:
         (rule(ONE, match={"prompt": {"$regex": "refund.*"}}), []),
         (rule(ONE, match={"service": "shop-*"}), []),
         (
+            rule({"evaluator": "tool-permission", "denied_tools": ["a", "delete_*"]}),
+            [(("evaluate", 0, "denied_tools", 1), "names are compared as they are; write names: glob")],
+        ),
+        (rule({"evaluator": "tool-permission", "denied_tools": ["delete_*"], "names": "glob"}), []),
+        (
+            rule({"evaluator": "tool-call-order", "tool_calls_order": ["find_*", "a"]}),
+            [(("evaluate", 0, "tool_calls_order", 0), "'find_*' looks like a glob")],
+        ),
+        (
+            rule({"evaluator": "tool-call-count", "tool_calls_count": {"delete_*": ["=", 0]}}),
+            [(("evaluate", 0, "tool_calls_count", "delete_*"), "'constraints' and 'trajectory' take globs")],
+        ),
+        (rule({"evaluator": "constraints", "constraints": [{"never": "delete_*"}]}), []),
+        (
             rule(ONE, status="experimental", gate={"at_least": 1}),
             [(("gate",), "counts a rule that is experim")],
         ),

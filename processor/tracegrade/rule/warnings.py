@@ -4,7 +4,7 @@ A rule that cannot work is refused while it is read. These can, and hardly ever 
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from tracegrade.document.problem import Location, did_you_mean
@@ -27,11 +27,14 @@ _LOOKS_LIKE_A_GLOB = re.compile(r"\*|\?\w|\[[^\]\s]+\]")
 # Where items list the calls they expect, and in what else they name tools.
 _CALL_LISTS = ("tool_calls_order", "tool_calls", "tool_outputs", "reference_tool_calls")
 _NAMES = ("expected_tool", "required", "valid_prerequisites")
+_WITH_NAMES = ("tool-permission", "trajectory")  # how they compare names is a setting
+_PERMITTED = ("allowed_tools", "denied_tools")
 
 
 def warnings_of(rule: Rule) -> Iterator[Warning]:
     """What can be said of the rule by itself; each with the location of what it is about."""
     yield from _globs_in_prompts(rule)
+    yield from _globs_in_exact_names(rule)
     yield from _several_calls_of_one(rule)
     yield from _tools_left_out(rule)
     yield from _cases_never_met(rule)
@@ -88,6 +91,20 @@ def _globs_in_prompts(rule: Rule) -> Iterator[Warning]:
                     (*location, *path),
                     f"{text!r} looks like a glob, and prompts are compared as they are; a part is {{$regex: ...}}",
                 )
+
+
+def _globs_in_exact_names(rule: Rule) -> Iterator[Warning]:
+    """Names with a star where names are compared as they are, so that no tool has them."""
+    for location, item in _items(rule):
+        if item.get("names", "exact") != "exact":
+            continue
+        to_do = (
+            "write names: glob" if item.get("evaluator") in _WITH_NAMES else "'constraints' and 'trajectory' take globs"
+        )
+        named = [*_named(location, item), *_counted(location, item), *_named(location, item, _PERMITTED)]
+        for where, name in named:
+            if is_glob(name):
+                yield where, f"{name!r} looks like a glob, and names are compared as they are; {to_do}"
 
 
 def _several_calls_of_one(rule: Rule) -> Iterator[Warning]:
@@ -150,18 +167,31 @@ def _items(rule: Rule) -> Iterator[tuple[Location, dict[str, JsonValue]]]:
 def _expected(rule: Rule) -> Iterator[tuple[Location, str]]:
     """The tools whose calls are expected, where they are named."""
     for location, item in _items(rule):
-        for field in (*_CALL_LISTS, *_NAMES):
-            value = item.get(field)
-            for place, part in enumerate(value) if isinstance(value, list) else ():
-                name = part.get("name") if isinstance(part, dict) else part
-                if isinstance(name, str):
-                    yield (*location, field, place), name
-            if isinstance(value, str):
-                yield (*location, field), value
+        yield from _named(location, item)
         counts = item.get("tool_calls_count")
-        for name, count in counts.items() if isinstance(counts, dict) else ():
-            if not _may_be_none(count):
-                yield (*location, "tool_calls_count", name), name
+        for where, name in _counted(location, item):
+            if isinstance(counts, dict) and not _may_be_none(counts[name]):
+                yield where, name
+
+
+def _named(
+    location: Location, item: dict[str, JsonValue], fields: Sequence[str] = (*_CALL_LISTS, *_NAMES)
+) -> Iterator[tuple[Location, str]]:
+    """The tools that an item names in these fields."""
+    for field in fields:
+        value = item.get(field)
+        for place, part in enumerate(value) if isinstance(value, list) else ():
+            name = part.get("name") if isinstance(part, dict) else part
+            if isinstance(name, str):
+                yield (*location, field, place), name
+        if isinstance(value, str):
+            yield (*location, field), value
+
+
+def _counted(location: Location, item: dict[str, JsonValue]) -> Iterator[tuple[Location, str]]:
+    counts = item.get("tool_calls_count")
+    for name in counts if isinstance(counts, dict) else ():
+        yield (*location, "tool_calls_count", name), name
 
 
 def _constrained(rule: Rule) -> Iterator[tuple[Location, str]]:

@@ -21,7 +21,7 @@ _SAID: list[tuple[Any, str]] = [
     ({"$contains": "fragile"}, "contains 'fragile'"),
     ({"$contains": {"$gte": 1}}, "has an item that is at least 1"),
     ({"$regex": "^ORD-"}, "has a part that matches '^ORD-'"),
-    ({"$glob": "*.csv"}, "is like '*.csv'"),
+    ({"$glob": "*.csv"}, "fits the glob '*.csv'"),
     ({"$similarity": "Jonathan"}, "is written like 'Jonathan' (by 0.8 of 1 or more)"),
     ({"$numeric_tolerance": {"value": 9.99, "epsilon": 0.05}}, "is 9.99, give or take 0.05"),
     ({"$type": ["string", "integer"]}, "is a text or a whole number"),

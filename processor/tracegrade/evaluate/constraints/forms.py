@@ -197,7 +197,7 @@ _A_NEW = ("before_each", "comes_a_new")
 class If(Paired):
     """Where such a call is made, one of the others is made too, before or after it."""
 
-    word, template, says = "if", "responded_existence", "beside every {} there is {}"
+    word, template, says = "if", "responded_existence", "before or after every {} comes {}"
     side_fields = ("if_", "also")
     if_: Annotated[_Needing, Field(serialization_alias="if")] = _written("if", "responded_existence")
     also: Annotated[Side, Field(description="The calls of which one has to be made, too, before or after.")]

@@ -131,7 +131,7 @@ _MATCHED: dict[str, Callable[[Matcher], str]] = {
     "$case_insensitive": _case_insensitive,
     "$contains": _contains,
     "$regex": _regex,
-    "$glob": lambda matcher: f"is like {_value(_argument(matcher))}",
+    "$glob": lambda matcher: f"fits the glob {_value(_argument(matcher))}",
     "$similarity": _similar("is written like"),
     "$semantic": _similar("means what is said by"),
     "$numeric_tolerance": _near,
