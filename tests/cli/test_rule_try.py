@@ -79,6 +79,17 @@ def test_a_rule_on_sessions_is_tried_on_them(traces: Path) -> None:
     assert "It is part of no session" in invoke("rules", "try", "one.rule.yaml", str(traces)).stdout
 
 
+def test_the_turns_of_a_session_are_shown_as_they_followed_each_other(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert invoke("rules", "new", "support/no-proof", "--recipe", "conversation").exit_code == 0
+    rule = Path("rules/support/no-proof")
+    turns = json.loads((rule / "traces" / "proof_checked_in_an_earlier_turn.json").read_text())["resourceSpans"]
+    for name, order in (("forth", turns), ("back", turns[::-1])):
+        Path(f"{name}.json").write_text(json.dumps({"resourceSpans": order}))
+        shown = invoke("rules", "try", str(rule / "rule.yaml"), f"{name}.json").stdout
+        assert 0 < shown.index("check_proof") < shown.index("issue_refund")
+
+
 def test_a_stored_trace_is_tried_by_its_id(tmp_path: Path) -> None:
     store(tmp_path, stored(3, "1.0"))
     judged = "evaluate: [{evaluator: condition, expression: size(calls) == 1}]"

@@ -66,6 +66,8 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
     load_plugins()
     rule = _the_rule(name, config)
     extractions = list(_extractions(sources, rule, config, tenant))
+    if rule.scope == "session":  # its turns are read one after the other
+        extractions.sort(key=lambda extraction: extraction.trace.start_ns)
     cost_of = Prices(config.traces.prices)
     found = [(extraction, tried(rule, extraction, cost_of)) for extraction in extractions]
     of_sessions = (
