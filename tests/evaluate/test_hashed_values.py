@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from match.test_select import ROOT, call_of, extraction_of
+from tracegrade.extract.tool_calls import number_attempts
 from tracegrade.judge import judge_extraction
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
@@ -144,3 +145,29 @@ def test_a_value_from_a_source_that_cannot_be_read_may_be_that_of_another_call()
     assert decided(rule, calls)[0] == "not_evaluable"
     assert decided(rule, [made("find", output="ann"), *calls[1:]])[0] == "pass"
     assert decided(rule, [made("find", output="eve"), *calls[1:]])[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        {"evaluator": "budget", "max_retries": 1},
+        {"evaluator": "loop-repetition"},
+        {"evaluator": "condition", "expression": "calls.all(c, c.attempt < 3)"},
+    ],
+    ids=lambda evaluate: evaluate["evaluator"],
+)
+@pytest.mark.parametrize(
+    ("recipients", "outcome"),
+    [
+        ([HASH, OTHER, "[hash:3f9a0c:11111111111111111111]"], "pass"),
+        ([HASH, HASH, HASH], "fail"),
+        ([HASH, HASH, "ann@ours.com"], "not_evaluable"),  # which may be what was hashed in the others
+        ([HASH, HASH, ["ann@ours.com"]], "pass"),
+    ],
+)
+def test_calls_of_which_some_were_hashed_may_be_alike(
+    evaluate: dict[str, Any], recipients: list[JsonValue], outcome: str
+) -> None:
+    calls = [made("mail", {"to": to, "about": "bill"}) for to in recipients]
+    number_attempts(calls)
+    assert decided({"evaluate": [evaluate]}, calls)[0] == outcome

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import MASK
+from tracegrade.model.stand_ins import MASK, hashed_apart
 from tracegrade.model.tool_call import CallPart, ToolCall
 
 _PARTS: tuple[CallPart, ...] = ("arguments", "output")
@@ -37,8 +37,12 @@ def _of_unknown_attempt(calls: Sequence[ToolCall]) -> Iterator[int]:
     for place, call in enumerate(calls):
         places.setdefault(call.name, []).append(place)
     for same in places.values():
-        if len(same) > 1 and any(calls[place].arguments_status in ("redacted", "absent") for place in same):
+        if len(same) < 2:
+            continue
+        if any(calls[place].arguments_status in ("redacted", "absent") for place in same):
             yield from same
+        else:
+            yield from (same[number] for number in sorted(hashed_apart([calls[place].arguments for place in same])))
 
 
 def handoffs_as_seen(handoffs: Sequence[Handoff], calls: Sequence[ToolCall]) -> list[JsonValue]:

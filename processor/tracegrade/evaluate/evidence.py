@@ -63,7 +63,8 @@ class Evidence:
     worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
     ``redacted``: something of its trace was redacted by us. ``gives_doubt`` says that a value whose source cannot be
     read counts as seen there, and what was redacted as what was expected.
-    ``met_doubt``: something was met where it does so; ``met_mask``: a mask was, and whatever follows is not known.
+    ``met_doubt``: something was met where it does so; ``met_mask``: a mask was, or a hash
+    beside a value that was not hashed, and whatever follows is not known.
     ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 

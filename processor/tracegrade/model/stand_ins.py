@@ -6,6 +6,7 @@ may have been.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 
 from tracegrade.model.json_value import JsonValue
 
@@ -98,3 +99,32 @@ def holds_plain(value: JsonValue) -> bool:
 def known_text(text: str) -> str:
     """`text` with `UNKNOWN` in place of what was redacted: what is found beside it is there for sure."""
     return _STAND_INS.sub(UNKNOWN, text) if is_unknown(text) else text
+
+
+def hashed_apart(values: Sequence[JsonValue]) -> set[int]:
+    """The places of the values that may be equal to another one though they differ: only one of the two was hashed."""
+    if not any(map(holds_hash, values)):
+        return set()
+    alike: dict[tuple[str, ...], list[int]] = {}  # values of one form
+    leaves = [dict(_leaves(value, "")) for value in values]
+    for place, each in enumerate(leaves):
+        alike.setdefault(tuple(sorted(each)), []).append(place)
+    found: set[int] = set()
+    for form, places in alike.items():
+        hashed = [frozenset(path for path in form if is_hashed(leaves[place][path])) for place in places]
+        never = [path for path in form if not any(path in paths for paths in set(hashed))]
+        same: dict[tuple[str, ...], list[int]] = {}  # and equal where nothing was hashed
+        for number, place in enumerate(places):
+            same.setdefault(tuple(repr(leaves[place][path]) for path in never), []).append(number)
+        for numbers in same.values():
+            if len({hashed[number] for number in numbers}) > 1:
+                found.update(places[number] for number in numbers)
+    return found
+
+
+def _leaves(value: JsonValue, path: str) -> Iterator[tuple[str, JsonValue]]:
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not members:
+        yield path, value
+    for key, member in members:
+        yield from _leaves(member, f"{path}\0{key}")

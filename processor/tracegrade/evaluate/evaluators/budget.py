@@ -6,17 +6,18 @@ cannot be judged, since the trace has no times or no tokens, or a model has no p
 limit was broken already.
 """
 
-from collections import Counter
 from typing import Annotated
 
 from pydantic import Field
 
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration
+from tracegrade.evaluate.call_facts import positions_by_name
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import hashed_apart
 
 _NS_PER_S = 1_000_000_000
 _SINGULAR = {"calls": "call", "retries": "retry", "errors": "error", "tokens": "token"}
@@ -68,11 +69,16 @@ def _used(evidence: Evidence, criteria: Criteria) -> dict[str, tuple[float, floa
 
 
 def _possible_retries(evidence: Evidence) -> int:
-    """How many calls may be retries that are not counted, since their arguments were redacted, or are gone."""
+    """How many calls may be retries that are not counted, since something of their arguments is gone."""
     if not evidence.redacted:
         return 0
-    made = Counter(call.name for call in evidence.calls)
-    return sum(call.arguments_status in ("redacted", "absent") and made[call.name] > 1 for call in evidence.calls)
+    possible = 0
+    for places in evidence.once(positions_by_name).values():
+        calls = [evidence.calls[place] for place in places]
+        gone = {number for number, call in enumerate(calls) if call.arguments_status in ("redacted", "absent")}
+        if len(calls) > 1:
+            possible += len(gone | hashed_apart([call.arguments for call in calls]))
+    return possible
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:

@@ -22,6 +22,7 @@ from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import hashed_apart
 
 
 class Criteria(ParameterModel):
@@ -56,8 +57,11 @@ def _without_retries(counted: Sequence[int], keys: Sequence[Hashable], evidence:
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     identities, work = Identities(), Work(evidence=evidence)
     called, args = evidence.once(names), evidence.once(arguments)
-    for position in _compared(evidence, criteria, settings, "arguments") if evidence.gives_doubt else ():
-        work.doubts_of(args[position])  # masks that look alike say nothing
+    if evidence.gives_doubt:
+        compared = _compared(evidence, criteria, settings, "arguments")
+        for position in compared:
+            work.doubts_of(args[position])  # masks that look alike say nothing
+        evidence.met_mask |= bool(hashed_apart([{called[position]: args[position]} for position in compared]))
     counted = settings.counted(evidence)
     keys = [(called[position], identities.of(args[position], work)) for position in counted]
     if not settings.count_retries:
