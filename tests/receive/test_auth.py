@@ -279,6 +279,18 @@ def test_what_is_shown_of_all_tenants_is_not_for_a_token_of_one(
     assert ("is of one" in answer.body.decode()) == (tenant is not None)
 
 
+@pytest.mark.parametrize("settings", [{}, {"auth": {"tokens": ["0123456789abcdef"]}}])
+def test_what_is_of_all_tenants_is_not_shown_to_who_is_sent_for_one(settings: dict[str, Any]) -> None:
+    listen = TelemetrySettings.model_validate(settings)
+    app = guarded(PlainTextResponse("metrics"), "telemetry", listen, tenant_header="x-tenant")
+    token = {"authorization": "Bearer 0123456789abcdef"}
+    assert call(app, "GET", "/metrics", **token).status == 200
+    answer = call(app, "GET", "/metrics", x_tenant="shop", **token)
+    assert (answer.status, answer.body) == (
+        403, b"telemetry: what is shown here is of all tenants, and the header 'x-tenant' names one\n"
+    )  # fmt: skip
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_watch_of_health_ends_when_its_token_is_revoked(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

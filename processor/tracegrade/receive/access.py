@@ -32,10 +32,17 @@ def lets_nobody_in(where: str, settings: ListenSettings, made: MadeTokens) -> st
     return f"{where}.auth: no token lets anybody in yet; 'tracegrade tokens new NAME --role ROLE' makes one"
 
 
-def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens | None = None) -> ASGIApp:
+def guarded(
+    app: ASGIApp,
+    where: str,
+    settings: ListenSettings,
+    made: MadeTokens | None = None,
+    tenant_header: str | None = None,
+) -> ASGIApp:
     """`app` for those who show a token that may read: of `settings`, or one that was `made`.
 
-    Without ``auth``, on loopback, it is for those who call by its name.
+    Without ``auth``, on loopback, it is for those who call by its name. It shows what is of all tenants: so it is for
+    no token of one, and for no request in which a proxy names one, by `tenant_header`.
 
     Raises:
         ReceiverStartError: the file of tokens cannot be read, or holds none.
@@ -58,6 +65,9 @@ def guarded(app: ASGIApp, where: str, settings: ListenSettings, made: MadeTokens
                 elif found.tenant is not None:
                     message = f"{where}: what is shown here is of all tenants, and the token {found.name!r} is of one"
                     answer = PlainTextResponse(f"{message}\n", 403)
+            if answer is app and tenant_header is not None and tenant_header in headers:
+                message = f"{where}: what is shown here is of all tenants, and the header {tenant_header!r} names one"
+                answer = PlainTextResponse(f"{message}\n", 403)
         await answer(scope, receive, send)
 
     return guard
