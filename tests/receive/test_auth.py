@@ -12,12 +12,15 @@ import orjson
 import pytest
 from pydantic import ValidationError
 from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
+from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
 from tracegrade.access.wrong_tokens import FAILURES
 from tracegrade.config import TelemetrySettings
 from tracegrade.receive.access import guarded
 from tracegrade.receive.auth import BearerTokens
+from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings
 from web.calls import call
@@ -282,12 +285,23 @@ def test_what_is_shown_of_all_tenants_is_not_for_a_token_of_one(
 @pytest.mark.parametrize("settings", [{}, {"auth": {"tokens": ["0123456789abcdef"]}}])
 def test_what_is_of_all_tenants_is_not_shown_to_who_is_sent_for_one(settings: dict[str, Any]) -> None:
     listen = TelemetrySettings.model_validate(settings)
-    app = guarded(PlainTextResponse("metrics"), "telemetry", listen, tenant_header="x-tenant")
+    access = AccessSettings.model_validate(
+        {"trusted_proxies": ["127.0.0.1"], "tenant_header": "x-tenant", "tenants_by_subject": {"shop.example": "shop"}}
+    )
+    app = guarded(PlainTextResponse("metrics"), "telemetry", listen, access=access)
     token = {"authorization": "Bearer 0123456789abcdef"}
     assert call(app, "GET", "/metrics", **token).status == 200
     answer = call(app, "GET", "/metrics", x_tenant="shop", **token)
     assert (answer.status, answer.body) == (
         403, b"telemetry: what is shown here is of all tenants, and the header 'x-tenant' names one\n"
+    )  # fmt: skip
+
+    async def shown(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, CLIENT_SUBJECTS: ("shop.example", "CN=shop.example")}, receive, send)
+
+    answer = call(shown, "GET", "/metrics", **token)
+    assert (answer.status, answer.body) == (
+        403, b"telemetry: what is shown here is of all tenants, and the certificate 'shop.example' is of one\n"
     )  # fmt: skip
 
 

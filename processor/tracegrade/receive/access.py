@@ -4,9 +4,11 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.certificate import read_certificate
+from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.ingest import Refused
 from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
@@ -37,12 +39,12 @@ def guarded(
     where: str,
     settings: ListenSettings,
     made: MadeTokens | None = None,
-    tenant_header: str | None = None,
+    access: AccessSettings | None = None,
 ) -> ASGIApp:
     """`app` for those who show a token that may read: of `settings`, or one that was `made`.
 
     Without ``auth``, on loopback, it is for those who call by its name. It shows what is of all tenants: so it is for
-    no token of one, and for no request in which a proxy names one, by `tenant_header`.
+    no token of one, and for no certificate of one and no header that names one, as `access` says.
 
     Raises:
         ReceiverStartError: the file of tokens cannot be read, or holds none.
@@ -65,12 +67,22 @@ def guarded(
                 elif found.tenant is not None:
                     message = f"{where}: what is shown here is of all tenants, and the token {found.name!r} is of one"
                     answer = PlainTextResponse(f"{message}\n", 403)
-            if answer is app and tenant_header is not None and tenant_header in headers:
-                message = f"{where}: what is shown here is of all tenants, and the header {tenant_header!r} names one"
-                answer = PlainTextResponse(f"{message}\n", 403)
+            if answer is app and (one := _of_one_tenant(connection, access)) is not None:
+                answer = PlainTextResponse(f"{where}: what is shown here is of all tenants, and {one}\n", 403)
         await answer(scope, receive, send)
 
     return guard
+
+
+def _of_one_tenant(connection: HTTPConnection, access: AccessSettings | None) -> str | None:
+    """What says that a request is of one tenant, beside its token; None where nothing does."""
+    if access is None:
+        return None
+    if access.tenant_header is not None and access.tenant_header in connection.headers:
+        return f"the header {access.tenant_header!r} names one"
+    subjects = connection.scope.get(CLIENT_SUBJECTS, ())
+    own = next((subject for subject in subjects if subject in access.tenants_by_subject), None)
+    return None if own is None else f"the certificate {own!r} is of one"
 
 
 def _not_admitted(refused: Refused) -> ASGIApp:

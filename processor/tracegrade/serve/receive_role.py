@@ -189,7 +189,7 @@ class ReceiveRole:
         endpoint = settings.endpoint
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
         shown = status_app(self._received.snapshots, self._instance)
-        app = guarded(shown, "telemetry", settings, self._made, self._config.access.tenant_header)
+        app = guarded(shown, "telemetry", settings, self._made, self._config.access)
         listening = bound_socket("telemetry.endpoint", endpoint)
         listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
         server = HttpServer(app, Bounds(max_connections=100), tls)
