@@ -44,6 +44,15 @@ def steps_of(written: Any) -> Steps | None:
 
 
 @example([{"choice": [["a", "a"], [{"tool": "a", "optional": True}]]}], [("a", False)] * 2, [], True)
+@example(  # the first call is the second of a branch, which the call between them can follow
+    [
+        {"choice": [["d"], ["c", {"tool": "c", "after": []}]]},
+        "b",
+    ],
+    [("c", False), ("b", True), ("c", True)],
+    [],
+    False,
+)
 @given(
     st.lists(items, min_size=1, max_size=3),
     st.lists(st.tuples(names, st.booleans()), max_size=5),
@@ -218,6 +227,25 @@ def test_the_work_is_bounded(score: Any) -> None:
     steps = [{"parallel": [["a"] * 5 for _ in range(12)]}]
     with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
         judged(steps, ["a"] * 400, score)
+
+
+_BRANCHES = [[f"{branch}_{number}" for number in range(16)] for branch in "abc"]
+_INTERLEAVED = [step for steps in zip(*_BRANCHES, strict=True) for step in steps]
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [_INTERLEAVED * 20, [call for call in _INTERLEAVED for _ in range(20)], [*_INTERLEAVED, *_INTERLEAVED[::-1] * 19]],
+    ids=["in rounds", "each again and again", "backwards from the second round on"],
+)
+def test_calls_in_order_of_long_branches_are_little_work(calls: list[str]) -> None:
+    steps = steps_of([{"parallel": _BRANCHES}])
+    assert steps is not None
+    work = Work(5_000)
+    found = align(
+        steps, calls, [[place] for place in range(len(calls))], lambda call, step: True, work, count_extra=False
+    )
+    assert len(found.made) == 48
 
 
 def test_matchers_in_branches_are_matchers() -> None:

@@ -5,9 +5,10 @@ calls are counted, else nothing. The way that costs least is the best; of severa
 steps, then the one found first when calls are taken in their order and steps in theirs.
 
 What is known of the calls so far is a *state*: the steps that can no longer be made, which are those before a step that
-was made, that step, and those of branches not chosen. For each state the least cost is kept; a state that leaves fewer
-steps than another, and costs no less, is dropped. A call changes only states in which a step of its name is left, so a
-chain of steps has about as many states as steps.
+was made, that step, and those of branches not chosen. For each state the least cost is kept. A state is dropped for
+another one that costs less by as much as the steps could gain that only the first one leaves: whatever it gains later,
+the other has already. Steps that no later call may be count for nothing there. So where the calls come in order, there
+is one state; else a chain of steps has about as many as steps, and branches beside each other up to their product.
 
 Worked example: the steps are a, then b and c beside each other; the calls are c, a, b. If the first call is the step c,
 a can no longer be made: a and b are missing. If the calls a and b are the steps, only c is. That is the best: the first
@@ -80,13 +81,11 @@ def align(
         ]
         if may_be:
             to_take.append(may_be)
-    left = sum(map(len, to_take))
-    for may_be in to_take:
-        left -= len(may_be)
+    for may_be, to_come in zip(to_take, _to_come(to_take), strict=True):
         if len(may_be) == 1:
-            states.take_one(may_be[0], left)
+            states.take_one(may_be[0], to_come)
         else:
-            states.take_group(_needed(may_be), left)
+            states.take_group(_needed(may_be), to_come)
     made: list[Made] = []
     link = states.best
     while link is not None:
@@ -101,6 +100,27 @@ class _MayBe(NamedTuple):
 
     call: int
     steps: Sequence[tuple[int, bool]]
+
+
+class _ToCome(NamedTuple):
+    """What comes after some calls: how many calls, and the steps that they may be, as bits."""
+
+    calls: int
+    steps: int
+
+
+def _to_come(to_take: Sequence[Sequence[_MayBe]]) -> list[_ToCome]:
+    """What comes after each group."""
+    found: list[_ToCome] = []
+    calls = steps = 0
+    for may_be in reversed(to_take):
+        found.append(_ToCome(calls, steps))
+        calls += len(may_be)
+        for one in may_be:
+            for number, _ in one.steps:
+                steps |= 1 << number
+    found.reverse()
+    return found
 
 
 def _needed(may_be: Sequence[_MayBe]) -> list[_MayBe]:
@@ -118,13 +138,25 @@ def _needed(may_be: Sequence[_MayBe]) -> list[_MayBe]:
 class _States:
     """The states that may still lead to the best way, the one that gains most first."""
 
-    __slots__ = ("_all", "_costs", "_extra", "_links", "_marks", "_plain", "_states", "_work")
+    __slots__ = (
+        "_costs",
+        "_extra",
+        "_links",
+        "_marks",
+        "_most",
+        "_most_of_optional",
+        "_optional",
+        "_plain",
+        "_states",
+        "_work",
+    )
 
     def __init__(self, steps: Steps, count_extra: bool, work: Work) -> None:
         self._plain = steps.plain
         self._marks = steps.marks
-        self._all = (1 << len(steps.plain)) - 1
         self._extra = MISSING if count_extra else 0
+        self._optional = sum(1 << number for number, step in enumerate(steps.plain) if step.optional)
+        self._most, self._most_of_optional = ((gain + self._extra) * _UNIT + _MATCHED for gain in (MISSING, 0))
         self._work = work
         self._costs = [0]  # what each state gains over making no step, negative; ascending
         self._states = [0]
@@ -135,8 +167,8 @@ class _States:
         """The calls of the best way."""
         return self._links[0]
 
-    def take_one(self, may_be: _MayBe, left: int) -> None:
-        """Let a call be one of its steps, or none; `left` is how many calls come after it."""
+    def take_one(self, may_be: _MayBe, to_come: _ToCome) -> None:
+        """Let a call be one of its steps, or none; `to_come` is what comes after it."""
         found: list[tuple[int, int, _Link]] = []
         for number, fits in may_be.steps:
             step = self._plain[number]
@@ -151,16 +183,16 @@ class _States:
                 found.append(
                     (self._costs[place] - self._gain(step, fits, state), closed, _Link(made, self._links[place]))
                 )
-                if closed == step.closes and not closed & self._marks & ~state:
-                    break  # no state that gains less leaves more steps after this one, or has paid for its branch
-        self._keep(found, left)
+                if closed == step.closes and not self._marks:
+                    break  # no state that gains less leaves more steps after this one, or has paid for a branch
+        self._keep(found, to_come)
 
-    def take_group(self, may_be: Sequence[_MayBe], left: int) -> None:
+    def take_group(self, may_be: Sequence[_MayBe], to_come: _ToCome) -> None:
         """The same of calls that come in whichever order is best."""
         found: list[tuple[int, int, _Link]] = []
         for cost, state, link in zip(self._costs, self._states, self._links, strict=True):
-            self._take_each(may_be, 0, state, state, 0, cost, link, found, is_last=not left)
-        self._keep(found, left)
+            self._take_each(may_be, 0, state, state, 0, cost, link, found, is_last=not to_come.calls)
+        self._keep(found, to_come)
 
     def _take_each(
         self,
@@ -215,29 +247,39 @@ class _States:
             gain -= MISSING * sum(choice.more for choice in step.chosen if choice.mark & ~state)
         return (gain + self._extra) * _UNIT + _MATCHED
 
-    def _keep(self, found: list[tuple[int, int, _Link]], left: int) -> None:
-        """Add the states `found`, as far as they may still be best with `left` calls to come; drop those that are not.
+    def _could_gain(self, steps: int) -> int:
+        """What these steps, as bits, gain at most."""
+        optional = (steps & self._optional).bit_count()
+        return self._most * (steps.bit_count() - optional) + self._most_of_optional * optional
 
-        One is dropped for another that gains as much and leaves every step that it leaves. What a branch requires more
-        is paid in both or in neither.
+    def _keep(self, found: list[tuple[int, int, _Link]], to_come: _ToCome) -> None:
+        """Add the states `found`, as far as they may still be best with the calls to come; drop those that are not.
+
+        What a branch requires more is paid in both of two states that are compared, or in neither.
         """
         found.sort(key=lambda one: one[0])
         costs, states, links, marks = self._costs, self._states, self._links, self._marks
+        alive, could_gain = to_come.steps, self._could_gain
         for cost, state, link in found:
             place = bisect_right(costs, cost)
-            self._work.spend(1 + place // 8)
-            if any(other & ~state == 0 and (other ^ state) & marks == 0 for other in states[:place]):
+            self._work.spend(1 + len(states) // 3)
+            if any(
+                could_gain(other & ~state & alive) <= cost - costs[at] and (other ^ state) & marks == 0
+                for at, other in enumerate(states[:place])
+            ):
                 continue
             worse = [
-                at for at in range(place, len(states)) if state & ~states[at] == 0 and (state ^ states[at]) & marks == 0
+                at
+                for at in range(place, len(states))
+                if could_gain(state & ~states[at] & alive) <= costs[at] - cost and (state ^ states[at]) & marks == 0
             ]
             for at in reversed(worse):
                 del costs[at], states[at], links[at]
             costs.insert(place, cost)
             states.insert(place, state)
             links.insert(place, link)
-        best, most = costs[0], (MISSING + self._extra) * _UNIT + _MATCHED
-        while costs[-1] - most * min(left, (self._all & ~states[-1]).bit_count()) > best:
+        best = costs[0]
+        while costs[-1] - min(self._most * to_come.calls, could_gain(alive & ~states[-1])) > best:
             del costs[-1], states[-1], links[-1]
 
 

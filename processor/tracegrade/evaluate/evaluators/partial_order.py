@@ -15,8 +15,9 @@ The calls are laid beside the steps in the best way: a step that is missing cost
 its step's 1/2, and, with ``extra: count``, a call that is no step 1. The score is the share of what is required that
 was made, 1/2 for other arguments; extra calls that count make the whole larger. A step that is missing while a call of
 its tool is left over was made out of order, and the details say so. Calls made together may come in any order, unless
-``concurrency: sequential``. Many calls of tools that several long branches name take too much work: that is an error,
-which says so. A span that is a tool call and names no tool may be any step: where that decides, nothing is scored.
+``concurrency: sequential``. Thousands of calls of long branches beside each other, in no order, take too much work:
+that is an error, which says so. A span that is a tool call and names no tool may be any step: where that decides,
+nothing is scored.
 """
 
 from collections.abc import Sequence
