@@ -133,6 +133,9 @@ FOUND = [
     ("named_secret", "Bearer a1b2c3d4", "http.request.header.authorization", "a1b2c3d4"),
     ("named_secret", "connect --api_key=a1b2c3d4 now", "", "a1b2c3d4"),
     ("named_secret", "Authorization: Bearer abcdefgh", "", "abcdefgh"),
+    ("named_secret", "PGPASSWORD=letmein! psql -h db", "", "letmein!"),
+    ("named_secret", "export DB_PASS='letmein!'", "", "letmein!"),
+    ("named_secret", "mysql --password hunter2! shop", "", "hunter2!"),
     ("named_secret", "{'password': 'letmein!'}", "", "letmein!"),
     ("named_secret", r'["{\"password\": \"letmein!\", \"x', "", "letmein!"),
     ("named_secret", "correct horse battery staple", "wallet_passphrase", "correct horse battery staple"),
@@ -162,6 +165,7 @@ LEFT = [
     ("es_dni", "12345678A"),
     ("cn_resident_id", "110105194912310021"),
     ("named_secret", "the password: please change it; secret=<hidden>"),
+    ("named_secret", "give --password option, then tests_pass=120000 and PASS=compiled"),
 ]
 
 

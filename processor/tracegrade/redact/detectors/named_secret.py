@@ -14,11 +14,13 @@ _NAMES = (
 _NAMED = re.compile(rf"(?:.*[_\-. ])?(?:{_NAMES})", re.IGNORECASE | re.DOTALL)
 _OF_WORDS = re.compile(r"passphrase$", re.IGNORECASE)
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Variables that are called so in commands: PGPASSWORD=..., DB_PASS=...
+_VARIABLES = r"(?-i:PGPASSWORD|_PASS)"
 # In a text: password=..., "api_key": "...", Authorization: Bearer ... After a colon may come prose: there, a secret is
-# in quotes, has a scheme before it, or has a digit in it.
+# in quotes, has a scheme before it, or has a digit in it. So has one behind an option: --password ...
 _WRITTEN = re.compile(
-    rf"(?<![A-Za-z0-9])(?:{_NAMES})\\*['\"]?\s{{0,3}}(?:=\s{{0,3}}\\*['\"]?|:\s{{0,3}}(?:(?:Bearer|Basic|Token)\s+|\\*['\"]"
-    r"|(?=\S*\d)))([^\s'\"&,;<>{}()\[\]\\]{6,})",
+    rf"(?:(?:(?<![A-Za-z0-9])(?:{_NAMES})|{_VARIABLES})\\*['\"]?\s{{0,3}}(?:=\s{{0,3}}\\*['\"]?|:\s{{0,3}}(?:(?:Bearer|Basic|Token)\s+"
+    rf"|\\*['\"]|(?=\S*\d)))|--(?:{_NAMES})\s{{1,3}}\\*['\"]?(?=[^\s\d]{{0,40}}\d))([^\s'\"&,;<>{{}}()\[\]\\]{{6,}})",
     re.IGNORECASE,
 )
 _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
@@ -44,7 +46,7 @@ def _find(text: str, key: str) -> Iterator[Part]:
         if _SHORTEST <= len(value) <= _LONGEST and is_one and _is_secret(value):
             yield start, len(text)
         return
-    if "=" in text or ":" in text:
+    if "=" in text or ":" in text or "--" in text:
         for match in _WRITTEN.finditer(text):
             if _is_secret(match.group(1)):
                 yield match.span(1)
@@ -67,7 +69,10 @@ DETECTOR = Detector(
     "named_secret",
     _find,
     lambda value, number: f"redacted-{number}",
-    signs=(rf"(?i:(?:{_NAMES})\\*['\"]?\s{{0,3}}[:=])",),
+    signs=(
+        rf"(?i:(?:{_NAMES})(?:\\*['\"]?\s{{0,3}}[:=]|\s{{1,3}}\\*['\"]?[^\s\d]{{0,40}}\d))",
+        r"(?:PASS\\*['\"]?\s{0,3}=)",
+    ),
     key_signs=(rf"(?i:(?:{_NAMES})(?:\\*[\"']?\s*:|\x12))",),
     is_named=_is_named,
     joins=False,
