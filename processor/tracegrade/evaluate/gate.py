@@ -134,6 +134,8 @@ def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) 
     call = evidence.calls[position]
     if call.failure_hidden and any(where.error is not None for where in conditions):
         return _hides_failure(call)
+    if any(where.lacks_error(call, redacted=evidence.redacted) for where in conditions):
+        return f"the error of a call cannot be read ({listed([call.name])}, span {call.span_id})"
     doubts = (flow.doubt(evidence, position) for where in conditions for flow in where.flows)
     return next(filter(None, doubts), None)  # which names the call that cannot be read
 

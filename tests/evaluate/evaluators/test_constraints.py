@@ -63,6 +63,27 @@ BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
         ({"never": BIG_REFUND}, [call("refund", amount=99)], "pass", 1.0, "kept"),
         ({"never": BIG_REFUND}, [call("refund", amount=100)], "fail", 0.0, "refund (args.amount as given) is never"),
         ({"never": {"tool": "pay", "where": {"error": True}}}, [{"name": "pay", "error": "x"}], "fail", 0.0, "pay"),
+        (
+            {"never": {"tool": "pay", "where": {"error": {"$contains": "timed out"}}}},
+            [call("pay"), call("pay") | {"error": "it timed out"}],
+            "fail",
+            0.0,
+            "pay (error.message as given) is never called, and pay was",
+        ),
+        (
+            {"never": {"tool": "pay", "where": {"error": {"type": "Declined", "message": {"$regex": "card"}}}}},
+            [call("pay") | {"error": {"type": "Declined", "message": "no funds"}}, call("pay")],
+            "pass",
+            1.0,
+            "kept",
+        ),
+        (
+            {"at_most": 1, "of": {"tool": "pay", "where": {"error": {"type": "Timeout"}}}},
+            [call("pay") | {"error": "no type was recorded"}] * 2,
+            "not_evaluable",
+            None,
+            "",
+        ),
         ({"never": {"where": {"agent": "bill*"}}}, [call("pay")], "pass", 1.0, "kept"),
         (
             {"never": {"tool": "pay", "where": {"agent": "bill*", "error": True}}},
@@ -167,6 +188,14 @@ def test_what_was_never_triggered_is_named_and_left_out() -> None:
 @pytest.mark.parametrize(
     ("constraint", "says"),
     [
+        (
+            {"never": {"where": {"error": "timeout"}}},
+            "where.error: expected true, false, a matcher of the message, or {type:",
+        ),
+        (
+            {"never": {"where": {"error": {"code": 7}}}},
+            "where.error.code: unknown key 'code'; expected one of type, message",
+        ),
         ({"before": "a", "never": "b"}, "found 'before' and 'never' in one constraint; write a constraint for each"),
         ({"befor": "a", "comes": "b"}, "did you mean 'before'?"),
         ({"before": "a"}, "constraints[0]: key 'comes' is missing; write {before: ..., comes: ...}"),
@@ -289,6 +318,9 @@ def test_each_is_said_with_the_name_that_declare_has_for_it() -> None:
         "refund (where args.amount is at least 100) is never called (absence)",
         "right after every a comes b (chain_response)",
     ]
+    criteria = EVALUATOR.read_criteria({"constraints": [{"never": {"where": {"error": {"$contains": "timed out"}}}}]})
+    (sentence,) = EVALUATOR.sentences(criteria, EVALUATOR.read_settings({}))
+    assert sentence == "any tool (where error.message contains 'timed out') is never called (absence)"
 
 
 def test_an_agent_that_is_no_text_is_refused_with_its_place() -> None:

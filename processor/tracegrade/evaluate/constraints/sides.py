@@ -7,19 +7,44 @@ which counts. Whether a call is meant may be unknown: its name, its arguments or
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, PlainSerializer, Tag, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import unknown_parts
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
+from tracegrade.evaluate.criteria.compile import compile_object
+from tracegrade.evaluate.criteria.expected import ExpectedObject, MatcherError
 from tracegrade.evaluate.criteria.expected_words import members_in_words
-from tracegrade.evaluate.criteria.field_types import ExpectedArguments
+from tracegrade.evaluate.criteria.field_types import ExpectedArguments, compiled_by
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import is_unknown
 from tracegrade.model.tool_call import ToolCall
+
+
+def _compile_failure(value: JsonValue, matchers: bool) -> Any:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, dict) or not value:
+        raise MatcherError((), "expected true, false, a matcher of the message, or {type: ..., message: ...}")
+    if matchers and all(key.startswith("$") for key in value):
+        value = {"message": value}
+    if unknown := [key for key in value if key not in ("type", "message")]:
+        raise MatcherError((unknown[0],), f"unknown key {unknown[0]!r}; expected one of type, message")
+    return compile_object(value, matchers=matchers)
+
+
+# Whether a call failed; or what is expected of its error, by the names `type` and `message`.
+_Failure: TypeAlias = Annotated[
+    bool | ExpectedObject,
+    compiled_by(_compile_failure),
+    PlainSerializer(lambda expected: expected if isinstance(expected, bool) else expected.source),
+    WithJsonSchema({"type": ["boolean", "object"]}),
+]
 
 
 class Where(ParameterModel):
@@ -31,7 +56,10 @@ class Where(ParameterModel):
     output: Annotated[
         Output | None, Field(description="Its output; an object is met by one that has these members at least.")
     ] = None
-    error: Annotated[bool | None, Field(description="Whether it failed.")] = None
+    error: Annotated[
+        _Failure | None,
+        Field(description="Whether it failed; or a matcher of the error's message; or its `type` and `message`."),
+    ] = None
     agent: Annotated[ToolNames | None, Field(description="The agent that made it: a name, a glob, or several.")] = None
 
     @cached_property
@@ -43,6 +71,7 @@ class Where(ParameterModel):
         """What it asks for, with paths in place of what it says of arguments and outputs."""
         paths = [f"args.{name}" for name in (self.args.members if self.args is not None else ())]
         paths += ["output"] if self.output is not None else []
+        paths += [f"error.{name}" for name in self._asked_of_error]
         return ", and ".join(([f"{', '.join(paths)} as given"] if paths else []) + self._of_the_call)
 
     @property
@@ -52,12 +81,25 @@ class Where(ParameterModel):
         if self.output is not None:
             (criterion,) = self.output.parts()
             said += members_in_words("output", criterion)
+        if isinstance(self.error, ExpectedObject):
+            said += members_in_words("error", self.error)
         return ", and ".join(said + self._of_the_call)
 
     @property
     def _of_the_call(self) -> list[str]:
-        said = [] if self.error is None else ["it failed" if self.error else "it did not fail"]
+        said = ["it failed" if self.error else "it did not fail"] if isinstance(self.error, bool) else []
         return said + ([] if self.agent is None else [f"the agent is {' or '.join(listed_names(self.agent))}"])
+
+    @property
+    def _asked_of_error(self) -> Sequence[str]:
+        return list(self.error.members) if isinstance(self.error, ExpectedObject) else ()
+
+    def lacks_error(self, call: ToolCall, *, redacted: bool) -> bool:
+        """Whether `call` failed, and what is asked of its error was not recorded, or was redacted."""
+        if call.error is None:
+            return False
+        asked = [call.error.type if name == "type" else call.error.message for name in self._asked_of_error]
+        return any(not text or (redacted and is_unknown(text)) for text in asked)
 
     def met_by(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
         """Whether `call` is so; None where that cannot be read.
@@ -65,18 +107,29 @@ class Where(ParameterModel):
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        failure_is_known = self.error is None or not call.failure_hidden
-        if self.error is not None and failure_is_known and call.failed is not self.error:
-            return False
         agent_is_known = self.agent is None or not work.is_hidden(call.agent)
         if self.agent is not None and agent_is_known and not self._agents.met_by(call.agent):
             return False
         verdicts = (
-            True if agent_is_known and failure_is_known else None,
+            True if agent_is_known else None,
+            self._error_met(call, work),
             self._args_met(call, work),
             self._output_met(call, output, work),
         )
         return False if False in verdicts else None if None in verdicts else True
+
+    def _error_met(self, call: ToolCall, work: Work) -> bool | None:
+        if self.error is None:
+            return True
+        if call.failure_hidden:
+            return None
+        if isinstance(self.error, bool):
+            return call.failed is self.error
+        if call.error is None:
+            return False
+        if self.lacks_error(call, redacted=work.redacted):
+            return None
+        return self.error.matches_within({"type": call.error.type, "message": call.error.message}, work)
 
     def _args_met(self, call: ToolCall, work: Work) -> bool | None:
         if self.args is None:
