@@ -22,7 +22,12 @@ plain = st.one_of(
     names,
     st.fixed_dictionaries(
         {"tool": names},
-        optional={"optional": st.booleans(), "anywhere": st.booleans(), "repeat": st.sampled_from([[0, 1], [1, 2]])},
+        optional={
+            "optional": st.booleans(),
+            "anywhere": st.booleans(),
+            "repeat": st.sampled_from([[0, 1], [1, 2]]),
+            "after": st.just([]),
+        },
     ),
 )
 items = st.recursive(
