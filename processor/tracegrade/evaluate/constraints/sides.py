@@ -110,9 +110,12 @@ class Where(ParameterModel):
         agent_is_known = self.agent is None or not work.is_hidden(call.agent)
         if self.agent is not None and agent_is_known and not self._agents.met_by(call.agent):
             return False
+        error_met = self._error_met(call, work)
+        if error_met is False:  # before anything is read of arguments and output
+            return False
         verdicts = (
             True if agent_is_known else None,
-            self._error_met(call, work),
+            error_met,
             self._args_met(call, work),
             self._output_met(call, output, work),
         )
