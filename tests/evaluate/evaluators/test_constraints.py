@@ -10,7 +10,7 @@ from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.judge_case import judge_case
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.rule.rule import Rule
 
 
@@ -415,3 +415,14 @@ def test_a_call_without_a_name_is_a_call_of_any_tool(constraint: dict[str, Any],
 def test_very_many_calls_of_one_message_that_are_alike_take_few_steps() -> None:
     calls = [{"name": "a", "step": step} for step in range(5) for _ in range(50)]
     assert judged([{"right_after": "a", "comes": "a"}], calls)["score"] == 249 / 250
+
+
+@pytest.mark.parametrize(
+    ("message", "outcome"),
+    [("it timed out", "fail"), ("[redacted:email] failed", "not_evaluable"), ("declined", "pass")],
+)
+def test_what_was_redacted_in_an_error_leaves_open_what_it_says(message: str, outcome: str) -> None:
+    criteria = EVALUATOR.read_criteria({"constraints": [{"never": {"where": {"error": {"$contains": "timed out"}}}}]})
+    failed = made_call("pay", error=ToolError("", message))
+    score = EVALUATOR.evaluate(Evidence([failed], redacted=True), criteria, EVALUATOR.read_settings({}))
+    assert score.outcome(1.0) == outcome
