@@ -6,6 +6,7 @@ import pytest
 from extract.spans import make_trace, span_id
 from tracegrade.extract.extract import extract
 from tracegrade.extract.unread import keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
+from tracegrade.model.extraction import UnreadWork
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,8 @@ def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
         ["gen_ai.operation.name"],
     ]
     assert [call.name for call in extraction.calls] == ["find"]
+    nameless = trace.spans[[span.span_id.hex() for span in trace.spans].index(span_id(4))]
+    assert extraction.unread == [UnreadWork(span_id(4), nameless.start_ns, "tool span without a name", nameless.scope)]
 
 
 def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:

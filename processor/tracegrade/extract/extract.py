@@ -17,7 +17,7 @@ from tracegrade.extract.tool_requests import find_tool_requests
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
 from tracegrade.extract.turns import Turns
 from tracegrade.extract.unread import looks_like_gen_ai
-from tracegrade.model.extraction import Extraction
+from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER, Trace
 
@@ -49,6 +49,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     if trace.log_records:
         spans = join(spans, trace.log_records)
     nodes, unread, seen = _scan(spans, dialects.forms)
+    nameless = []
     top_down = enclose(nodes, spans)
     find_runs(top_down)
     executions = []
@@ -56,7 +57,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         if node.kind == "tool":
             execution = read_execution(node)
             if execution is None:
-                unread.append(node.span)
+                nameless.append(node.span)
             else:
                 executions.append(execution)
     drop_carried_errors(executions)
@@ -68,6 +69,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
+    unread = sorted([*unread, *nameless], key=SPAN_ORDER) if unread or nameless else []
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
     calls = build_calls(paired, runs, top_down, spans, tool_name, redacted=redacted)
@@ -81,9 +83,14 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         session=next((run.session for run in runs if run.session), None),
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
-        unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)] if unread else [],
+        unread_tool_spans=[span.span_id.hex() for span in unread],
+        unread=[_work(span, "tool span without a name") for span in nameless],
         redacted=redacted,
     )
+
+
+def _work(span: Span, why: WhyUnread) -> UnreadWork:
+    return UnreadWork(span.span_id.hex(), span.start_ns, why, span.scope)
 
 
 def _was_redacted(trace: Trace, forms: Iterable[Form]) -> bool:

@@ -10,12 +10,11 @@ from operator import attrgetter
 from tracegrade.extract.handoffs import handoffs_in
 from tracegrade.extract.registry import read_safely
 from tracegrade.extract.token_usage import ModelCall, model_calls, run_around, usage_of
-from tracegrade.extract.unread import unread_spans
 from tracegrade.model.agent_run import AgentRun
-from tracegrade.model.extraction import Extraction
+from tracegrade.model.extraction import Extraction, UnreadWork
 from tracegrade.model.handoff import Handoff, passed_on_to
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.session import Session, UnreadSpan
+from tracegrade.model.session import Session
 from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
@@ -38,7 +37,7 @@ class ExtractionContext:
         self._cost_of = cost_of
         self._called: dict[str, list[tuple[int, ToolCall]]] = {}
         self._places: dict[int, int] = {}
-        self._unread: dict[str | None, UnreadSpan] | None = None
+        self._unread: dict[str | None, UnreadWork] | None = None
         self._definitions: dict[str, JsonValue] | None = None
         self._handoffs: list[Handoff] | None = None
         self._model_calls: dict[str | None, list[ModelCall]] | None = None
@@ -95,15 +94,15 @@ class ExtractionContext:
 
     @property
     def has_unread(self) -> bool:
-        """Whether there are spans that look like tool calls and could not be read."""
-        return bool(self._extraction.unread_tool_spans)
+        """Whether there is work that could not be read."""
+        return bool(self._extraction.unread)
 
     def unread_before(self, runs: Collection[str] | None, call: ToolCall | None) -> str | None:
         """As `TraceContext.unread_before`, of some runs (hex ids), of the whole trace when it is None."""
         return _before(call, self.first_unread(runs))
 
-    def first_unread(self, runs: Collection[str] | None) -> UnreadSpan | None:
-        """The first tool span of some runs (hex ids), of the whole trace when it is None, that names no tool."""
+    def first_unread(self, runs: Collection[str] | None) -> UnreadWork | None:
+        """The first work of some runs (hex ids), of the whole trace when it is None, that could not be read."""
         if (unread := self._unread) is None:
             unread = self._unread = _first_unread(self._extraction)
         if runs is None or not unread:
@@ -247,26 +246,22 @@ class SessionContext:
         return None
 
 
-def _before(call: ToolCall | None, unread: UnreadSpan | None) -> str | None:
+def _before(call: ToolCall | None, unread: UnreadWork | None) -> str | None:
     if unread is None or (call is not None and call.start_ns and unread.start_ns > call.start_ns):
         return None
     return unread.span_id
 
 
-def _first_unread(extraction: Extraction) -> dict[str | None, UnreadSpan]:
-    """The first tool span that does not say which tool, by the run (hex id) around it, and of all under None.
-
-    Spans that merely look like tool calls, and that no dialect knows, are none.
-    """
-    nameless = [span for span in unread_spans(extraction) if span.unread_keys is None]
-    if not nameless:
+def _first_unread(extraction: Extraction) -> dict[str | None, UnreadWork]:
+    """The first work that could not be read, by the run (hex id) around it, and of all under None."""
+    if not extraction.unread:
         return {}
     parents = {span.span_id: span.parent_span_id for span in extraction.trace.spans}
     run_of: dict[bytes, str | None] = {bytes.fromhex(run.span_id): run.span_id for run in extraction.runs}
-    found: dict[str | None, UnreadSpan] = {}
-    for span in nameless:
-        for run in (None, run_around(span.span_id, parents, run_of)):
-            found.setdefault(run, UnreadSpan(span.span_id.hex(), span.start_ns))
+    found: dict[str | None, UnreadWork] = {}
+    for work in extraction.unread:
+        for run in (None, run_around(bytes.fromhex(work.span_id), parents, run_of)):
+            found.setdefault(run, work)
     return found
 
 

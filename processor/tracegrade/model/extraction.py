@@ -1,10 +1,31 @@
 """What extraction read out of one trace."""
 
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
+
+WhyUnread: TypeAlias = Literal[
+    "tool span without a name",
+    "tool span outside an agent's work",
+    "messages not readable",
+    "calls announced and not shown",
+    "model span of no known dialect",
+]
+
+
+class UnreadWork(NamedTuple):
+    """A span with work of an agent that could not be read: further calls, of any name, may lie from its start on.
+
+    ``span_id`` is its hex id, ``start_ns`` when it started, ``scope`` its instrumentation scope.
+    """
+
+    span_id: str
+    start_ns: int
+    why: WhyUnread
+    scope: str
 
 
 @dataclass(slots=True)
@@ -14,6 +35,7 @@ class Extraction:
     ``runs`` are in order of start and never empty for a trace with spans: without an agent span the local root is the
     run. ``calls`` are all calls of the trace in the one total order; every call is also in exactly one run's
     ``calls``. ``unread_tool_spans`` (hex ids, in order of start) look like tool calls, but no dialect reads them.
+    ``unread`` (in order of start) is the work that could not be read; spans that only look like tool calls are none.
     ``redacted``: something of the trace was redacted by us.
     ``silent_scopes`` is empty when there are calls, else it names the scopes of models and agents that wrote spans.
     """
@@ -26,4 +48,5 @@ class Extraction:
     dialect_error: str = ""  # what an installed dialect raised: the trace was read without those of installed packages
     silent_scopes: list[str] = field(default_factory=list)
     unread_tool_spans: list[str] = field(default_factory=list)
+    unread: list[UnreadWork] = field(default_factory=list)
     redacted: bool = False

@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall, ToolError, ValueStatus
@@ -31,13 +32,6 @@ class ToolResult(NamedTuple):
     error: ToolError | None
 
 
-class UnreadSpan(NamedTuple):
-    """A tool span that cannot be read as a call: its hex id, and when it started."""
-
-    span_id: str
-    start_ns: int
-
-
 @dataclass(frozen=True, slots=True)
 class SessionPart:
     """What one trace has of a session: all that is read of it to judge the session, so that its spans can be let go.
@@ -45,7 +39,7 @@ class SessionPart:
     ``runs`` and ``calls`` are those of the trace that belong to the session, as in `Extraction`. ``scopes`` has the
     instrumentation scope of each span (hex id) that shows one of the calls. ``results`` are the tool results that the
     trace's model calls were given, by call id, as far as no call of this part has one of its own. ``usages`` is what
-    each of its model calls used. ``unread`` is the first tool span that does not say which tool it is of.
+    each of its model calls used. ``unread`` is the first work that could not be read.
     ``handoffs`` are those between its runs. ``redacted`` as in `Extraction`.
     """
 
@@ -57,7 +51,7 @@ class SessionPart:
     results: Mapping[str, ToolResult]
     tool_definitions: Mapping[str, JsonValue]
     usages: Sequence[Usage]
-    unread: UnreadSpan | None
+    unread: UnreadWork | None
     handoffs: Sequence[Handoff] = ()
     redacted: bool = False
 
