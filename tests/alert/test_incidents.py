@@ -44,12 +44,41 @@ SOON = ALERT.starts_ns + HOUR_NS // 2
         pytest.param(another(rule_id="other", starts_ns=LATER), together, [1, 1], id="the same traces, but later"),
         pytest.param(another(rule_id="other", starts_ns=SOON), apart, [1, 1], id="another rule on other traces"),
         pytest.param(another(tenant="other"), together, [1, 1], id="another tenant"),
+        pytest.param(another(kind="silent"), together, [1, 1], id="an agent that failed falls silent"),
+        pytest.param(another(kind="coverage"), together, [1, 1], id="an agent that failed is judged no more"),
     ],
 )
 def test_an_alert_joins_the_incident_that_it_is_part_of(
     alert: StoredAlert, failed_together: Any, members: list[int]
 ) -> None:
-    (first,) = incidents_now([], [ALERT], failed_together)
+    joins(ALERT, alert, failed_together, members)
+
+
+@pytest.mark.parametrize(
+    ("changes", "members"),
+    [
+        pytest.param({"kind": "below"}, [1, 1], id="what it sent was bad"),
+        pytest.param({"kind": "coverage"}, [1, 1], id="its coverage was lost"),
+        pytest.param({"starts_ns": LATER}, [2], id="silent for longer"),
+        pytest.param({"rule_id": "other", "starts_ns": LATER}, [2], id="silent for another rule"),
+        pytest.param({"service": "bank"}, [2], id="another agent falls silent in the same check"),
+        pytest.param({"service": "bank", "starts_ns": SOON}, [1, 1], id="another agent falls silent later"),
+        pytest.param({"service": "bank", "rule_id": "other"}, [1, 1], id="another agent, for another rule"),
+        pytest.param({"tenant": "other"}, [1, 1], id="of another tenant"),
+    ],
+)
+def test_silence_joins_what_says_the_same_alone(changes: dict[str, Any], members: list[int]) -> None:
+    joins(replace(ALERT, kind="silent"), another(**{"kind": "silent", **changes}), together, members)
+
+
+def test_lost_coverage_of_another_rule_is_an_incident_of_its_own() -> None:
+    lost = replace(ALERT, kind="coverage")
+    joins(lost, another(kind="coverage", rule_id="other", starts_ns=SOON), together, [1, 1])
+    joins(lost, another(kind="coverage", rule_id="other"), apart, [2])
+
+
+def joins(before: StoredAlert, alert: StoredAlert, failed_together: Any, members: list[int]) -> None:
+    (first,) = incidents_now([], [before], failed_together)
     found = incidents_now([first], [*first.members, alert], failed_together)
     assert [len(each.members) for each in found] == members
     assert found[0].id == first.id

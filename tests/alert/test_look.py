@@ -108,6 +108,40 @@ def test_an_alert_of_all_releases_ends_when_the_one_to_blame_was_rolled_back() -
     assert (stage.alerts, len(stage.earlier)) == ([], 1), "what 2.0 brought does not make anything fire again"
 
 
+def test_nothing_fires_about_a_release_that_was_replaced_before() -> None:
+    """The first look comes an hour after 2.0 sent its last result: beside 1.0, and in its place."""
+    for beside in (True, False):
+        stage = week()
+        if beside:
+            release(stage, "1.0", 0, 60, 0.9)
+        release(stage, "2.0", 0, 60, 0.2)
+        release(stage, "1.0", 60, 300, 0.9)
+        looks(stage, 120, 300)
+        assert (stage.alerts, stage.earlier) == ([], []), beside
+
+
+def test_what_replaced_a_release_and_is_as_bad_fires() -> None:
+    """Also where 2.0, which is gone, brought six of seven fails."""
+    for beside in (True, False):
+        stage = week()
+        if beside:
+            release(stage, "1.0", 0, 240, 0.9)
+        release(stage, "2.0", 0, 240, 0.2)
+        release(stage, "3.0", 240, 280, 0.2)
+        stage.look(WEEK + 280)
+        assert places(stage.alerts) == [None], beside
+
+
+def test_what_fires_while_its_release_is_being_replaced_is_not_over_seconds_later() -> None:
+    stage = week()
+    release(stage, "1.0", 0, 180, 0.9)
+    release(stage, "2.0", 0, 60, 0.2)
+    assert stage.look(WEEK + 66) == ["firing"], "silent for nine minutes"
+    for minute in range(67, 76):
+        assert stage.look(WEEK + minute) == ["firing"], minute
+    assert stage.look(WEEK + 76) == ["resolved"], "ten minutes after it began"
+
+
 def test_a_bound_that_is_shown_over_a_longer_time_ends_with_the_release_too() -> None:
     stage = week(BELOW)
     release(stage, "2.0", 0, 40, 0.3)

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from alert.loop_stage import Channel, Stage, rules
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_runs import begin
-from tracegrade.alert.notify.message import details, summary
+from tracegrade.alert.notify.message import details, headline, summary
 from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Silence, recent_alerts, save_silence
@@ -490,6 +490,23 @@ def test_a_judge_that_is_behind_makes_no_agent_silent(detecting: Stage) -> None:
     detecting.judged_to_ns = START_NS + 60 * MINUTE_NS
     assert detecting.step(60) == FIRING
     assert detecting.firing()[0].kind == "silent"
+
+
+def test_an_agent_that_falls_silent_during_an_incident_is_notified_of(detecting: Stage) -> None:
+    detecting.rule_set = rules(
+        {"slo": {"objective": 0.99, "window": "7d"}, "min_samples": 2},
+        {"coverage": {"silent": "3m"}, "min_samples": 2},
+    )
+    detecting.receive(0, *["fail"] * 40)
+    assert detecting.step(1) == FIRING
+    assert detecting.step(4) == FIRING
+    assert [[alert.kind for alert in each.members] for each in detecting.incidents()] == [["slo"], ["silent"]]
+    said = [headline(each) for each in detecting.incidents()]
+    assert "error budget" in said[0]
+    assert said[1].endswith("no results for 3m")
+    detecting.receive(5, "pass", "pass")
+    assert detecting.step(6) == RESOLVED
+    assert [each.lead.kind for each in detecting.incidents()] == ["slo"]
 
 
 def test_tokens_that_were_measured_fire_and_a_corrected_revision_ends_it(detecting: Stage) -> None:

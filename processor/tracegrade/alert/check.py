@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from tracegrade.alert.detect.finding import Finding
 from tracegrade.alert.detect.stands_out import stands_out
 from tracegrade.alert.kept import Found, KeptFindings
 from tracegrade.alert.look import Accepted, Look, Past
 from tracegrade.alert.read import History, Reading, all_releases
 from tracegrade.alert.slo import SloStatus
-from tracegrade.alert.states import AlertCondition, fingerprint_now, next_state, resolved
+from tracegrade.alert.states import AlertCondition, begun, fingerprint_now, next_state, resolved
 from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -60,7 +61,8 @@ class LookedAt:
     """What one alert of a rule looked at that did not fire: which series, and why.
 
     ``evidence`` is the most that any series has, None when no series can be told about; one series needs ``needed`` of
-    it. ``without_baseline`` and ``too_few``: the series about which nothing can be told yet.
+    it. ``without_baseline`` and ``too_few``: the series about which nothing can be told yet. ``too_late``: those that
+    would fire, had the release that they are about not been replaced before.
     """
 
     rule_id: str
@@ -69,6 +71,7 @@ class LookedAt:
     needed: int
     without_baseline: Sequence[SeriesKey]
     too_few: Sequence[SeriesKey]
+    too_late: Sequence[SeriesKey] = ()
 
 
 @dataclass(slots=True)
@@ -175,12 +178,19 @@ def _check_rule(
     by_chance = max((alert.evidence_s / alert.false_alarm_every for alert in tests), default=1.0)
     agents = len({(number, all_releases(key)) for number, key in evidence})
     standing_out = stands_out(evidence, by_chance, agents)
+    too_late = {
+        (number, key)
+        for number, key in standing_out
+        if looks[number].comes_too_late(key, _begun(looks[number], key, findings[number][key], now_ns))
+    }
+    standing_out -= too_late
     # Where it is one release, it is not all of them.
     standing_out -= {(number, all_releases(key)) for number, key in standing_out if key.release is not None}
     checked.slos += [item for look in looks for item in look.slos()]
     for number, look in enumerate(looks):
         most = max((value for (place, _), value in evidence.items() if place == number), default=None)
-        checked.looked_at.append(_looked_at(look, found[number], most, agents))
+        late = [key for key in findings[number] if (number, key) in too_late]
+        checked.looked_at.append(_looked_at(look, found[number], most, agents, late))
     for number, (look, some) in enumerate(zip(looks, findings, strict=True)):
         for key, fingerprint in look.fingerprints.items():
             before = current.pop(fingerprint, None)
@@ -227,7 +237,13 @@ def _ended(look: Look, key: SeriesKey, fires: StoredAlert, now_ns: int, ending: 
     return fires
 
 
-def _looked_at(look: Look, found: Mapping[SeriesKey, Found], most: float | None, needed: int) -> LookedAt:
+def _begun(look: Look, key: SeriesKey, finding: Finding, now_ns: int) -> StoredAlert:
+    return begun(AlertCondition(look.rule, look.alert, key), finding, now_ns)
+
+
+def _looked_at(
+    look: Look, found: Mapping[SeriesKey, Found], most: float | None, needed: int, too_late: Sequence[SeriesKey]
+) -> LookedAt:
     """What is said of a look where it found nothing."""
     without_baseline = [key for key, item in found.items() if item.lacks_baseline]
     # What fires waits for results that tell whether it is over, which is no news.
@@ -236,7 +252,7 @@ def _looked_at(look: Look, found: Mapping[SeriesKey, Found], most: float | None,
         for key, item in found.items()
         if item.finding is not None and item.finding.evidence is None and look.stored(key) is None
     ]
-    return LookedAt(look.rule.id, look.alert, most, needed, without_baseline, too_few)
+    return LookedAt(look.rule.id, look.alert, most, needed, without_baseline, too_few, too_late)
 
 
 def _past(before: Before, accepted: Iterable[StoredAlert], rules: Sequence[Rule]) -> Past:

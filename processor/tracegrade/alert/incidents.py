@@ -3,6 +3,10 @@
 An alert joins an incident that fires when they have a rule and an agent in common, whatever else differs; when they
 have the rule in common and began within an hour; and when the rules differ, if they began within an hour and failed on
 the same traces. Otherwise it begins an incident of its own.
+
+An alert about results that do not come (``silent``, ``coverage``) never joins one about results that are bad: an agent
+that died is news, however bad its last results were. It joins only what says the same of the same agent, and those of
+its kind that begin in the same check. So each agent that falls silent later is an incident, and notified.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +16,7 @@ from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import LEVELS, Incident, incident_id
 
 _NEAR_NS = 3600 * 1_000_000_000
+_OF_MISSING_RESULTS = ("silent", "coverage")
 
 
 def incidents_now(
@@ -65,9 +70,17 @@ def _belongs(
 ) -> bool:
     if alert.tenant != member.tenant:
         return False
+    is_of_rule = alert.rule_id == member.rule_id
+    is_of_agent = (alert.service, alert.agent) == (member.service, member.agent)
+    if alert.kind in _OF_MISSING_RESULTS or member.kind in _OF_MISSING_RESULTS:
+        if alert.kind != member.kind:
+            return False
+        # An agent is silent for all rules alike; each rule has a coverage of its own.
+        says_the_same = is_of_agent and (is_of_rule or alert.kind == "silent")
+        return says_the_same or (alert.starts_ns == member.starts_ns and (is_of_rule or is_of_agent))
     near = _began_together(alert, member)
-    if alert.rule_id == member.rule_id:
-        return near or (alert.service, alert.agent) == (member.service, member.agent)
+    if is_of_rule:
+        return near or is_of_agent
     return near and failed_together(alert, member)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import ceil, inf
+from typing import Literal
 
 from tracegrade.alert.detect.bound import look_bound
 from tracegrade.alert.detect.burn import Budget, budget_of, look_burn
@@ -35,7 +36,7 @@ from tracegrade.alert.releases import (
     total_of,
 )
 from tracegrade.alert.slo import SloStatus, status
-from tracegrade.alert.states import AlertCondition, is_better
+from tracegrade.alert.states import AlertCondition, looks
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.store.alerts import StoredAlert
@@ -156,20 +157,39 @@ class Look:
         """How the release that `fires` is about was replaced, in words; None when it was not, or it is not about one.
 
         It is replaced when it is gone and those that send now look better: what fires goes on while the next one is as
-        bad. What fires for all releases together is about the one that brought nearly all that is bad.
+        bad. What fires for all releases together is about the one that brought nearly all that is bad. What has just
+        begun to fire goes on for as long as a release has to be silent: nobody is called for an alert of seconds.
         """
+        since_ns = self._until * MINUTE_NS - fires.starts_ns
+        if since_ns < self._past.replaced_after_s * _NS or (replaced := self._replaced(key, fires)) is None:
+            return None
+        release, later = replaced
+        if self._looks(fires, later) != "good":
+            return None
+        next_one = max(later, key=lambda other: results_of(later[other]))
+        by = f"release {next_one.release}" if next_one.release else "results without a release"
+        return f"{by} replaced {'it' if key.release is not None else release.release or 'it'}"
+
+    def comes_too_late(self, key: SeriesKey, begins: StoredAlert) -> bool:
+        """Whether the release that `begins` would be about was replaced before: then it does not begin to fire.
+
+        Of all releases together it begins once what replaced the one to blame is as bad beyond doubt.
+        """
+        replaced = self._replaced(key, begins)
+        return replaced is not None and (key.release is not None or self._looks(begins, replaced[1]) != "bad")
+
+    def _replaced(self, key: SeriesKey, fires: StoredAlert) -> tuple[SeriesKey, Releases] | None:
+        """The release that an alert is about, if it is gone, and what came after it."""
         found: Releases = {} if self.alert.is_of_all_releases else self._agents.get(all_releases(key), {})
         if len(found) < 2:
             return None
         release = key if key.release is not None else to_blame(self.alert, found, fires)
         if release is None or release not in found or (gone := self._gone_since(release)) is None:
             return None
-        later = sent_since(found, gone, self._until, self._past.replaced_after_s)
-        if not is_better(self.rule, self.alert, fires, total_of(chain.from_iterable(later.values()))):
-            return None
-        next_one = max(later, key=lambda other: results_of(later[other]))
-        by = f"release {next_one.release}" if next_one.release else "results without a release"
-        return f"{by} replaced {'it' if key.release is not None else release.release or 'it'}"
+        return release, sent_since(found, gone, self._until, self._past.replaced_after_s)
+
+    def _looks(self, fires: StoredAlert, later: Releases) -> Literal["good", "bad", "unclear"]:
+        return looks(self.rule, self.alert, fires, total_of(chain.from_iterable(later.values())))
 
     def _gone_since(self, release: SeriesKey) -> int | None:
         found = self._agents[all_releases(release)]

@@ -89,6 +89,9 @@ def _why(looked: LookedAt, results: int) -> str:
         return f"{seen}: {looked.alert.of} is measured from the time on at which the rule in force has such an alert."
     if looked.alert.is_counted:
         return f"{seen}; the condition never held."
+    if looked.too_late:
+        named = ", ".join(f"release {key.release}" for key in looked.too_late if key.release) or "the release to blame"
+        return f"{seen}; {named} had been replaced when there was enough evidence."
     if looked.evidence is not None:
         series = f"; with {looked.needed} series one of them needs {looked.needed}" if looked.needed > 1 else ""
         return f"{seen}; the evidence was at most {looked.evidence:.2g}, and 1 is needed{series}."

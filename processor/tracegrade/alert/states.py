@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Literal
 
 from tracegrade.alert.detect.bound import with_odds
 from tracegrade.alert.detect.evidence import far_likelier
@@ -71,7 +72,7 @@ def next_state(
         The alert as it is now: firing, just resolved, or None.
     """
     if current is None:
-        return _begun(condition, finding, now_ns) if verdict == "holds" else None
+        return begun(condition, finding, now_ns) if verdict == "holds" else None
     # People read the text that is in force.
     seen = _seen(_with_text(current, condition.rule), finding, now_ns)
     return resolved(seen, now_ns) if verdict == "recovered" else seen
@@ -83,17 +84,20 @@ def resolved(current: StoredAlert, now_ns: int, reason: EndReason = "recovered",
     return replace(current, state="resolved", ends_ns=now_ns, updated_ns=now_ns, facts=facts)
 
 
-def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> bool:
-    """Whether `outcomes`, of what replaced the cause of `fires`, are far likelier to be good than as bad as it is.
+def looks(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> Literal["good", "bad", "unclear"]:
+    """Which of the two `outcomes`, of what replaced the cause of `fires`, are far likelier to be: good, or as bad.
 
-    Of values: whether their mean is nearer to good than to bad beyond doubt.
+    Of values: whether their mean is nearer to good or to bad beyond doubt.
     """
     good, bad = counted(alert, outcomes)
     is_bad = fires.value if fires.facts.fired_at is None else fires.facts.fired_at
     is_good = fires.bound if fires.facts.was is None else fires.facts.was
     if alert.is_of_values:
         found = measure(rule, alert, outcomes)
-        return found is not None and found.high < (is_good + is_bad) / 2
+        middle = (is_good + is_bad) / 2
+        if found is None or found.low <= middle <= found.high:
+            return "unclear"
+        return "good" if found.high < middle else "bad"
     if alert.of in UNJUDGED:
         is_good, is_bad = 1 - is_good, 1 - is_bad
     elif not alert.is_of_score:
@@ -101,10 +105,13 @@ def is_better(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) 
         is_good, is_bad = as_kept(is_good, ratio), as_kept(is_bad, ratio)
     # The value of a bound may be of a longer time than that in which it was passed.
     is_bad = min(is_bad, with_odds(is_good, _LEAST_WORSE))
-    return far_likelier(good, bad, is_good, is_bad)
+    if far_likelier(good, bad, is_good, is_bad):
+        return "good"
+    return "bad" if far_likelier(good, bad, is_bad, is_good) else "unclear"
 
 
-def _begun(condition: AlertCondition, finding: Finding, now_ns: int) -> StoredAlert:
+def begun(condition: AlertCondition, finding: Finding, now_ns: int) -> StoredAlert:
+    """The alert that begins to fire with this finding."""
     rule, alert, series = condition.rule, condition.alert, condition.series
     new = StoredAlert(
         fingerprint=condition.fingerprint,
