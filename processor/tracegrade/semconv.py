@@ -48,6 +48,7 @@ PYDANTIC_MODEL_NAME = "model_name"
 PYDANTIC_FINAL_RESULT = "final_result"
 PYDANTIC_EVENTS = "events"
 PYDANTIC_ALL_EVENTS = "all_messages_events"
+PYDANTIC_ALL_MESSAGES = "pydantic_ai.all_messages"  # of an agent span, from format 2 on
 # And in every format. Source: pydantic-ai-slim 2.68.0, capabilities/instrumentation.py and _instrumentation.py.
 PYDANTIC_FAILURE_STAGE = "pydantic_ai.tool.failure_stage"
 PYDANTIC_REQUEST_PARAMETERS = "model_request_parameters"

@@ -7,8 +7,9 @@ from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialect_set import CONVENTIONS, DialectSet, Form
 from tracegrade.extract.folding import fold, without_server_side
 from tracegrade.extract.joining import join
+from tracegrade.extract.messages import ASSISTANT_ROLES
 from tracegrade.extract.nodes import Node, enclose
-from tracegrade.extract.pairing import pair
+from tracegrade.extract.pairing import named_by_requests, pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
@@ -16,7 +17,7 @@ from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.unread import looks_like_gen_ai
+from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai
 from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER, Trace
@@ -49,21 +50,20 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     if trace.log_records:
         spans = join(spans, trace.log_records)
     nodes, unread, seen = _scan(spans, dialects.forms)
-    nameless = []
+    nameless: list[Span] = []
     top_down = enclose(nodes, spans)
+    if any(node.is_by_content for node in nodes) and _make_agents(nodes):
+        top_down = enclose(nodes, spans)
     find_runs(top_down)
-    executions = []
-    for node in nodes:
-        if node.kind == "tool":
-            execution = read_execution(node)
-            if execution is None:
-                nameless.append(node.span)
-            else:
-                executions.append(execution)
+    turns = Turns(nodes)
+    tools = [node for node in nodes if node.kind == "tool"]
+    executions = [execution for node in tools if (execution := read_execution(node)) is not None]
+    requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
+    if len(executions) < len(tools):
+        executions, unnamed = named_by_requests(tools, executions, requests)
+        nameless = [node.span for node in unnamed]
     drop_carried_errors(executions)
     read_outcomes(executions, nodes)
-    turns = Turns(nodes)
-    requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
     kept = fold(without_server_side(executions, nodes, top_down), requests, nodes, spans)
     paired = pair(kept, requests, nodes, turns)
     stray = any(call.node.run is None for call in paired)
@@ -160,8 +160,18 @@ def _claim_safely(span: Span) -> tuple[Dialect, SpanKind, Keys] | None:
 def _claim(span: Span, dialects: DialectSet) -> tuple[Dialect, SpanKind, Keys] | None:
     for dialect, keys in dialects.forms[tuple(span.attributes)].readers:
         if (kind := dialect.classify(span)) is not None:
-            return dialect, kind, keys
+            return dialect, kind if kind != "unknown" else _kind_by_content(span, dialect, keys), keys
     return None
+
+
+def _kind_by_content(span: Span, dialect: Dialect, keys: Keys) -> SpanKind:
+    """The kind of a span whose word for it the dialect does not have, by its content; "unknown" when that says nothing.
+
+    A span that put out an assistant's message is a model call, and one that names a tool is a call of it.
+    """
+    if any(message.role in ASSISTANT_ROLES and (message.text or message.calls) for message in dialect.outputs(span)):
+        return "chat"
+    return "tool" if first_text(span, keys.tool_name) else "unknown"
 
 
 def _keys_of(span: Span, dialects: DialectSet) -> Keys:
@@ -184,13 +194,34 @@ def _scan(spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]) -> tuple
         for dialect, keys in form.readers:
             kind = dialect.classify(span)
             if kind is not None:
-                if kind != "other":
-                    nodes.append(Node(span, kind, dialect, keys))
+                is_by_content = kind == "unknown"
+                if is_by_content:
+                    kind = _kind_by_content(span, dialect, keys)
+                    if kind == "unknown" and looks_like_a_tool(span.name):
+                        unread.append(span)
+                if kind != "other" and kind != "unknown":
+                    nodes.append(Node(span, kind, dialect, keys, is_by_content))
                 break
         else:
             if span.unread_keys is not None:
                 unread.append(span)
     return nodes, unread, list(seen.values())
+
+
+def _make_agents(nodes: Sequence[Node]) -> bool:
+    """Make agents of model calls that only their content shows as such, and that enclose a tool or several model calls.
+
+    Returns:
+        Whether there was any.
+    """
+    below: dict[Node, int] = {}
+    for node in nodes:
+        if node.parent is not None:
+            below[node.parent] = below.get(node.parent, 0) + (2 if node.kind == "tool" else node.kind == "chat")
+    around = [node for node in nodes if node.is_by_content and node.kind == "chat" and below.get(node, 0) > 1]
+    for node in around:
+        node.kind = "agent"
+    return bool(around)
 
 
 def release_of(spans: Sequence[Span]) -> str | None:

@@ -126,8 +126,14 @@ def _is_same_id_call(first: Execution, second: Execution, again: bool) -> bool:
     one, other = first.node.span, second.node.span
     if one.end_ns > other.start_ns:  # at the same time; `first` started first
         return True
-    # One after the other: the id was requested again, or the call was tried again because it had failed.
-    return not again and not (first.error is not None and one.scope == other.scope)
+    # One after the other: the id was requested again, or one instrumentation shows that the tool ran again, after a
+    # failure or a pause. A span without a result is the request of the other, written as a span of its own.
+    ran_twice = one.scope == other.scope and (first.error is not None or _returned(first) == _returned(second))
+    return not again and not ran_twice
+
+
+def _returned(execution: Execution) -> bool:
+    return execution.output.status != "absent" or execution.error is not None
 
 
 def _may_be_nested(execution: Execution) -> bool:

@@ -17,15 +17,19 @@ class Node:
     ``keys`` are those keys that the dialect reads, its own ones first, and that the span has.
     ``agent_above`` is the nearest enclosing agent node. ``run`` is the agent run that the node belongs to (for an
     agent node that is a run: itself; None: outside of any), ``agent`` an agent node's name; both set by `runs`.
+    ``is_by_content``: its dialect does not have the span's word for its kind, so its content decided.
     """
 
-    __slots__ = ("_outputs", "agent", "agent_above", "dialect", "keys", "kind", "parent", "run", "span")
+    __slots__ = (
+        *("_outputs", "agent", "agent_above", "dialect", "is_by_content", "keys", "kind", "parent", "run", "span"),
+    )
 
-    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> None:
+    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, is_by_content: bool = False) -> None:
         self.span = span
         self.kind = kind
         self.dialect = dialect
         self.keys = keys
+        self.is_by_content = is_by_content
         self.parent: Node | None = None
         self.agent_above: Node | None = None
         self.agent = ""

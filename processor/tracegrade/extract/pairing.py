@@ -28,7 +28,7 @@ from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.tool_requests import ToolRequest
-from tracegrade.extract.tool_spans import Execution, read_arguments
+from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
@@ -101,6 +101,40 @@ def pair(
         calls.append(_from_message(request, shown, schemas))
     calls.sort(key=_order)
     return calls
+
+
+def named_by_requests(
+    tools: Sequence[Node], executions: Sequence[Execution], requests: Sequence[ToolRequest]
+) -> tuple[list[Execution], list[Node]]:
+    """Read tool spans that do not name their tool by the request that has their call id, or their span's name.
+
+    Args:
+        tools: the tool spans, in order of start.
+        executions: those that name their tool.
+        requests: the requests of the trace, in order.
+
+    Returns:
+        The executions of all spans whose tool is known, in order of start, and the spans whose tool is not.
+    """
+    by_id: dict[str, set[str]] = {}
+    for request in requests:
+        if request.call.call_id is not None:
+            by_id.setdefault(request.call.call_id, set()).add(request.call.name)
+    names = {request.call.name for request in requests}
+    known = {execution.node: execution for execution in executions}
+    read: list[Execution] = []
+    unnamed: list[Node] = []
+    for node in tools:
+        execution = known.get(node)
+        if execution is None:
+            asked = by_id.get(call_id_of(node) or "", set())
+            name = next(iter(asked)) if len(asked) == 1 else node.span.name if node.span.name in names else ""
+            execution = read_execution(node, name)
+        if execution is None:
+            unnamed.append(node)
+        else:
+            read.append(execution)
+    return read, unnamed
 
 
 def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:

@@ -1,6 +1,6 @@
 """What dialects read from spans: raw values and their keys, before anything is decoded or paired."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -12,8 +12,30 @@ from tracegrade.model.tool_call import ToolError
 
 # What a span is. `handoff` passes control to another agent and is no call. `other`: claimed by the dialect, and none
 # of these. `mcp_list`-like spans that look like tool calls but are none are `other` too. `outcome`: a part of the tool
-# span above it, which says how that call ended.
-SpanKind: TypeAlias = Literal["tool", "chat", "agent", "handoff", "outcome", "other"]
+# span above it, which says how that call ended. `unknown`: written in the dialect, under a word that it does not have;
+# the span's content then says what it is (`span_kind`).
+SpanKind: TypeAlias = Literal["tool", "chat", "agent", "handoff", "outcome", "other", "unknown"]
+
+
+class Words(dict[str, SpanKind]):
+    """The words that a dialect has for kinds of span, in any case and with any separators; "unknown" for all others.
+
+    A word that the dialect has for something else is "other": its spans are then never read as calls.
+    """
+
+    def __init__(self, words: Mapping[str, SpanKind]) -> None:
+        super().__init__(words)
+        self._spelled = {_bare(word): kind for word, kind in words.items()}
+
+    def __missing__(self, word: str) -> SpanKind:
+        return self._spelled.get(_bare(word), "unknown")
+
+
+_LONGEST_WORD = 64
+
+
+def _bare(word: str) -> str:
+    return "".join(filter(str.isalnum, word[:_LONGEST_WORD])).lower()
 
 
 class RequestedCall(NamedTuple):

@@ -31,6 +31,7 @@ from tracegrade.extract.dialects import (
     openinference_haystack,
     openlit,
     openllmetry,
+    output_messages,
     pydantic_ai,
     spring_ai,
     tool_name,
@@ -75,6 +76,7 @@ DIALECTS: dict[str, Dialect] = {
         agentops,
         llama_index,
         tool_name,
+        output_messages,
         langchain4j,
     )
 }

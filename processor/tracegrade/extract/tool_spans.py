@@ -102,24 +102,29 @@ class Execution:
         return span.attributes.get(s.SPRING_KIND) == s.SPRING_MCP_SERVER
 
 
-def read_execution(node: Node) -> Execution | None:
-    """Read a tool span; None when it does not name its tool."""
+def read_execution(node: Node, known_name: str = "") -> Execution | None:
+    """Read a tool span; None when it does not name its tool and `known_name` does not either."""
     span, dialect, keys = node.span, node.dialect, node.keys
-    attributes = span.attributes
-    name = first_text(span, keys.tool_name) or dialect.tool_name(span)
+    name = first_text(span, keys.tool_name) or dialect.tool_name(span) or known_name
     if not name:
         return None
     execution = Execution(node, name)
-    for key in keys.call_id:
-        if key in attributes and (found := call_id(attributes[key])) is not None:
-            execution.call_id = found
-            break
+    execution.call_id = call_id_of(node)
     if not dialect.is_hidden(span):
         _read_values(execution, keys)
     if name[0] == "{":
         _read_json_name(execution, name)
     execution.error = execution.own_error = _error(execution, keys) or execution.error
     return execution
+
+
+def call_id_of(node: Node) -> str | None:
+    """The id of the call that a tool span is of, None when it has none."""
+    attributes = node.span.attributes
+    for key in node.keys.call_id:
+        if key in attributes and (found := call_id(attributes[key])) is not None:
+            return found
+    return None
 
 
 def read_outcomes(executions: Sequence[Execution], nodes: Sequence[Node]) -> None:
@@ -261,7 +266,7 @@ def _error(execution: Execution, keys: Keys) -> ToolError | None:
     span = execution.node.span
     attributes = span.attributes
     kind = attributes.get(s.ERROR_TYPE)
-    marked = kind is not None
+    marked = kind is not None and kind != ""  # some senders write the attribute on every call
     for key in keys.failed:
         if key in attributes and _says_failed(attributes[key]):
             marked = True

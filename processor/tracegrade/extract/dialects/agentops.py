@@ -6,17 +6,18 @@ not its execution.
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import call_id
-from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, SpanKind, Words
 from tracegrade.model.span import Span
 
 # "AgentOpsSpanKindValues.TOOL" is how the requests have it.
-_KINDS: dict[str, SpanKind] = {"tool": "tool", "agent": "agent", "AgentOpsSpanKindValues.TOOL": "chat"}
+_KINDS = Words({"tool": "tool", "agent": "agent", "AgentOpsSpanKindValues.TOOL": "chat"})
 
 
 def _classify(span: Span) -> SpanKind | None:
     """Its model calls are written in the dialect of whatever recorded them."""
     kind = span.attributes.get(s.AGENTOPS_KIND)
-    return _KINDS.get(kind) if type(kind) is str else None
+    found = _KINDS[kind] if type(kind) is str else "unknown"
+    return None if found == "unknown" else found
 
 
 def _outputs(span: Span) -> list[Message]:

@@ -8,18 +8,36 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import read_event, read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, ToolEvents
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, ToolEvents, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {
-    "execute_tool": "tool",
-    "chat": "chat",
-    "generate_content": "chat",
-    "text_completion": "chat",
-    "invoke_agent": "agent",
-    "invoke_workflow": "agent",  # a run only where no agent span is one
-}
+# The conventions' other operations, and words of known senders for steps that are neither calls nor model calls.
+_OTHER_OPERATIONS = (
+    *("create_agent", "embeddings", "fetch_response", "plan", "retrieval", "rerank", "evaluation", "guardrail"),
+    *("create_memory", "create_memory_store", "delete_memory", "delete_memory_store"),
+    *("search_memory", "update_memory", "upsert_memory"),
+    *(
+        "agent_step",
+        "chain",
+        "execute_event_loop_cycle",
+        "execute_task",
+        "framework",
+        "model_chunk",
+        "orchestrate_tools",
+    ),
+)
+_KINDS = Words(
+    {
+        "execute_tool": "tool",
+        "chat": "chat",
+        "generate_content": "chat",
+        "text_completion": "chat",
+        "invoke_agent": "agent",
+        "invoke_workflow": "agent",  # a run only where no agent span is one
+        **dict.fromkeys(_OTHER_OPERATIONS, "other"),
+    }
+)
 # What instrumentations tag execute_tool beside real calls: ADK's span around a parallel batch, OpenLIT's tool listing.
 _NO_TOOLS = frozenset({"(merged tools)", "mcp_list_tools"})
 _TOOL_SPAN_PREFIXES = ("execute_tool ", "delegate ")
@@ -45,8 +63,8 @@ def _classify(span: Span) -> SpanKind | None:
     if type(operation) is not str:
         method = attributes.get(s.MCP_METHOD)
         return None if method is None else "tool" if method == _MCP_CALL else "other"
-    kind = _KINDS.get(operation, "other")
-    if kind == "tool":
+    kind = _KINDS[operation]
+    if kind == "tool" or (kind == "unknown" and s.TOOL_NAME in attributes):
         return kind if _is_call(span) else "other"
     return kind if span.scope != _GRAPH_NODES_SCOPE or operation != "invoke_agent" else "other"
 

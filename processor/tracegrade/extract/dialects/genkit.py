@@ -7,23 +7,30 @@ A flow is an agent run. A model's messages hold parts `{text}`, `{toolRequest: {
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {
-    "tool": "tool",
-    "tool.v2": "tool",
-    "model": "chat",
-    "background-model": "chat",
-    "flow": "agent",
-    "agent": "agent",
-}
+_OTHER_SUBTYPES = (
+    *("embedder", "evaluator", "executable-prompt", "indexer", "prompt", "reranker", "resource", "retriever", "util"),
+    *("cancel-operation", "check-operation", "custom", "flowStep"),
+)
+_KINDS = Words(
+    {
+        "tool": "tool",
+        "tool.v2": "tool",
+        "model": "chat",
+        "background-model": "chat",
+        "flow": "agent",
+        "agent": "agent",
+        **dict.fromkeys(_OTHER_SUBTYPES, "other"),
+    }
+)
 
 
 def _classify(span: Span) -> SpanKind | None:
     subtype = span.attributes.get(s.GENKIT_SUBTYPE)
-    return _KINDS.get(subtype, "other") if type(subtype) is str else None
+    return _KINDS[subtype] if type(subtype) is str else None
 
 
 def _member(span: Span, key: str, name: str) -> JsonValue:

@@ -8,20 +8,22 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, Words
 from tracegrade.model.span import Span
 
+_KINDS = Words({"TOOL": "tool", "LLM": "chat"})
 _AGENTS_TASK = "agents.task"
 
 
 def _classify(span: Span) -> SpanKind | None:
     """Its other types say nothing about what a span is, but where in its path it stands does."""
     attributes = span.attributes
-    kind = attributes.get(s.LMNR_TYPE)
-    if kind == "TOOL":
-        return "handoff" if s.LMNR_HANDOFF_TO in attributes else "tool"
-    if kind == "LLM":
-        return "chat"
+    word = attributes.get(s.LMNR_TYPE)
+    kind = _KINDS[word] if type(word) is str else None
+    if kind == "tool":
+        return "handoff" if s.LMNR_HANDOFF_TO in attributes else kind
+    if kind == "chat":
+        return kind
     path = attributes.get(s.LMNR_PATH)
     return "agent" if isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK else None
 

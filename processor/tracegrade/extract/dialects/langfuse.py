@@ -2,12 +2,11 @@
 
 from tracegrade import semconv as s
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {"tool": "tool", "generation": "chat", "agent": "agent"}
-
-
+_OTHER_TYPES = ("embedding", "evaluator", "event", "guardrail", "retriever")
+_KINDS = Words({"tool": "tool", "generation": "chat", "agent": "agent", **dict.fromkeys(_OTHER_TYPES, "other")})
 _MAY_BE_AGENTS = frozenset({"span", "chain"})
 
 
@@ -15,9 +14,9 @@ def _classify(span: Span) -> SpanKind | None:
     kind = span.attributes.get(s.LANGFUSE_TYPE)
     if not isinstance(kind, str):
         return None
-    if kind in _MAY_BE_AGENTS:  # a decorated function is a span unless it is given another type
+    if kind.lower() in _MAY_BE_AGENTS:  # a decorated function is a span unless it is given another type
         return "agent" if span.is_local_root or span.attributes.get(s.LANGFUSE_ROOT) is True else "other"
-    return _KINDS.get(kind.lower(), "other")
+    return _KINDS[kind]
 
 
 def _name(span: Span) -> str:

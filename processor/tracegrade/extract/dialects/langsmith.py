@@ -4,24 +4,25 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import ABSENT, Decoded, decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
+_OTHER_KINDS = ("embedding", "parser", "prompt", "retriever")
+_KINDS = Words({"tool": "tool", "llm": "chat", "chain": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
 _AGENT_OF = s.LANGSMITH_METADATA + "lc_agent_name"
 
 
 def _classify(span: Span) -> SpanKind | None:
-    kind = span.attributes.get(s.LANGSMITH_KIND)
-    if kind == "tool":
-        return "tool"
-    if kind == "llm":
-        return "chat"
-    if kind == "chain":
+    word = span.attributes.get(s.LANGSMITH_KIND)
+    if type(word) is not str:
+        return None
+    kind = _KINDS[word]
+    if kind == "agent":
         # There is no kind for agents: the outermost chain, and the one that LangChain names as the agent.
         name = _name(span)
-        return "agent" if span.is_local_root or name == span.attributes.get(_AGENT_OF) else "other"
-    return None if kind is None else "other"
+        return kind if span.is_local_root or name == span.attributes.get(_AGENT_OF) else "other"
+    return kind
 
 
 def _name(span: Span) -> str:

@@ -4,18 +4,20 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message, read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "chat", "agent": "agent"}
+_KINDS = Words({"tool": "tool", "llm": "chat", "agent": "agent"})
 
 
 def _classify(span: Span) -> SpanKind | None:
     """Its other types say nothing about what a span is; the outermost span, with metadata, is a turn of some agent."""
     kind = span.attributes.get(s.LANGWATCH_TYPE)
-    found = _KINDS.get(kind) if isinstance(kind, str) else None
-    return found or ("agent" if s.LANGWATCH_METADATA in span.attributes and span.is_local_root else None)
+    found = _KINDS[kind] if isinstance(kind, str) else "unknown"
+    if found != "unknown":
+        return found
+    return "agent" if s.LANGWATCH_METADATA in span.attributes and span.is_local_root else None
 
 
 def _value(raw: JsonValue) -> JsonValue:

@@ -8,13 +8,14 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import first_text, text_among
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {"TOOL": "tool", "CHAT_MODEL": "chat", "LLM": "chat", "AGENT": "agent"}
-
-
+_OTHER_TYPES = ("EMBEDDING", "EVALUATOR", "GUARDRAIL", "MEMORY", "PARSER", "RERANKER", "RETRIEVER", "TASK")
+_KINDS = Words(
+    {"TOOL": "tool", "CHAT_MODEL": "chat", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(_OTHER_TYPES, "other")}
+)
 # A decorated function has no type unless it is given one.
 _MAY_BE_AGENTS = frozenset({"CHAIN", "UNKNOWN", "WORKFLOW"})
 _HANDOFF = "Handoff"  # of the OpenAI Agents SDK
@@ -34,7 +35,7 @@ def _classify(span: Span) -> SpanKind | None:
         if span.is_local_root or span.name == _agent_in_metadata(span):
             return "agent"
         return "handoff" if span.name == _HANDOFF else "other"
-    return _KINDS.get(kind, "other") if s.MLFLOW_TYPE in span.attributes else None
+    return _KINDS[kind] if s.MLFLOW_TYPE in span.attributes else None
 
 
 def _agent_in_metadata(span: Span) -> str:

@@ -7,11 +7,12 @@ from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import call_id, decode, first_text, parse_plain
 from tracegrade.extract.flattened import members
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, RequestedCall, ShownResult, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, RequestedCall, ShownResult, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
-_KINDS: dict[str, SpanKind] = {"TOOL": "tool", "LLM": "chat", "AGENT": "agent"}
+_OTHER_KINDS = ("CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL", "PROMPT", "RERANKER", "RETRIEVER", "UNKNOWN")
+_KINDS = Words({"TOOL": "tool", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
 
 _AGENT_SPAN_SUFFIX = ".run"
 # DSPy's tool spans are named after the method that was called, and have no `tool.name`.
@@ -29,7 +30,7 @@ def _classify(span: Span) -> SpanKind | None:
     kind = attributes.get(s.OPENINFERENCE_KIND)
     if type(kind) is not str:
         return None
-    found = _KINDS.get(kind, "other")
+    found = _KINDS[kind]
     if found == "tool":
         if attributes.get(s.OI_TOOL_SYNTHESIZED) in (True, "true"):
             return "other"

@@ -8,11 +8,11 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.flattened import members, read_flattened
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {"tool": "tool", "agent": "agent", "workflow": "agent"}
+_KINDS = Words({"tool": "tool", "agent": "agent", "workflow": "agent", "task": "other"})
 _MODEL_CALLS = frozenset({"chat", "completion"})
 # A model call without a request type has a first message or a first call.
 _FIRST_MESSAGES = frozenset(
@@ -39,7 +39,8 @@ def _classify(span: Span) -> SpanKind | None:
     kind = attributes.get(s.TRACELOOP_KIND)
     if type(kind) is str:
         # LlamaIndex's workflows run a tool within a task.
-        return _KINDS.get(kind) or ("tool" if s.OI_TOOL_NAME in attributes else "other")
+        found = _KINDS[kind]
+        return "tool" if found == "other" and s.OI_TOOL_NAME in attributes else found
     request = attributes.get(s.LLM_REQUEST_TYPE)
     if (type(request) is str and request in _MODEL_CALLS) or not _FIRST_MESSAGES.isdisjoint(attributes):
         return "chat"

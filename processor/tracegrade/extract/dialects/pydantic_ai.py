@@ -9,7 +9,7 @@ import re
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.messages import read_message
+from tracegrade.extract.messages import read_message, read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
@@ -45,14 +45,22 @@ def _is_refused(span: Span) -> bool:
 def _outputs(span: Span) -> list[Message]:
     result = span.attributes.get(s.PYDANTIC_FINAL_RESULT)
     if isinstance(result, str):
-        return [Message("assistant", result)]
+        return [*(said for said in _said_in_run(span) if said.calls or said.results), Message("assistant", result)]
     choices = [event for event in _events(span) if event.get("event.name") == s.MESSAGE_EVENT_CHOICE]
     bodies = [body for choice in choices if isinstance(body := choice.get("message"), dict)]
     messages = [read_message(body, position, "assistant") for position, body in enumerate(bodies)]
-    messages = messages or gen_ai.DIALECT.outputs(span)
+    messages = messages or gen_ai.DIALECT.outputs(span) or _said_in_run(span)
     if any(message.calls for message in messages) and (finals := _output_tools(span)):
         for message in messages:
             message.calls = tuple(call for call in message.calls if call.name not in finals)
+    return messages
+
+
+def _said_in_run(span: Span) -> list[Message]:
+    """The messages of an agent's run, without those of earlier turns and the calls that give its final result."""
+    messages = since_last_user(read_messages(span.attributes.get(s.PYDANTIC_ALL_MESSAGES)))
+    for message in messages:
+        message.calls = tuple(call for call in message.calls if call.name != _OUTPUT_TOOL)
     return messages
 
 
@@ -89,6 +97,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
             s.PYDANTIC_AGENT_NAME,
             s.PYDANTIC_EVENTS,
             s.PYDANTIC_ALL_EVENTS,
+            s.PYDANTIC_ALL_MESSAGES,
             s.PYDANTIC_REQUEST_PARAMETERS,
             s.PYDANTIC_FAILURE_STAGE,
             s.LOGFIRE_MESSAGE,

@@ -4,17 +4,18 @@ A chat client's call is an agent run. When a tool throws, the model gets that as
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, SpanKind, Words
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {"tool_call": "tool", s.SPRING_MCP_SERVER: "tool", "chat_client": "agent"}
+_KINDS = Words({"tool_call": "tool", s.SPRING_MCP_SERVER: "tool", "chat_client": "agent"})
 _TOOL_SPAN_PREFIXES = ("tool_call ", "execute_tool ")
 
 
 def _classify(span: Span) -> SpanKind | None:
     """What its other kinds are, an operation name says: model calls have a kind in some releases."""
     kind = span.attributes.get(s.SPRING_KIND)
-    return _KINDS.get(kind) if type(kind) is str else None
+    found = _KINDS[kind] if type(kind) is str else "unknown"
+    return None if found == "unknown" else found
 
 
 def _tool_name(span: Span) -> str:

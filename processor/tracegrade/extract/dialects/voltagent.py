@@ -5,10 +5,10 @@ The agent's own span has no `span.type`. Its tool spans' `tool.parameters` is th
 
 from tracegrade import semconv as s
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
 from tracegrade.model.span import Span
 
-_KINDS: dict[str, SpanKind] = {"tool": "tool", "llm": "chat", "agent": "agent"}
+_KINDS = Words({"tool": "tool", "llm": "chat", "agent": "agent"})
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -16,7 +16,7 @@ def _classify(span: Span) -> SpanKind | None:
     if attributes.get(s.VOLT_ENTITY_TYPE) != "agent" or s.VOLT_OPERATION_ID not in attributes:
         return None
     kind = attributes.get(s.SPAN_TYPE, "agent")
-    return _KINDS.get(kind, "other") if type(kind) is str else None
+    return _KINDS[kind] if type(kind) is str else None
 
 
 def _inputs(span: Span) -> list[Message]:
