@@ -180,6 +180,39 @@ def test_origins_name_line_and_offset() -> None:
     assert [request.origin for request in read(delimited(ONE, TWO))] == ["-@0", f"-@{len(ONE) + 1}"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        traces("wor?"),
+        delimited(traces("wor?"), traces("wor?")),
+        as_json(traces("wor?")) + b"\n" + as_json(traces("wor?")),
+        orjson.dumps(orjson.loads(as_json(traces("wor?"))), option=orjson.OPT_INDENT_2),
+    ],
+    ids=["one", "delimited", "JSON lines", "indented JSON"],
+)
+def test_text_that_is_not_utf_8_is_repaired_and_counted(content: bytes) -> None:
+    requests = read(content.replace(b"wor?", b"wor\xe2"))
+    expected = ExportTraceServiceRequest.FromString(traces("wor\ufffd"))
+    assert [(ExportTraceServiceRequest.FromString(each.payload), each.signal) for each in requests] == [
+        (expected, Signal.TRACES)
+    ] * max(1, content.count(b"wor?"))
+    assert {each.repaired_texts for each in requests} == {1}
+
+
+def test_a_file_of_other_signals_is_known_whatever_its_texts() -> None:
+    for payload, signal in ((logs(), Signal.LOGS), (metrics(), Signal.METRICS)):
+        [found] = read(payload.replace(b"said", b"sai\xff").replace(b"requests", b"request\xff"))
+        assert (found.signal, found.repaired_texts) == (signal, 1)
+
+
+def test_damaged_bytes_in_protobuf_cost_their_span() -> None:
+    damaged = traces("work", spans=3).replace(b"\x2a\x04work", b"\x2a\x7fwork", 1)
+    [found] = read(damaged)
+    assert (len(spans_of(found)), found.dropped) == (2, 1)
+    with pytest.raises(SourceError, match="not OTLP"):
+        read(traces("work").replace(b"\x2a\x04work", b"\x2a\x7fwork"))
+
+
 def test_bad_spans_in_json_are_left_out_and_described() -> None:
     document = orjson.loads(as_json(traces(spans=2)))
     document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["kind"] = "SERVER"

@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.file import read_sources
 from tracegrade.otlp.json import MAX_NESTING, OtlpJsonError, parse_document, read_request, to_json
-from tracegrade.otlp.request import REQUESTS
+from tracegrade.otlp.request import REQUESTS, containers
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 SPAN_ID = "b7ad6b7169203331"
@@ -399,7 +399,7 @@ METRICS = {
     ("signal", "golden"), [(Signal.TRACES, TRACES), (Signal.LOGS, LOGS), (Signal.METRICS, METRICS)], ids=str
 )
 def test_43_json_to_protobuf_to_json_is_equal_field_for_field(signal: Signal, golden: Any) -> None:
-    message = read_request(signal, parse_document(orjson.dumps(golden))).message
+    message = read_request(signal, parse_document(orjson.dumps(golden)).value).message
     again = REQUESTS[signal].FromString(message.SerializeToString())
     assert to_json(again) == golden
 
@@ -455,6 +455,25 @@ def test_a_document_broken_outside_of_a_span_is_refused_with_its_place(broken: A
     assert what in str(caught.value)
 
 
+def test_a_mistake_outside_of_spans_costs_what_is_in_its_resource_or_scope() -> None:
+    good = {"scopeSpans": [{"spans": [{}]}]}
+    broken = [
+        {"schemaUrl": 5, "scopeSpans": [{"spans": [{}, {}]}, {"spans": [{}]}]},
+        {"scopeSpans": [{"spans": [{}]}, {"scope": {"name": 5}, "spans": [{}, {}]}, {"spans": "x"}]},
+        5,
+    ]
+    read = read_request(Signal.TRACES, {"resourceSpans": [*broken, good]})
+    assert (sum(map(len, containers(Signal.TRACES, read.message))), read.dropped) == (2, 3 + 2 + 1 + 1)
+    assert "resourceSpans[0]: $.schemaUrl: expected a string, found 5" in read.problems
+
+
+def test_a_log_record_with_a_mistake_is_left_out_alone() -> None:
+    records = [{"body": {"stringValue": 5}, "spanId": SPAN_ID}, {"severityText": "INFO"}]
+    read = read_request(Signal.LOGS, {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]})
+    assert (sum(map(len, containers(Signal.LOGS, read.message))), read.dropped) == (1, 1)
+    assert read.problems[0].startswith(f"log record {SPAN_ID!r}: $.body.stringValue")
+
+
 def test_only_the_first_problems_are_described_and_all_counted() -> None:
     read = read_request(Signal.TRACES, document(*[{"name": 5}] * 1000))
     assert (read.dropped, len(read.problems)) == (1000, 5)
@@ -462,10 +481,18 @@ def test_only_the_first_problems_are_described_and_all_counted() -> None:
 
 def test_a_lone_surrogate_becomes_a_replacement_character_and_pairs_and_backslashes_stay() -> None:
     body = rb'{"a": "x\ud83dy", "b": "\ud83d\ude00", "c": "\\ud83d", "d": "\udc00\ud800"}'
-    assert parse_document(body) == {"a": "x\ufffdy", "b": "😀", "c": "\\ud83d", "d": "\ufffd\ufffd"}
+    assert parse_document(body).value == {"a": "x\ufffdy", "b": "😀", "c": "\\ud83d", "d": "\ufffd\ufffd"}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b'{"a": NaN}', b"{}{}", b'"\\ud800', b"1e999"])
+def test_what_is_not_utf_8_in_a_text_becomes_a_replacement_character_and_is_counted() -> None:
+    body = b'{"a\xff": "caf\xc3", "b": ["\\ud83d", "\xe2\x82\xac \\"\xfe\\\\", {"c": "good"}]}'
+    assert parse_document(body) == ({"a\ufffd": "caf\ufffd", "b": ["\ufffd", '\u20ac "\ufffd\\', {"c": "good"}]}, 4)
+    assert parse_document('{"a": "\ufffd"}'.encode()).repaired_texts == 0
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff", b'{"a": "\xff"', b"\xff{}", b'{"a": NaN}', b"{}{}", b'"\\ud800', b"1e999"]
+)
 def test_what_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(OtlpJsonError, match="not JSON"):
         parse_document(body)

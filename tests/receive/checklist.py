@@ -53,6 +53,7 @@ CHECKLIST = {
     41: "Bytes are base64, null is unset, doubles may be `NaN` and the infinities",
     42: "How deep JSON may be nested is bounded",
     43: "JSON to protobuf to JSON is equal field for field",
+    44: "Text that is not UTF-8 is repaired, damaged bytes cost their span, and neither costs the request",
 }
 
 _HERE = Path(__file__).parent

@@ -15,8 +15,10 @@ from tracegrade.otlp.json import to_json
 from tracegrade.receive import ingest
 from tracegrade.receive.ingest import Accepted, InFlight, Ingest, Refused
 from tracegrade.receive.redacted import Redacted, RedactionFailedError
+from tracegrade.receive.redaction import trial_door
 from tracegrade.receive.validate import Checked, check
 from tracegrade.redact.requests.item import Redaction
+from tracegrade.redact.settings import RedactionSettings
 from tracegrade.telemetry.metrics import Telemetry
 from waiting import eventually_in_loop
 
@@ -136,6 +138,30 @@ def test_a_request_of_nothing_but_bad_spans_is_not_journalled(bench: Bench, requ
     assert bench.telemetry.value("tracegrade.receiver.rejected_spans") == 1
 
 
+@pytest.mark.parametrize("redacts", [False, True])
+def test_repaired_texts_are_journalled_and_counted_by_their_sender(
+    journal: Any, request_of: RequestOf, redacts: bool
+) -> None:
+    bench = Bench(journal, redaction=trial_door(RedactionSettings()) if redacts else None)
+    wire = request_of().SerializeToString().replace(b"work", b"wor\xff")
+    outcome = asyncio.run(bench.accept(wire))
+    assert isinstance(outcome, Accepted)
+    assert (outcome.rejected, outcome.message.partition(":")[0]) == (0, "1 text not in UTF-8 (the first")
+    expected = request_of()
+    expected.resource_spans[0].scope_spans[0].spans[0].name = "wor\ufffd"
+    assert [entry.payload for entry in journal.entries] == [expected.SerializeToString()]
+    assert bench.telemetry.value("tracegrade.receiver.repaired_texts", signal="traces", service="shop") == 1
+    assert bench.ingest.in_flight.taken_bytes == 0
+
+
+def test_services_whose_texts_were_repaired_are_named_up_to_a_bound(bench: Bench, request_of: RequestOf) -> None:
+    for number in range(102):
+        request = request_of()
+        request.resource_spans[0].resource.attributes[0].value.string_value = f"service {number}"
+        asyncio.run(bench.accept(request.SerializeToString().replace(b"work", b"wor\xff")))
+    assert bench.telemetry.value("tracegrade.receiver.repaired_texts", service="other") == 2
+
+
 def test_what_comes_back_to_its_sender_is_answered_and_not_journalled(bench: Bench, wire: bytes) -> None:
     assert asyncio.run(bench.accept(wire, own_loop=True)) == Accepted()
     assert bench.journal.entries == []
@@ -191,7 +217,7 @@ def test_a_large_json_request_does_not_hold_up_others(
             assert may_end.wait(10), "the other request was not answered meanwhile"
         return check(signal, encoding, wire)
 
-    monkeypatch.setattr(ingest, "check", slow_check)
+    monkeypatch.setattr(ingest, "check_unrepaired", slow_check)
 
     async def run() -> None:
         large = asyncio.create_task(bench.accept(body, encoding=Encoding.JSON, transport="http"))

@@ -87,6 +87,13 @@ def test_4_bad_spans_are_a_partial_success(serve: Serve, request_of: RequestOf) 
     assert [entry.items for entry in served.journal.entries] == [1]
 
 
+def test_5_44_a_repaired_text_rejects_nothing_and_is_remarked(serve: Serve, wire: bytes) -> None:
+    served = serve()
+    partial = ExportTraceServiceResponse.FromString(export(served, wire.replace(b"work", b"wor\xff"))).partial_success
+    assert (partial.rejected_spans, partial.error_message[:19]) == (0, "1 text not in UTF-8")
+    assert [b"wor\xef\xbf\xbd" in entry.payload for entry in served.journal.entries] == [True]
+
+
 def test_9_fields_of_tomorrow_are_journalled_as_they_came(serve: Serve, request_of: RequestOf) -> None:
     served = serve()
     request = request_of()

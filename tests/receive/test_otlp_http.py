@@ -135,6 +135,23 @@ def test_5_a_warning_rejects_nothing_and_has_a_message(serve: Serve) -> None:
     assert len(served.journal.entries) == 1
 
 
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+def test_5_44_a_repaired_text_rejects_nothing_and_is_remarked(
+    serve: Serve, request_of: Callable[..., ExportTraceServiceRequest], content_type: str
+) -> None:
+    served = serve()
+    body = request_of().SerializeToString() if content_type == PROTOBUF else orjson.dumps(to_json(request_of()))
+    answer = send(served, body.replace(b"work", b"wor\xff"), content_type)
+    assert answer.status == 200
+    if content_type == PROTOBUF:
+        partial = ExportTraceServiceResponse.FromString(answer.body).partial_success
+        assert (partial.rejected_spans, partial.error_message[:19]) == (0, "1 text not in UTF-8")
+    else:
+        [partial] = orjson.loads(answer.body).values()
+        assert (list(partial), partial["errorMessage"][:19]) == (["errorMessage"], "1 text not in UTF-8")
+    assert [b"wor\xef\xbf\xbd" in entry.payload for entry in served.journal.entries] == [True]
+
+
 def test_23_each_signal_has_its_path(serve: Serve, wire: bytes) -> None:
     served = serve()
     logs, metrics = ExportLogsServiceRequest(), ExportMetricsServiceRequest()

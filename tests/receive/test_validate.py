@@ -134,6 +134,33 @@ def test_garbage_is_undecodable(signal: Signal) -> None:
         check(signal, Encoding.JSON, b"\x0a\x00")
 
 
+@pytest.mark.parametrize("encoding", list(Encoding))
+@pytest.mark.parametrize("filler", [0, 2 * 1024**2], ids=["small", "large"])
+def test_44_text_that_is_not_utf_8_is_repaired_and_remarked(
+    request_of: RequestOf, encoding: Encoding, filler: int
+) -> None:
+    request = request_of((T, S, b""), (T, T[:8], b""))
+    request.resource_spans.add().scope_spans.add().spans.add(trace_id=T, span_id=S, name="x" * filler)
+    request.resource_spans[0].scope_spans[0].spans[1].name = "caf?"
+    wire = orjson.dumps(to_json(request)) if encoding is Encoding.JSON else request.SerializeToString()
+    checked = check(Signal.TRACES, encoding, wire.replace(b"caf?", b"caf\xc3"))
+    request.resource_spans[0].scope_spans[0].spans[1].name = "caf\ufffd"
+    assert checked.payload == request.SerializeToString()
+    assert (checked.items, checked.rejected, checked.repaired) == (3, {}, {"shop": 1})
+    assert checked.message.startswith("1 text not in UTF-8")
+
+
+def test_44_damaged_bytes_cost_a_log_record_and_no_request() -> None:
+    request = ExportLogsServiceRequest()
+    scope = request.resource_logs.add().scope_logs.add()
+    scope.log_records.add(severity_text="good")
+    scope.log_records.add(severity_text="bad!")
+    wire = request.SerializeToString().replace(b"\x1a\x04bad!", b"\x1a\x7fbad!")
+    checked = check(Signal.LOGS, Encoding.PROTOBUF, wire)
+    assert (checked.items, checked.rejected) == (1, {"malformed": 1})
+    assert checked.message.startswith("1 log record rejected: ")
+
+
 @settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(
     wire=st.binary() | st.binary().map(lambda body: b"\x0a" + bytes([len(body) & 0x7F]) + body),

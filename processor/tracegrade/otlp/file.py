@@ -15,13 +15,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from zstandard import ZstdDecompressor, ZstdError
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import OtlpJsonError, parse_document, read_request
+from tracegrade.otlp.pieces import TooManyMessagesError, WireError
+from tracegrade.otlp.repair import Repaired, repaired
 from tracegrade.otlp.request import REQUESTS, containers
 
 # No real request comes near it; a torn or foreign file may ask for more, which must not be allocated.
@@ -49,7 +51,8 @@ class SourceRequest:
     """One request: ``payload`` is its protobuf, as in the file, or made from its JSON.
 
     ``origin`` is ``file:line`` or ``file@offset``, for messages. ``problems`` describes spans that were left out
-    because a value in them had a wrong type (the first few; ``dropped`` counts all of them).
+    because a value in them had a wrong type, or their bytes are damaged (the first few; ``dropped`` counts all).
+    ``repaired_texts`` counts texts that were not UTF-8: U+FFFD stands in them now.
     """
 
     signal: Signal
@@ -57,6 +60,7 @@ class SourceRequest:
     origin: str
     dropped: int = 0
     problems: tuple[str, ...] = ()
+    repaired_texts: int = 0
 
 
 def read_sources(paths: Sequence[str], stdin: BinaryIO | None = None) -> Iterator[SourceRequest]:
@@ -222,16 +226,16 @@ def _is_json(text: bytes) -> bool:
 def _json_request(text: bytes, origin: str, *, in_folder: bool) -> Iterator[SourceRequest]:
     try:
         document = parse_document(text)
-        signal = _json_signal(document)
+        signal = _json_signal(document.value)
         if signal is None:
-            if document == {} or in_folder:
+            if document.value == {} or in_folder:
                 return
             raise OtlpJsonError("$", "not OTLP: expected 'resourceSpans', 'resourceLogs' or 'resourceMetrics'")
-        request = read_request(signal, document)
+        request = read_request(signal, document.value)
     except OtlpJsonError as error:
         raise SourceError(f"{origin}: {error}") from None
     payload = request.message.SerializeToString()
-    yield SourceRequest(signal, payload, origin, request.dropped, tuple(request.problems))
+    yield SourceRequest(signal, payload, origin, request.dropped, tuple(request.problems), document.repaired_texts)
 
 
 def _json_signal(document: JsonValue) -> Signal | None:
@@ -251,10 +255,12 @@ def _read_protobuf(stream: BinaryIO, head: bytes, name: str) -> Iterator[SourceR
         origin = f"{name}@{offset}"
         if signal is None:
             signal = _signal_of(payload, name, origin)
-        elif _parsed(signal, payload) is None:
+        if signal is None:
+            continue
+        read = _readable(signal, payload)
+        if read is None:
             raise SourceError(f"{origin}: not an OTLP {signal.name.lower()} request; expected one {_FORMS}")
-        if signal is not None:
-            yield SourceRequest(signal, payload, origin)
+        yield SourceRequest(signal, read.payload, origin, read.dropped, tuple(read.problems), read.texts.total())
 
 
 _FORMS = "alone in its file, or after its length as a varint"
@@ -317,30 +323,39 @@ def _signal_of(payload: bytes, name: str, origin: str) -> Signal | None:
     The three requests have the same outer structure, and a field of an unexpected wire type parses as an unknown field.
     So nearly every request parses as each of the three, and only the items decide.
     """
-    requests = {signal: message for signal in REQUESTS if (message := _parsed(signal, payload)) is not None}
-    if not requests:
-        raise SourceError(f"{origin}: not OTLP; expected JSON, or a protobuf export request {_FORMS}")
-    samples = {
-        signal: list(islice(chain.from_iterable(containers(signal, message)), _SAMPLE))
-        for signal, message in requests.items()
-    }
-    if not any(samples.values()):
-        return None
+    items: dict[Signal, list[Any]] = {}
+    is_damaged = False
     for signal, makes_sense in _SENSE:
-        if any(map(makes_sense, samples.get(signal, ()))):
+        if signal not in items and (read := _readable(signal, payload)) is not None:
+            is_damaged = is_damaged or read.dropped > 0
+            message = REQUESTS[signal].FromString(read.payload)
+            items[signal] = list(islice(chain.from_iterable(containers(signal, message)), _SAMPLE))
+        if any(map(makes_sense, items.get(signal, ()))):
             return signal
-    if (signal_of_name := _signal_of_name(name)) in requests:
+    if not items or (is_damaged and not any(items.values())):
+        raise SourceError(f"{origin}: not OTLP; expected JSON, or a protobuf export request {_FORMS}")
+    if not any(items.values()):
+        return None
+    if (signal_of_name := _signal_of_name(name)) in items:
         return signal_of_name
     raise SourceError(
         f"{origin}: cannot tell whether this is traces, logs or metrics; put one of these words into the file's name"
     )
 
 
-def _parsed(signal: Signal, payload: bytes) -> Message | None:
+def _readable(signal: Signal, payload: bytes) -> Repaired | None:
+    """`payload`, repaired where it does not parse as it is; None when it is no request of `signal`."""
     try:
-        return REQUESTS[signal].FromString(payload)
+        REQUESTS[signal].FromString(payload)
+        return Repaired(payload)
     except DecodeError:
+        pass
+    try:
+        read = repaired(signal, payload)
+        REQUESTS[signal].FromString(read.payload)
+    except (TooManyMessagesError, WireError, DecodeError):
         return None
+    return read
 
 
 def _has_ids_and_times(span: Any) -> bool:

@@ -15,7 +15,7 @@ from binascii import unhexlify
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from google.protobuf.descriptor import FieldDescriptor
@@ -24,14 +24,26 @@ from google.protobuf.message import Message
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.request import REQUESTS
+from tracegrade.otlp.request import REQUESTS, containers
 
 # Levels of messages, the request itself included: the default limit of protobuf parsers.
 MAX_NESTING = 100
-_MAX_PROBLEMS = 5
+MAX_PROBLEMS = 5
 _ID_FIELDS = frozenset({"trace_id", "span_id", "parent_span_id"})
 # A mistake inside one of these drops that one, not the request.
-_ITEMS = frozenset({("ScopeSpans", "spans")})
+_ITEM_NAMES = {"spans": "span", "log_records": "log record", "metrics": "metric"}
+_ITEMS = frozenset({("ScopeSpans", "spans"), ("ScopeLogs", "log_records"), ("ScopeMetrics", "metrics")})
+# And outside of them, in a resource or scope, all that are in it.
+_CONTAINERS = frozenset(
+    {
+        ("ExportTraceServiceRequest", "resource_spans"),
+        ("ExportLogsServiceRequest", "resource_logs"),
+        ("ExportMetricsServiceRequest", "resource_metrics"),
+        ("ResourceSpans", "scope_spans"),
+        ("ResourceLogs", "scope_logs"),
+        ("ResourceMetrics", "scope_metrics"),
+    }
+)
 
 
 class OtlpJsonError(TraceGradeError):
@@ -46,7 +58,8 @@ class OtlpJsonError(TraceGradeError):
 class JsonRequest:
     """A request that was read.
 
-    ``dropped`` spans had a value of a wrong type and are not in ``message``; ``problems`` describes the first few.
+    ``dropped`` items (spans, log records, metrics) had a value of a wrong type, or are of a resource or scope that had
+    one, and are not in ``message``; ``problems`` describes the first few.
     ``snake_case_keys`` counts keys that would be known in lowerCamelCase: they were ignored, as the specification
     requires, but their sender has lost data.
     """
@@ -57,31 +70,64 @@ class JsonRequest:
     snake_case_keys: int = 0
 
 
-def parse_document(body: bytes) -> JsonValue:
-    """The JSON value of `body`; lone surrogates, which protobuf text cannot hold, become U+FFFD.
+class Document(NamedTuple):
+    """A JSON value, and how many texts in it were not UTF-8 and were repaired."""
+
+    value: JsonValue
+    repaired_texts: int = 0
+
+
+def parse_document(body: bytes) -> Document:
+    """The JSON value of `body`; what is not UTF-8 in its texts becomes U+FFFD, and so do lone surrogates.
 
     Raises:
-        OtlpJsonError: not JSON in UTF-8.
+        OtlpJsonError: not JSON.
     """
     try:
-        document: JsonValue = orjson.loads(body)
+        return Document(orjson.loads(body))
     except orjson.JSONDecodeError as error:
-        # JavaScript senders that cut a text inside an emoji write such halves as escapes.
-        repaired = _ESCAPE.sub(_without_lone_surrogate, body)
-        if repaired != body:
-            return parse_document(repaired)
+        repaired, texts = _repaired(body)
+        if not texts:
+            raise OtlpJsonError("$", f"not JSON: {error}") from None
+    try:
+        return Document(orjson.loads(repaired), texts)
+    except orjson.JSONDecodeError as error:
         raise OtlpJsonError("$", f"not JSON: {error}") from None
-    return document
+
+
+def _repaired(body: bytes) -> tuple[bytes, int]:
+    """`body` with every text in it repaired, and how many that were."""
+    texts = 0
+
+    def repair(match: re.Match[bytes]) -> bytes:
+        nonlocal texts
+        text = match.group()
+        # JavaScript senders that cut a text inside an emoji write such halves as escapes.
+        repaired = _ESCAPE.sub(_without_lone_surrogate, text) if b"\\u" in text else text
+        if not repaired.isascii():
+            repaired = repaired.decode("utf-8", "replace").encode()
+        texts += repaired != text
+        return repaired
+
+    return _TEXT.sub(repair, body), texts
 
 
 def read_request(signal: Signal, document: JsonValue) -> JsonRequest:
     """Read a request of `signal` from a decoded JSON document.
 
     Raises:
-        OtlpJsonError: a value of a wrong type outside of a span, or nested too deep.
+        OtlpJsonError: a value of a wrong type outside of a span and no span left, or nested too deep.
     """
+    read = _read(signal, document, whole=False)
+    if read.dropped and not any(containers(signal, read.message)):
+        return _read(signal, document, whole=True)
+    return read
+
+
+def _read(signal: Signal, document: JsonValue, *, whole: bool) -> JsonRequest:
+    """`read_request`; `whole`: a mistake in a resource or scope costs not only what is in it."""
     request = REQUESTS[signal]()
-    walk = JsonRequest(request)
+    walk = _Walk(request, whole=whole)
     try:
         _fill(request, _table(request.DESCRIPTOR), document, walk, 1)
     except _BadValueError as error:
@@ -98,6 +144,13 @@ def to_json(message: Message) -> dict[str, JsonValue]:
         write: Callable[[Any], JsonValue] = to_json if entry.table is not None else entry.write
         result[entry.key] = [write(item) for item in value] if entry.repeated else write(value)
     return result
+
+
+@dataclass(slots=True)
+class _Walk(JsonRequest):
+    """A request that is being read; ``whole``: a mistake in a resource or scope costs the request."""
+
+    whole: bool = False
 
 
 class _BadValueError(Exception):
@@ -120,6 +173,7 @@ class _Field:
     key: str
     repeated: bool
     is_item: bool
+    is_container: bool
     table: "_Table | None"
     read: Callable[[Any], Any]
     write: Callable[[Any], JsonValue]
@@ -133,7 +187,7 @@ class _Table:
     by_proto_name: dict[str, _Field] = field(default_factory=dict)
 
 
-def _fill(message: Any, table: _Table, value: Any, walk: JsonRequest, level: int) -> None:
+def _fill(message: Any, table: _Table, value: Any, walk: _Walk, level: int) -> None:
     """Set the fields of `message` from the JSON object `value`."""
     if type(value) is not dict:
         raise _BadValueError(f"expected an object, found {_shown(value)}")
@@ -160,7 +214,7 @@ def _fill(message: Any, table: _Table, value: Any, walk: JsonRequest, level: int
                 raise
 
 
-def _fill_repeated(container: Any, entry: _Field, items: Any, walk: JsonRequest, level: int) -> None:
+def _fill_repeated(container: Any, entry: _Field, items: Any, walk: _Walk, level: int) -> None:
     if type(items) is not list:
         raise _BadValueError(f"expected a list, found {_shown(items)}")
     for index, item in enumerate(items):
@@ -170,19 +224,34 @@ def _fill_repeated(container: Any, entry: _Field, items: Any, walk: JsonRequest,
             else:
                 _fill(container.add(), entry.table, {} if item is None else item, walk, level)
         except _BadValueError as error:
-            if error.fatal or not entry.is_item:
+            if error.fatal or not (entry.is_item or (entry.is_container and not walk.whole)):
                 error.path.append(f"[{index}]")
                 raise
             del container[-1]
-            walk.dropped += 1
-            if len(walk.problems) < _MAX_PROBLEMS:
-                walk.problems.append(_problem(item, error))
+            walk.dropped += 1 if entry.is_item else max(1, _items_in(item))
+            if len(walk.problems) < MAX_PROBLEMS:
+                walk.problems.append(_problem(entry, index, item, error))
 
 
-def _problem(span: Any, error: _BadValueError) -> str:
-    """The text of a mistake inside one span; senders know their spans by id, not by position."""
-    span_id = span.get("spanId") if type(span) is dict else None
-    return f"span {_shown(span_id)}: {error.json_path()}: {error.message}"
+def _problem(entry: _Field, index: int, item: Any, error: _BadValueError) -> str:
+    """The text of a mistake inside one item or container; senders know their spans by id, not by position."""
+    if entry.is_container:
+        return f"{entry.key}[{index}]: {error.json_path()}: {error.message}"
+    span_id = item.get("spanId") if type(item) is dict else None
+    return f"{_ITEM_NAMES[entry.name]} {_shown(span_id)}: {error.json_path()}: {error.message}"
+
+
+def _items_in(container: Any) -> int:
+    """How many items a resource or scope holds, whatever else is wrong with it."""
+    found, waiting = 0, [container]
+    while waiting:
+        at = waiting.pop()
+        for key, items in at.items() if type(at) is dict else ():
+            if type(items) is list and key in ("spans", "logRecords", "metrics"):
+                found += len(items)
+            elif type(items) is list and key in ("scopeSpans", "scopeLogs", "scopeMetrics"):
+                waiting += items
+    return found
 
 
 _TABLES: dict[str, _Table] = {}
@@ -216,6 +285,7 @@ def _field(owner: Any, described: Any) -> _Field:
         key=described.json_name,
         repeated=described.is_repeated,
         is_item=(owner.name, name) in _ITEMS,
+        is_container=(owner.name, name) in _CONTAINERS,
         table=_table(described.message_type) if is_message else None,
         read=read,
         write=write,
@@ -343,6 +413,7 @@ _SCALARS: dict[int, tuple[Callable[[Any], Any], Callable[[Any], JsonValue]]] = {
 }
 
 # One escape of a JSON text at a time, so that the backslashes of "\\ud800" are not taken for another escape.
+_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 

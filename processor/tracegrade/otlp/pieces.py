@@ -37,9 +37,10 @@ _MAX_REPEATED_BYTES = 32 * 1024
 # Fields looked at between two turns of the loop: about 20 ms.
 _FIELDS_A_TURN = 50_000
 
-_LENGTH_DELIMITED = 2
-_RESOURCE, _SCOPE, _ITEMS = 0, 1, 2
-_CHILD = (1, 2, 2)  # the number of the field that holds the next level, by level
+LENGTH_DELIMITED = 2
+_TAG_END = 1 << 32
+_RESOURCE, _SCOPE, ITEMS = 0, 1, 2
+CHILD = (1, 2, 2)  # the number of the field that holds the next level, by level
 
 # A head, and the start and end of the content that follows it.
 _Part: TypeAlias = tuple[bytes, int, int]
@@ -102,7 +103,7 @@ def count_messages(signal: Signal, piece: bytes) -> int:
 
 def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> Iterator[_Part]:
     """The message of `level` at `start`..`end`, as several messages of that level."""
-    child = _CHILD[level]
+    child = CHILD[level]
     repeated: list[bytes] = []
     runs: list[
         tuple[int, int, int]
@@ -110,7 +111,7 @@ def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> 
     left = parts_allowed(end - start)
     run_start = run_end = -1
     position = start
-    child_tag = child << 3 | _LENGTH_DELIMITED
+    child_tag = child << 3 | LENGTH_DELIMITED
     while position < end:
         field_start = position
         # Most fields are such a child, whose length takes one or two bytes: read here, without a call.
@@ -125,8 +126,8 @@ def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> 
             if position > end:
                 raise _longer_than_its_message(end)
         else:
-            number, kind, inner, position = _field(wire, position, end)
-            is_child = number == child and kind == _LENGTH_DELIMITED
+            number, kind, inner, position = read_field(wire, position, end)
+            is_child = number == child and kind == LENGTH_DELIMITED
         left -= 1
         if left < 0:
             raise too_many_parts(end - start)
@@ -161,17 +162,21 @@ def _divided(wire: bytes, start: int, end: int, level: int, tables: _Tables) -> 
     for run_start, run_end, inner in runs:
         if not inner:
             yield head, run_start, run_end
-        elif level == _ITEMS:
+        elif level == ITEMS:
             yield from _refuse_dense(wire, inner, run_end, tables[child])
             yield head, run_start, run_end
         else:
             for part_head, part_start, part_end in _divided(wire, inner, run_end, level + 1, tables[child]):
                 size = len(part_head) + part_end - part_start
-                yield head + bytes((child_tag, *_as_varint(size))) + part_head, part_start, part_end
+                yield head + bytes((child_tag, *as_varint(size))) + part_head, part_start, part_end
 
 
-def _field(wire: bytes, position: int, end: int) -> tuple[int, int, int, int]:
-    """The field at `position`: its number, its wire type, the start and the end of its content."""
+def read_field(wire: bytes, position: int, end: int) -> tuple[int, int, int, int]:
+    """The field at `position`: its number, its wire type, the start and the end of its content.
+
+    Raises:
+        WireError: no field begins there, or it does not end before `end`.
+    """
     try:
         tag = wire[position]
         position += 1
@@ -179,7 +184,7 @@ def _field(wire: bytes, position: int, end: int) -> tuple[int, int, int, int]:
             tag, position = _varint(wire, position - 1)
         kind = tag & 7
         inner = position
-        if kind == _LENGTH_DELIMITED:
+        if kind == LENGTH_DELIMITED:
             length = wire[position]
             position += 1
             if length > 127:
@@ -198,6 +203,8 @@ def _field(wire: bytes, position: int, end: int) -> tuple[int, int, int, int]:
         raise WireError(f"it ends within a field, at byte {len(wire)}") from None
     if position > end:
         raise _longer_than_its_message(end)
+    if not 8 <= tag < _TAG_END:
+        raise WireError(f"a field of number {tag >> 3}, before byte {inner}; expected 1 to 536870911")
     return tag >> 3, kind, inner, position
 
 
@@ -218,7 +225,8 @@ def _varint(wire: bytes, position: int) -> tuple[int, int]:
             raise WireError(f"a number of more than ten bytes, at byte {position}")
 
 
-def _as_varint(number: int) -> Iterator[int]:
+def as_varint(number: int) -> Iterator[int]:
+    """The bytes of `number` as a varint."""
     while number > 127:
         yield number & 127 | 128
         number >>= 7
@@ -233,8 +241,8 @@ def _refuse_dense(wire: bytes, start: int, end: int, tables: _Tables) -> Iterato
     while waiting:
         position, end, tables = waiting.pop()
         while position < end:
-            number, kind, inner, position = _field(wire, position, end)
-            if kind == _LENGTH_DELIMITED and position > inner and (inner_tables := tables.get(number)) is not None:
+            number, kind, inner, position = read_field(wire, position, end)
+            if kind == LENGTH_DELIMITED and position > inner and (inner_tables := tables.get(number)) is not None:
                 waiting.append((inner, position, inner_tables))
             left -= 1
             if left < 0:

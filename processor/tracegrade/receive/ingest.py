@@ -15,15 +15,19 @@ from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.receive.circle import Circle
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts, next_turn
 from tracegrade.receive.validate import (
+    REPAIR_ROOM,
     Checked,
+    DamagedError,
     TooDenseError,
     UndecodableError,
-    check,
     check_in_turns,
+    check_unrepaired,
     decoded_bytes,
     is_large,
+    repair_in_turns,
 )
 from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.telemetry.series_bound import OTHER
 
 # Longer, and senders that try for ten seconds in all give up instead of waiting.
 RETRY_AFTER_S = 1
@@ -32,6 +36,9 @@ RETRY_AFTER_S = 1
 _LARGE_TO_REDACT_BYTES = 32 * 1024
 # Walking JSON costs about 30 us a span, so that above this size others would wait too long for the loop.
 _LARGE_JSON_BYTES = 256 * 1024
+
+_MOST_SERVICES = 100  # that metrics name; any more are other, as those with longer names are
+_LONGEST_SERVICE = 256
 
 _NEAR = 0.75  # of the bound: from here on, each tenant has its part
 
@@ -147,6 +154,7 @@ class Ingest:
         self._max_messages = max_request_messages
         self._redaction = redaction
         self._quotas = quotas
+        self._repaired_services: set[str] = set()
         self._stopping = asyncio.Event()
         # The holder checks a piece: one in each turn of the loop, the longest waiting first.
         self._turn = asyncio.Lock()
@@ -249,7 +257,7 @@ class Ingest:
             self._telemetry.add("tracegrade.receiver.loop_items", checked.items, signal=signal.name.lower())
         elif checked.items == 0:
             self._count(signal, transport, "accepted", "empty")
-            self._count_rejected(checked)
+            self._count_changes(checked)
         else:
             entry = Entry(signal, encoding, tenant, checked.items, checked.payload)
             if self._quotas is not None and (refused := self._quotas.refusal(entry)) is not None:
@@ -300,20 +308,37 @@ class Ingest:
         if not self.in_flight.take(room, tenant):
             raise _NoRoomError
         try:
-            if encoding is Encoding.JSON and len(wire) > _LARGE_JSON_BYTES:
-                return await asyncio.to_thread(check, signal, encoding, wire)
-            if not is_large(encoding, wire) and not much_expanded:
-                return check(signal, encoding, wire)
-            if encoding is Encoding.JSON:
-                async with self._turn:
-                    await asyncio.sleep(0)
-                    return check(signal, encoding, wire)
-            return await self._check_in_turns(signal, wire, much_expanded)
+            return await self._check_unrepaired(signal, wire, encoding, much_expanded)
+        except DamagedError:
+            return await self._repair(signal, wire, much_expanded, tenant)
         finally:
             self.in_flight.give(room, tenant)
 
-    async def _check_in_turns(self, signal: Signal, wire: bytes, much_expanded: bool) -> Checked:
-        turns = check_in_turns(signal, wire, self._max_messages, much_expanded=much_expanded)
+    async def _check_unrepaired(self, signal: Signal, wire: bytes, encoding: Encoding, much_expanded: bool) -> Checked:
+        if encoding is Encoding.JSON and len(wire) > _LARGE_JSON_BYTES:
+            return await asyncio.to_thread(check_unrepaired, signal, encoding, wire)
+        if not is_large(encoding, wire) and not much_expanded:
+            return check_unrepaired(signal, encoding, wire)
+        if encoding is Encoding.JSON:
+            async with self._turn:
+                await asyncio.sleep(0)
+                return check_unrepaired(signal, encoding, wire)
+        return await self._checked_in_turns(
+            check_in_turns(signal, wire, self._max_messages, much_expanded=much_expanded)
+        )
+
+    async def _repair(self, signal: Signal, wire: bytes, much_expanded: bool, tenant: str) -> Checked:
+        room = REPAIR_ROOM * len(wire)
+        if not self.in_flight.take(room, tenant):
+            raise _NoRoomError
+        try:
+            return await self._checked_in_turns(
+                repair_in_turns(signal, wire, self._max_messages, much_expanded=much_expanded)
+            )
+        finally:
+            self.in_flight.give(room, tenant)
+
+    async def _checked_in_turns(self, turns: Generator[None, None, Checked]) -> Checked:
         while True:
             async with self._turn:
                 try:
@@ -348,11 +373,18 @@ class Ingest:
         self._telemetry.add(
             "tracegrade.receiver.accepted_items", checked.items, signal=signal.name.lower(), transport=transport
         )
-        self._count_rejected(checked)
+        self._count_changes(checked)
 
-    def _count_rejected(self, checked: Checked) -> None:
+    def _count_changes(self, checked: Checked) -> None:
+        signal = checked.signal.name.lower()
         for reason, count in checked.rejected.items():
-            self._telemetry.add("tracegrade.receiver.rejected_spans", count, reason=reason)
+            self._telemetry.add("tracegrade.receiver.rejected_spans", count, signal=signal, reason=reason)
+        for service, count in checked.repaired.items():
+            if service not in self._repaired_services:
+                if len(self._repaired_services) >= _MOST_SERVICES or len(service) > _LONGEST_SERVICE:
+                    service = OTHER
+                self._repaired_services.add(service)
+            self._telemetry.add("tracegrade.receiver.repaired_texts", count, signal=signal, service=service)
 
     def _count(self, signal: Signal, transport: Transport, outcome: str, reason: str) -> None:
         self._telemetry.add(

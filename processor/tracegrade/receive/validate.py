@@ -1,9 +1,11 @@
 """What a request must be before it is journalled: readable, and with whole ids in every span.
 
-Spans with bad ids are taken out, the rest of their request is kept: one broken instrumentation must not cost others
-their data. Only ids are touched: reading every attribute would cost several times the parsing.
+Spans with bad ids or damaged bytes are taken out, texts that are not UTF-8 are repaired, and the rest of the request is
+kept: one broken instrumentation must not cost others their data. Of a request that parses only ids are looked at:
+reading every attribute would cost several times the parsing.
 """
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +25,12 @@ from tracegrade.otlp.pieces import (
     pieces,
     too_many_parts,
 )
+from tracegrade.otlp.repair import MAX_FIELDS, finished, repair
 from tracegrade.otlp.request import PATHS, REQUESTS
+from tracegrade.otlp.service import service_of_resource
+from tracegrade.otlp.wire import RESOURCES, fields
 
+_REPLACEMENT = "\ufffd".encode()
 _ZERO_TRACE_ID = bytes(16)
 _ZERO_SPAN_ID = bytes(8)
 
@@ -32,9 +38,11 @@ REJECT_REASONS = {
     "invalid_trace_id": "trace ids must be 16 bytes and not all zero",
     "invalid_span_id": "span ids must be 8 bytes and not all zero",
     "invalid_parent_span_id": "parent span ids must be empty or 8 bytes",
-    "malformed": "values must have the type of their field",
+    "malformed": "values must have the type of their field, and bytes must be protobuf",
 }
-
+_ITEM_NAMES = {Signal.TRACES: "span", Signal.LOGS: "log record", Signal.METRICS: "metric"}
+REPAIR_ROOM = 3
+"""How many times its size a request may become by its repair: U+FFFD has three bytes."""
 
 # The memory of values of decoded JSON, as measured; texts also take their size in the document.
 _OBJECT_BYTES = 200
@@ -52,6 +60,10 @@ class UndecodableError(TraceGradeError):
     """A request that cannot be read at all; sending it again will not help."""
 
 
+class DamagedError(UndecodableError):
+    """Bytes that protobuf does not parse, and that `repair_in_turns` may make readable."""
+
+
 class TooDenseError(TraceGradeError):
     """A request that is small enough as bytes and too large once decoded; sending it again will not help."""
 
@@ -60,24 +72,30 @@ class TooDenseError(TraceGradeError):
 class Checked:
     """A readable request.
 
-    ``payload`` is the protobuf to journal: the very bytes that came unless they were JSON or spans were rejected.
-    ``items`` counts what it holds: spans, log records or data points. ``rejected`` counts rejected spans by reason,
-    ``notes`` says more for the sender's eyes.
+    ``payload`` is the protobuf to journal: the very bytes that came unless they were JSON, or something was rejected or
+    repaired. ``items`` counts what it holds: spans, log records or data points. ``rejected`` counts rejected spans (log
+    records, metrics) by reason, ``repaired`` repaired texts by service; ``notes`` says more for the sender's eyes.
     """
 
+    signal: Signal
     payload: bytes
     items: int
     rejected: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    repaired: Counter[str] = field(default_factory=Counter)
 
     @property
     def message(self) -> str:
         """The message to the sender: why, and what to do, in English; "" when everything was taken without remark."""
         parts = [
-            f"{count} span{'' if count == 1 else 's'} rejected: {REJECT_REASONS[reason]}"
+            f"{_counted(count, _ITEM_NAMES[self.signal])} rejected: {REJECT_REASONS[reason]}"
             for reason, count in self.rejected.items()
         ]
         return "; ".join(parts + self.notes)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def is_large(encoding: Encoding, wire: bytes) -> bool:
@@ -97,10 +115,24 @@ def decoded_bytes(encoding: Encoding, wire: bytes) -> int:
 
 
 def check(signal: Signal, encoding: Encoding, wire: bytes) -> Checked:
-    """Read a request and take out what cannot be accepted.
+    """Read a request, repair what can be repaired, and take out what cannot be accepted.
 
     Raises:
         UndecodableError: not protobuf, or not OTLP/JSON, of this signal.
+        TooDenseError: more resources, scopes and items than its size allows.
+    """
+    try:
+        return check_unrepaired(signal, encoding, wire)
+    except DamagedError:
+        return finished(repair_in_turns(signal, wire, MAX_FIELDS))
+
+
+def check_unrepaired(signal: Signal, encoding: Encoding, wire: bytes) -> Checked:
+    """As `check`, but protobuf that has to be repaired is left alone: that takes long.
+
+    Raises:
+        DamagedError: protobuf that does not parse.
+        UndecodableError: not OTLP/JSON of this signal.
         TooDenseError: more resources, scopes and items than its size allows.
     """
     try:
@@ -112,14 +144,14 @@ def check(signal: Signal, encoding: Encoding, wire: bytes) -> Checked:
 def check_in_turns(
     signal: Signal, wire: bytes, max_messages: int, *, much_expanded: bool = False
 ) -> Generator[None, None, Checked]:
-    """As `check`, for large requests: a piece at a time, each in at most about 20 ms.
+    """As `check_unrepaired`, for large requests in protobuf: a piece at a time, each in at most about 20 ms.
 
     Raises:
-        UndecodableError: not protobuf of this signal.
+        DamagedError: protobuf that does not parse.
         TooDenseError: more messages (spans, attributes, values, ...) than `max_messages`, or than its size allows;
             its size allows fewer when it was `much_expanded` by decompression.
     """
-    checked = Checked(wire, 0)
+    checked = Checked(signal, wire, 0)
     payloads: list[bytes] = []
     messages = 0
     allowed = min(max_messages, _FREE_MESSAGES + len(wire) // _BYTES_A_MESSAGE) if much_expanded else max_messages
@@ -147,6 +179,39 @@ def check_in_turns(
     return checked
 
 
+def repair_in_turns(
+    signal: Signal, wire: bytes, max_messages: int, *, much_expanded: bool = False
+) -> Generator[None, None, Checked]:
+    """As `check_in_turns`, for what that found damaged: texts are repaired, and damaged items taken out, before.
+
+    Raises:
+        UndecodableError: not protobuf of this signal.
+        TooDenseError: as of `check_in_turns`; and more fields than `max_messages` in what is damaged.
+    """
+    try:
+        repaired = yield from repair(signal, wire, max_messages)
+    except TooManyMessagesError as error:
+        raise TooDenseError(str(error)) from None
+    except WireError as error:
+        raise _not_protobuf(signal, error) from None
+    checked = yield from check_in_turns(signal, repaired.payload, max_messages, much_expanded=much_expanded)
+    if repaired.dropped:
+        checked.rejected["malformed"] = repaired.dropped
+    checked.notes += repaired.problems
+    _note_repaired(checked, repaired.texts, repaired.first)
+    return checked
+
+
+def _note_repaired(checked: Checked, texts: Counter[str], first: str) -> None:
+    checked.repaired = texts
+    if count := texts.total():
+        where = f" (the first: {first})" if first else ""
+        checked.notes.append(
+            f"{_counted(count, 'text')} not in UTF-8{where}: what could not be read became U+FFFD; cut texts between "
+            "characters, and send bytes as bytes"
+        )
+
+
 def _too_many_messages(size: int, allowed: int, max_messages: int) -> TooDenseError:
     found = f"the request, of {size} bytes, holds more than {allowed} messages (spans, attributes, values, ...)"
     if allowed == max_messages:
@@ -165,16 +230,17 @@ def _check_protobuf(signal: Signal, wire: bytes) -> Checked:
     except DecodeError as error:
         raise _not_protobuf(signal, error) from None
     items, rejected = _take_out_bad_items(signal, request, len(wire))
-    return Checked(request.SerializeToString() if rejected else wire, items, rejected)
+    return Checked(signal, request.SerializeToString() if rejected else wire, items, rejected)
 
 
-def _not_protobuf(signal: Signal, error: Exception) -> UndecodableError:
-    return UndecodableError(f"not an OTLP {signal.name.lower()} request in protobuf: {error}")
+def _not_protobuf(signal: Signal, error: Exception) -> DamagedError:
+    return DamagedError(f"not an OTLP {signal.name.lower()} request in protobuf: {error}")
 
 
 def _check_json(signal: Signal, wire: bytes) -> Checked:
     try:
-        read = read_request(signal, parse_document(wire))
+        document = parse_document(wire)
+        read = read_request(signal, document.value)
     except OtlpJsonError as error:
         raise UndecodableError(f"not an OTLP {signal.name.lower()} request in JSON: {error}") from None
     items, rejected = _take_out_bad_items(signal, read.message, len(wire))
@@ -183,7 +249,17 @@ def _check_json(signal: Signal, wire: bytes) -> Checked:
         rejected["malformed"] = read.dropped
     if read.snake_case_keys:
         notes.append(f"{read.snake_case_keys} keys in snake_case were ignored; OTLP/JSON keys are lowerCamelCase")
-    return Checked(read.message.SerializeToString(), items, rejected, notes)
+    checked = Checked(signal, read.message.SerializeToString(), items, rejected, notes)
+    if document.repaired_texts:
+        _note_repaired(checked, Counter({_repaired_service(checked.payload): document.repaired_texts}), "")
+    return checked
+
+
+def _repaired_service(payload: bytes) -> str:
+    """The service that repaired texts of JSON are counted for: of the first resource that holds one."""
+    resources = fields(payload, 0, len(payload), RESOURCES)
+    holds = (each for each in resources if payload.find(_REPLACEMENT, each.value, each.end) >= 0)
+    return next((service_of_resource(payload, each) for each in holds), "")
 
 
 def _take_out_bad_items(signal: Signal, request: Message, size: int) -> tuple[int, dict[str, int]]:

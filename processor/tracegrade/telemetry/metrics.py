@@ -62,7 +62,15 @@ METRICS: dict[str, Metric] = {
     "tracegrade.receiver.accepted_items": Metric(
         "counter", "{item}", "Spans, log records and data points journalled", ("signal", "transport")
     ),
-    "tracegrade.receiver.rejected_spans": Metric("counter", "{span}", "Spans rejected by partial success", ("reason",)),
+    "tracegrade.receiver.rejected_spans": Metric(
+        "counter", "{span}", "Spans (log records, metrics) rejected by partial success", ("signal", "reason")
+    ),
+    "tracegrade.receiver.repaired_texts": Metric(
+        "counter",
+        "{text}",
+        "Texts that were not UTF-8 and were repaired by U+FFFD, by the service that sent them",
+        ("signal", "service"),
+    ),
     "tracegrade.receiver.loop_items": Metric(
         "counter", "{item}", "Items that this instance had sent and that came back to it", ("signal",)
     ),

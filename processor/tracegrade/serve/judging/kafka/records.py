@@ -12,7 +12,17 @@ from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT, checked_tenant
-from tracegrade.receive.validate import Checked, TooDenseError, UndecodableError, check, check_in_turns, is_large
+from tracegrade.otlp.repair import finished
+from tracegrade.receive.validate import (
+    Checked,
+    DamagedError,
+    TooDenseError,
+    UndecodableError,
+    check,
+    check_in_turns,
+    is_large,
+    repair_in_turns,
+)
 from tracegrade.telemetry.metrics import Telemetry
 
 TENANT_HEADER = "tenant"
@@ -68,6 +78,8 @@ class KafkaRecords:
             received_ns = min(received_ns, time.time_ns())
         for reason, spans in checked.rejected.items():
             self._count(message, reason, f"{spans} of its spans are left out")
+        if texts := checked.repaired.total():
+            self._count(message, "not_utf8", f"{texts} of its texts were not UTF-8, and were repaired by U+FFFD")
         return Record(
             position,
             end,
@@ -99,13 +111,10 @@ class KafkaRecords:
     def _read(self, signal: Signal, value: bytes) -> Checked:
         if not is_large(Encoding.PROTOBUF, value):
             return check(signal, Encoding.PROTOBUF, value)
-        turns = check_in_turns(signal, value, self._max_messages)
-        while True:
-            try:
-                next(turns)
-            except StopIteration as done:
-                checked: Checked = done.value
-                return checked
+        try:
+            return finished(check_in_turns(signal, value, self._max_messages))
+        except DamagedError:
+            return finished(repair_in_turns(signal, value, self._max_messages))
 
     def _count(self, message: Message, reason: str, text: str) -> None:
         self._telemetry.add("tracegrade.kafka.malformed", topic=message.topic, reason=reason)
