@@ -186,7 +186,7 @@ def test_a_silenced_incident_is_listed_as_firing_and_silenced(data_dir: Path) ->
 def test_show_says_all_of_one_incident(data_dir: Path) -> None:
     output = run(data_dir, "alerts", "show", FIRING.id).stdout
     assert output.startswith("FIRING (high): checkout-order at shop, agent support, release 1.1: pass rate 50.0%")
-    assert "Changed near that time: release 1.1" in output
+    assert "Changed near that time or since: release 1.1" in output
     assert run_json(data_dir, "alerts", "show", FIRING.id) == [{**FIRING.to_json(), "silenced_until_ns": None}]
     unknown = run(data_dir, "alerts", "show", "0000000000")
     assert (unknown.exit_code, "no incident '0000000000'" in unknown.stderr) == (2, True)

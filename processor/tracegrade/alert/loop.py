@@ -36,6 +36,8 @@ _NS = 1_000_000_000
 _FIRING = "tracegrade.alerts.firing"
 # The judge shares its core with us: with very many series, checks are made less often.
 _MOST_OF_A_CORE = 0.01
+# Causes are computed anew with each check, or less often when that takes long.
+_MOST_FOR_CAUSES = 0.05
 
 
 class AlertLoop:
@@ -85,6 +87,7 @@ class AlertLoop:
         self._kept = KeptFindings()
         self._counted_firing: tuple[Labels, ...] = ()
         self._diagnosing_s = 0.0
+        self._causes_anew_at_ns = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run a step in each interval, or less often when steps are costly, until `stop` is set."""
@@ -99,7 +102,7 @@ class AlertLoop:
     def _timed_step(self) -> float:
         """Run a step. Returns the seconds of processor time that it took.
 
-        Without those for saying what broke, since they come once for each incident and not with each step.
+        Without those for saying what broke: that has a share of its own.
         """
         self._diagnosing_s = 0.0
         before_s = time.thread_time()
@@ -142,8 +145,11 @@ class AlertLoop:
             now = incidents_now(incidents, [*checked.open, *checked.resolved], together)
             before_s = time.thread_time()
             told = self._settings.slices, self._include_values
-            now = with_diagnoses(connection, now, fired, counting_incomplete, *told)
+            anew = now_ns >= self._causes_anew_at_ns
+            now = with_diagnoses(connection, now, fired, counting_incomplete, *told, anew=anew)
             self._diagnosing_s = time.thread_time() - before_s
+            if anew:
+                self._causes_anew_at_ns = now_ns + int(self._diagnosing_s / _MOST_FOR_CAUSES * _NS)
         now_waiting = waiting_in(checked.looked_at, waiting, now_ns)
         changed = [incident for incident in now if incident not in incidents]
         if changed or now_waiting != waiting:

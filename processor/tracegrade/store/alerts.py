@@ -43,8 +43,10 @@ class Facts:
     seconds at most. ``fired_at``: the value when it began to fire. Both are None for alerts of earlier versions.
     ``since_ns``: when it began, as far as results tell. ``traces``: how many were looked at when it began to fire, 0
     for unknown; ``more_traces``: that is the least. ``worst``: ids of traces to look at. ``changed``: sentences on what
-    changed near that time. ``reasons`` and ``slices`` are those of its `Diagnosis`. ``description`` and ``references``
-    are the rule's. ``end_reason`` and ``ended_by``: why it was resolved, in a word and in words.
+    changed near that time or since. ``reasons`` and ``slices`` are those of its `Diagnosis`. These and ``worst`` were
+    computed at ``causes_as_of_ns``, from the results from ``causes_since_ns`` on; 0 in alerts of earlier versions,
+    which did so when it began to fire. ``description`` and ``references`` are the rule's. ``end_reason`` and
+    ``ended_by``: why it was resolved, in a word and in words.
     """
 
     low: float = 0.0
@@ -65,6 +67,8 @@ class Facts:
     end_reason: EndReason = ""
     ended_by: str = ""
     budget: ErrorBudget | None = None
+    causes_as_of_ns: int = 0
+    causes_since_ns: int = 0
 
 
 _FACTS = {known.name for known in dataclass_fields(Facts)}  # rows of earlier versions have others, too

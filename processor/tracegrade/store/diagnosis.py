@@ -78,8 +78,8 @@ class Diagnosis(_Stored):
     """What broke: why results are bad, where, what changed near that time, and examples.
 
     ``reasons`` and ``slices``: what explains most first. ``changes`` in order of time. ``examples`` are ids of the
-    worst traces, those with the first reason first. ``traces``: how many traces were looked at; with ``more_traces``,
-    there are more.
+    worst traces, those with the first reason first. ``traces``: how many traces were looked at when it was found; with
+    ``more_traces``, there are more. All but ``traces`` is of the results from ``since_ns`` on.
     """
 
     reasons: list[Reason] = field(default_factory=list)
@@ -88,6 +88,7 @@ class Diagnosis(_Stored):
     examples: list[str] = field(default_factory=list)
     traces: int = 0
     more_traces: bool = False
+    since_ns: int = 0
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

@@ -8,9 +8,12 @@ from sqlalchemy import Engine, select, update
 from alert.diagnose.broken_shop import BEGAN, DAY, NOT_CALLED, Shop, at
 from alert.loop_stage import rules
 from store.judged_traces import AGENT_SPAN, tool_call
+from store.stored_alerts import incident
+from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.model.trace_result import RunSummary
-from tracegrade.store.alerts import save_alert
+from tracegrade.store.alerts import Facts, save_alert
 from tracegrade.store.diagnosis import Diagnosis
+from tracegrade.store.open import reading
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.schema import traces
 
@@ -145,7 +148,7 @@ def test_without_any_history_it_says_what_it_sees(shop: Shop) -> None:
 
 
 def test_an_empty_store_gives_an_empty_diagnosis(shop: Shop) -> None:
-    assert shop.diagnosis() == Diagnosis()
+    assert shop.diagnosis() == Diagnosis(since_ns=at(BEGAN))
 
 
 def test_a_fall_that_is_older_than_an_hour_is_told_from_its_beginning(shop: Shop) -> None:
@@ -157,6 +160,66 @@ def test_a_fall_that_is_older_than_an_hour_is_told_from_its_beginning(shop: Shop
     found = shop.diagnosis(shop.alert(now=BEGAN + 30 * 60))
     assert [change.text for change in found.changes] == ["release 1.1 first seen at 2026-01-21 00:00 UTC"]
     assert (found.reasons[0].count, found.reasons[0].count_before) == (90, 0)
+
+
+def test_what_has_fired_for_long_is_told_from_its_latest_results(shop: Shop) -> None:
+    """1.1 broke and was found within an hour; five hours later 1.2 has taken its place, and breaks otherwise."""
+    well(shop)
+    for minute in range(BEGAN, BEGAN + 240, 4):
+        shop.put(minute, "fail", release="1.1")
+    worst = [
+        shop.put(minute, "fail", says="No answer.", release="1.2") for minute in range(BEGAN + 330, BEGAN + 360, 3)
+    ]
+    fires = replace(shop.alert(now=BEGAN + 60), updated_ns=at(BEGAN + 360))
+    found = shop.diagnosis(fires)
+    assert found.since_ns == at(BEGAN + 300)
+    assert [(item.text, item.count, item.of) for item in found.reasons] == [("No answer.", 10, 10)]
+    assert explained(found) == [("release", "1.2", 100)]
+    assert (found.slices[0].bad, found.slices[0].bad_before, found.slices[0].share) == (1.0, None, 1.0)
+    assert [change.text for change in found.changes] == [
+        "release 1.1 first seen at 2026-01-21 00:00 UTC",
+        "release 1.2 first seen at 2026-01-21 05:30 UTC",
+    ]
+    assert found.examples == [ids for (ids,) in worst[:-6:-1]]
+
+
+def test_while_nothing_bad_comes_what_was_found_last_stays(shop: Shop) -> None:
+    well(shop)
+    shop.put(BEGAN + 2, "fail", count=9)
+    shop.put(BEGAN + 350, count=9)
+    shop.write()
+    fires = replace(
+        shop.alert(now=BEGAN + 60), facts=Facts(since_ns=at(BEGAN), worst=["ab"], causes_as_of_ns=at(BEGAN + 60))
+    )
+    with reading(shop.engine) as connection:
+        for minute, worst, as_of in ((61, 5, 61), (360, 1, 60)):
+            looked = replace(fires, updated_ns=at(BEGAN + minute))
+            (found,) = with_diagnoses(connection, [incident(looked)], {fires.key}, (), (), include_values=False)
+            assert len(found.lead.facts.worst) == worst, minute
+            assert found.lead.facts.causes_as_of_ns == at(BEGAN + as_of)
+
+
+def test_of_releases_that_are_all_new_each_explains_its_part(shop: Shop) -> None:
+    well(shop)
+    for minute in range(BEGAN, BEGAN + 60, 2):
+        shop.put(minute, "fail", release="1.1" if minute < BEGAN + 20 else "1.2")
+    found = shop.diagnosis()
+    assert explained(found) == [("release", "1.2", 67), ("release", "1.1", 33)]
+
+
+def test_a_release_that_all_results_have_in_common_is_named_only_if_none_had_it_before(shop: Shop) -> None:
+    well(shop)
+    for minute in range(BEGAN, BEGAN + 60, 4):
+        shop.put(minute, "fail")
+    assert explained(shop.diagnosis()) == []
+
+
+def test_of_a_service_that_is_new_the_second_release_has_changed(shop: Shop) -> None:
+    for minute in range(30):
+        shop.put(BEGAN + minute)
+        shop.put(BEGAN + 30 + minute, "fail", release="1.1")
+    found = shop.diagnosis(shop.alert(since=BEGAN + 30, now=BEGAN + 60))
+    assert [change.text for change in found.changes] == ["release 1.1 first seen at 2026-01-21 00:30 UTC"]
 
 
 def test_results_of_one_time_are_all_looked_at(shop: Shop) -> None:

@@ -50,7 +50,7 @@ def test_it_says_since_when_and_on_how_many_traces(
     assert found.facts.since_ns == START_NS + 500 * MINUTE_NS
     # The window of coverage begins with a whole hour, here with minute 420; the others with minute 420 as well.
     assert found.facts.traces == 4 * 4 + 8 * 10
-    assert "Found on 96 traces" in lines(found)
+    assert "Found on 96 traces at 2026-01-01 09:00 UTC" in lines(found)
     assert len(found.facts.worst) == 5
 
 
@@ -81,7 +81,7 @@ def test_incomplete_traces_are_looked_at_where_they_count(stage: Stage) -> None:
 def test_of_very_many_traces_only_the_latest_are_counted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracegrade.alert.diagnose.diagnose._MOST_COUNTED", 3)
     stage.receive(0, *["fail"] * 4)
-    assert "Found on at least 3 traces" in lines(fired(stage, 1))
+    assert "Found on at least 3 traces at 2026-01-01 00:01 UTC" in lines(fired(stage, 1))
 
 
 def test_another_version_of_tracegrade_is_named_where_it_began_to_judge(stage: Stage) -> None:
@@ -149,6 +149,40 @@ def test_what_broke_is_stored_and_read_back(stage: Stage) -> None:
     assert found.reasons[0].share_before == 0.0
 
 
+def test_causes_are_computed_with_each_check_and_dated(stage: Stage) -> None:
+    stage.rule_set = rules({"slo": {"objective": 0.99, "window": "1d"}, "min_samples": 2})
+    for minute in range(0, 60, 2):
+        stage.receive(minute, "pass", release="1.0")
+    stage.receive(70, *["fail"] * 5, release="1.1")
+    alert = fired(stage, 71)
+    assert named(alert) == ("as of 2026-01-01 01:11 UTC", "release 1.1")
+    assert alert.facts.changed == ["release 1.1 first seen at 2026-01-01 01:10 UTC"]
+    stage.receive(72, *["fail"] * 9, release="1.2")
+    assert named(fired(stage, 73)) == ("as of 2026-01-01 01:13 UTC", "release 1.2")
+    assert fired(stage, 74).facts.causes_as_of_ns == START_NS + 74 * MINUTE_NS, "while bad results are in sight"
+    assert named(fired(stage, 140)) == ("as of 2026-01-01 01:14 UTC", "release 1.2"), "nothing came since"
+
+
+def named(alert: StoredAlert) -> tuple[str, str]:
+    """When the causes were computed, and what explains most."""
+    said = lines(alert)
+    (place,) = [number for number, line in enumerate(said) if line.startswith("Causes")]
+    where = next(line for line in said[place:] if line.startswith("Where: release"))
+    return said[place].removeprefix("Causes ").partition(",")[0], where.removeprefix("Where: ").partition(",")[0]
+
+
+def test_causes_are_computed_less_often_where_that_takes_long(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.alert.loop._MOST_FOR_CAUSES", 1e-9)
+    stage.receive(0, "fail", "fail")
+    stage.receive(0, "fail", "fail", service="bank")
+    stage.step(1)
+    stage.receive(2, *["fail"] * 9)
+    stage.receive(2, "fail", "fail", service="new")
+    stage.step(3)
+    as_of = {alert.service: (alert.facts.causes_as_of_ns - START_NS) // MINUTE_NS for alert in stage.firing()}
+    assert as_of == {"shop": 1, "bank": 1, "new": 3}, "what begins is told at once"
+
+
 def test_of_very_many_that_begin_at_once_those_that_lead_incidents_say_what_broke(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +204,5 @@ def test_of_very_many_that_begin_at_once_those_that_lead_incidents_say_what_brok
     assert all(some[0] for some in told)
     stage.step(2)
     with reading(stage.engine) as connection:
-        assert [incident.members[0].facts.reasons for incident in open_incidents(connection)] == [
-            some[0].facts.reasons for some in members
-        ]
+        again = [[member.facts.causes_as_of_ns for member in each.members] for each in open_incidents(connection)]
+    assert [some[0] - START_NS for some in again] == [2 * MINUTE_NS] * 2, "those that are told of, again"

@@ -1,4 +1,7 @@
-"""What changed within an hour of when it began: releases, models, prompts, the rule, and TraceGrade itself."""
+"""What changed within an hour of when it began: releases, models, prompts, the rule, and TraceGrade itself.
+
+Of what has fired for long, also the releases that came among the latest results.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -26,8 +29,7 @@ _MOST_ROUNDS = 3
 
 def near(watched: Watched) -> Period:
     """Within an hour of when it began, up to now."""
-    since_ns, until_ns = watched.since
-    return since_ns - _NEAR_NS, min(since_ns + _NEAR_NS, until_ns)
+    return watched.began_ns - _NEAR_NS, min(watched.began_ns + _NEAR_NS, watched.since[1])
 
 
 def counted_changes(connection: Connection, watched: Watched) -> Iterator[Change]:
@@ -36,8 +38,11 @@ def counted_changes(connection: Connection, watched: Watched) -> Iterator[Change
     of_rule = and_(of_tenant, series.c.rule_id == alert.rule_id)
     of_service = and_(of_tenant, series.c.service == alert.service, series.c.rule_id != EVERY_TRACE)
     period = near(watched)
-    for release, at_ns, _ in _new(connection, series.c.release, of_service, period):
-        yield Change("release", at_ns, f"release {release} first seen at {time_text(at_ns)}")
+    since_ns, until_ns = watched.since
+    lately = [(max(period[1], since_ns), until_ns)] if since_ns > watched.began_ns and until_ns > period[1] else []
+    for some in (period, *lately):
+        for release, at_ns, _ in _new(connection, series.c.release, of_service, some):
+            yield Change("release", at_ns, f"release {release} first seen at {time_text(at_ns)}")
     for rule_hash, at_ns, _ in _new(connection, series.c.present_hash, of_rule, period):
         if rule_hash == watched.result_filter.rule_hash:
             text = f"the rule was changed; this form first judged at {time_text(at_ns)}"
@@ -53,18 +58,22 @@ def _new(
 ) -> list[tuple[str, int, str | None]]:
     """The values of `column` that were first seen within `period`: the value, the minute, the value seen before it.
 
-    None where no other was seen before: what is all new has not changed.
+    Where nothing was seen before, the first that came is not new: what is all new has not changed.
     """
     live = and_(series.c.run == "live", of)
     numbers = select(series.c.number).where(live)
     values = {number: value for number, value in connection.execute(select(series.c.number, column).where(live))}
-    before = seen_before(connection, numbers, period[0])
-    known = {values[number] for number in before}
+    came = first_minutes(connection, numbers, period)
+    first = min(came.values(), default=0)
+    before = seen_before(connection, numbers, period[0]) or {
+        number: minute for number, minute in came.items() if minute == first
+    }
     if not before:
         return []
+    known = {values[number] for number in before}
     earlier = values[max(before, key=lambda number: before[number])]
     firsts: dict[str, int] = {}
-    for number, minute in first_minutes(connection, numbers, period).items():
+    for number, minute in came.items():
         value = values[number]
         if value is not None and value not in known:
             firsts[value] = min(minute, firsts.get(value, minute))

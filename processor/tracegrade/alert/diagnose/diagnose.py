@@ -11,7 +11,7 @@ from tracegrade.alert.diagnose.cases import MOST_READ, Case, Sample, sample
 from tracegrade.alert.diagnose.changes import changes_in_cases, counted_changes
 from tracegrade.alert.diagnose.part import Both
 from tracegrade.alert.diagnose.reasons import Shares, reasons, traces_of
-from tracegrade.alert.diagnose.slices import ValuesOf, explaining, most_explaining, of_cases
+from tracegrade.alert.diagnose.slices import ValuesOf, explaining, explaining_alone, most_explaining, of_cases
 from tracegrade.alert.diagnose.watched import Watched, watched
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
@@ -22,7 +22,7 @@ from tracegrade.store.results import results
 _NS = 1_000_000_000
 _MOST_COUNTED = 2000
 MOST_TOLD = 20
-"""Of so many alerts that begin in one check it is said what broke; a diagnosis takes a tenth of a second and more."""
+"""Of so many alerts one check says what broke; a diagnosis takes a tenth of a second and more."""
 
 _MODEL, _PROMPT_HASH = 4, 5  # places in a row of the view `agent_runs`
 
@@ -40,7 +40,7 @@ def diagnose(
 
     Args:
         connection: on the store.
-        alert: one that has just begun to fire; without a release, it is over all releases.
+        alert: one that fires; without a release, it is over all releases.
         count_incomplete: its rule counts incomplete traces.
         slices: attributes whose values are slices, too.
         include_values: whether reasons may tell values of traces.
@@ -63,7 +63,7 @@ def diagnose(
     was = alert.facts.was
     assumed = 0.0 if was is None else was if what.is_of_measure else 1 - was
     named = [
-        *explaining("release", by_release, counted, assumed),
+        *(explaining_alone("release", by_release, counted) or explaining("release", by_release, counted, assumed)),
         *explaining("agent", by_agent, counted, assumed),
         *_of_cases(since, before, counted, assumed, _KINDS),
         *_of_attributes(connection, since.first(MOST_READ), before.first(MOST_READ), counted, assumed, slices),
@@ -73,7 +73,8 @@ def diagnose(
         *counted_changes(connection, what),
         *changes_in_cases(connection, what, [*before.bad, *before.good], kinds),
     ]
-    traces, more = _traces(connection, what, until_ns)
+    found_on = alert.facts.traces, alert.facts.more_traces
+    traces, more = found_on if found_on[0] else _traces(connection, what, until_ns)
     return Diagnosis(
         reasons=found,
         slices=most_explaining(named),
@@ -81,6 +82,7 @@ def diagnose(
         examples=examples,
         traces=traces,
         more_traces=more,
+        since_ns=what.since[0],
     )
 
 
@@ -91,10 +93,13 @@ def with_diagnoses(
     counting_incomplete: Collection[str],
     slices: Sequence[str],
     include_values: bool,
+    *,
+    anew: bool = True,
 ) -> list[Incident]:
-    """`incidents` with what broke, among the facts of members that have just begun to fire.
+    """`incidents` with what broke, among the facts of members that fire.
 
-    Of very many at once, only the first `MOST_TOLD`; those that lead an incident are the first.
+    Of very many at once, only `MOST_TOLD`: first those that have just begun, of these first those that lead an
+    incident; then those that are told of; then those of which it was said longest ago.
 
     Args:
         connection: on the store.
@@ -103,14 +108,20 @@ def with_diagnoses(
         counting_incomplete: ids of rules that count incomplete traces.
         slices: as of `diagnose`.
         include_values: as of `diagnose`.
+        anew: also of those that fired before.
     """
-    begun = [
-        (place, member.key)
+    wanted = [
+        (
+            fired_before := member.key in fired,
+            member is not incident.clearest if fired_before else place,
+            _as_of(member),
+            member.key,
+        )
         for incident in incidents
         for place, member in enumerate(incident.members)
-        if member.state == "firing" and member.key not in fired
+        if member.state == "firing" and (anew or member.key not in fired)
     ]
-    told = {key for _, key in sorted(begun)[:MOST_TOLD]}
+    told = {key for *_, key in sorted(wanted)[:MOST_TOLD]}
 
     def with_diagnosis(alert: StoredAlert) -> StoredAlert:
         found = diagnose(
@@ -130,7 +141,14 @@ def with_diagnoses(
     ]
 
 
+def _as_of(alert: StoredAlert) -> int:
+    return alert.facts.causes_as_of_ns
+
+
 def _facts_with(found: Diagnosis, alert: StoredAlert) -> Facts:
+    """With what broke; while nothing bad comes, what was found last stays, with its time."""
+    if _as_of(alert) and alert.kind != "silent" and not (found.reasons or found.slices or found.examples):
+        return alert.facts
     return replace(
         alert.facts,
         since_ns=alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns,
@@ -140,6 +158,8 @@ def _facts_with(found: Diagnosis, alert: StoredAlert) -> Facts:
         changed=[change.text for change in found.changes],
         reasons=found.reasons,
         slices=found.slices,
+        causes_as_of_ns=alert.updated_ns,
+        causes_since_ns=found.since_ns,
     )
 
 

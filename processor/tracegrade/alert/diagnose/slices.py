@@ -86,6 +86,26 @@ def explaining(by: str, parts: Mapping[str, Both], everything: Both, assumed_bef
     return found
 
 
+def explaining_alone(by: str, parts: Mapping[str, Both], everything: Both) -> list[Slice]:
+    """The slices of one kind that explain some of the fall, where no result before had any of their values.
+
+    Then none of them stands out among the rest, since nothing of what was usual came beside them; empty otherwise.
+    """
+    since, usual = everything.since, everything.before.rate
+    now = {value: both.since for value, both in parts.items() if both.since.results}
+    is_all_new = not any(parts[value].before.results for value in now)
+    if usual is None or not is_all_new or sum(own.results for own in now.values()) < since.results:
+        return []
+    excess = since.loss - since.results * usual
+    found = []
+    for value, own in now.items():
+        above = own.loss - own.results * usual
+        if excess > 0 and above >= _LEAST_EXPLAINED * excess:
+            explains, bad = min(1.0, above / excess), own.loss / own.results
+            found.append(Slice(by, value, explains, bad, None, min(1.0, own.results / since.results)))
+    return found
+
+
 def _stands_out(own: Part, since: Part, even: float) -> bool:
     """Whether a part is worse than chance makes a part of a fall that is the same everywhere, by which it is `even`."""
     if since.loss != since.bad:  # scores, or what was measured: not as many as are bad

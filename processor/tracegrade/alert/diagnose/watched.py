@@ -16,6 +16,8 @@ from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES, series
 
 _NS = 1_000_000_000
+_LEAST_LATEST_NS = 60 * MINUTE_NS
+_FASTEST_BURN = 720  # its longer time is this part of the window of an objective, as an hour is of 30 days
 _BEFORE_NS = 7 * 86_400 * _NS
 ANY_OUTCOME = tuple(range(len(OUTCOMES)))
 _JUDGED = (OUTCOMES.index("pass"), OUTCOMES.index("fail"))
@@ -37,8 +39,9 @@ class Watched:
 
     ``bad`` are the outcomes that it is about, ``judged`` those among which they are counted, as numbers.
     ``is_of_score``: a mean score is watched, so a result is as bad as its score is below 1. ``is_of_measure``: the mean
-    of tokens, costs or durations is watched, so a result is as bad as it is large. ``since`` is the time since it
-    began, ``before`` the times before it. ``result_filter`` selects its results of any release: before it began, all
+    of tokens, costs or durations is watched, so a result is as bad as it is large. It began at ``began_ns``; ``since``
+    is the time since then, of what has fired for long the latest of it, ``before`` the times before it began.
+    ``result_filter`` selects its results of any release: before it began, all
     of them count, as a release that broke has seldom been there for long. ``places`` has their series by number, those
     of whole rules and of single evaluations.
     """
@@ -50,6 +53,7 @@ class Watched:
     is_of_score: bool
     is_of_measure: bool
     count_incomplete: bool
+    began_ns: int
     since: Period
     before: Sequence[Period]
     result_filter: ResultFilter
@@ -95,10 +99,8 @@ class Watched:
 
 def watched(connection: Connection, alert: StoredAlert, count_incomplete: bool, until_ns: int) -> Watched:
     """What `alert` watches, up to before `until_ns`; `count_incomplete`: its rule counts incomplete traces."""
-    since_ns = alert.facts.since_ns
-    if since_ns is None:  # the window in which it was seen is all that is known
-        since_ns = alert.starts_ns - int(alert.over_s * _NS)
-    since_ns -= since_ns % MINUTE_NS
+    began_ns = _began_ns(alert)
+    since_ns = _latest_ns(alert, began_ns, until_ns - until_ns % MINUTE_NS)
     everywhere = ResultFilter(
         tenant=alert.tenant,
         rule=alert.rule_id,
@@ -119,8 +121,9 @@ def watched(connection: Connection, alert: StoredAlert, count_incomplete: bool, 
         is_of_score=alert.of.endswith(SCORE),
         is_of_measure=is_of_measure,
         count_incomplete=count_incomplete,
+        began_ns=began_ns,
         since=(since_ns, max(until_ns, since_ns + MINUTE_NS)),
-        before=_before(connection, alert, since_ns),
+        before=_before(connection, alert, min(began_ns, since_ns)),
         result_filter=ResultFilter(
             tenant=alert.tenant,
             rule=alert.rule_id,
@@ -135,6 +138,33 @@ def watched(connection: Connection, alert: StoredAlert, count_incomplete: bool, 
             if agent is None or row.agent == agent
         },
     )
+
+
+def _began_ns(alert: StoredAlert) -> int:
+    """When it began, to the minute; where results do not tell, the beginning of the window in which it was seen."""
+    began_ns, budget = alert.facts.since_ns, alert.facts.budget
+    if began_ns is None or not _is_told(alert):
+        window_s = alert.over_s if budget is None else budget.window_s / _FASTEST_BURN
+        began_ns = alert.starts_ns - int(window_s * _NS)
+    return began_ns - began_ns % MINUTE_NS
+
+
+def _latest_ns(alert: StoredAlert, began_ns: int, until_ns: int) -> int:
+    """From when on results tell what is wrong now: those of long ago may have had another cause.
+
+    As long as it took to find it, since so many results were enough then; of a budget the time within which it burns.
+    """
+    budget = alert.facts.budget
+    took_ns = alert.starts_ns - began_ns if budget is None else int(budget.over_s * _NS)
+    latest_ns = until_ns - max(_LEAST_LATEST_NS, took_ns)
+    latest_ns -= latest_ns % MINUTE_NS
+    return latest_ns if budget is not None and not _is_told(alert) else max(began_ns, latest_ns)
+
+
+def _is_told(alert: StoredAlert) -> bool:
+    """Whether results tell when it began."""
+    since_ns = alert.facts.since_ns
+    return since_ns is not None and since_ns < alert.starts_ns
 
 
 def _before(connection: Connection, alert: StoredAlert, since_ns: int) -> list[Period]:

@@ -47,14 +47,26 @@ def lines(alert: StoredAlert, links: Links = NO_LINKS) -> list[str]:
     found.append(f"{began}, until {time_text(alert.ends_ns)}" if alert.ends_ns is not None else began)
     if facts.traces and alert.kind != "silent":  # that nothing came is seen in no trace
         least = "at least " if facts.more_traces else ""
-        found.append(f"Found on {least}{facts.traces:,} {'trace' if facts.traces == 1 else 'traces'}")
-    found += [_reason(alert, reason) for reason in facts.reasons[:_MOST_REASONS]]
-    found += [_slice(alert, found_in) for found_in in facts.slices]
+        found.append(
+            f"Found on {least}{facts.traces:,} {'trace' if facts.traces == 1 else 'traces'}"
+            f" at {time_text(alert.starts_ns)}"
+        )
+    causes = [_reason(alert, reason) for reason in facts.reasons[:_MOST_REASONS]]
+    causes += [_slice(alert, found_in) for found_in in facts.slices]
     if facts.changed:
-        found.append(f"Changed near that time: {'; '.join(facts.changed)}")
+        causes.append(f"Changed near that time or since: {'; '.join(facts.changed)}")
     if facts.worst and alert.kind != "silent":
-        found.append(f"Traces to look at: {', '.join(map(links.trace, facts.worst))}")
-    return found
+        causes.append(f"Traces to look at: {', '.join(map(links.trace, facts.worst))}")
+    return [*found, f"{causes_time(alert)}:", *causes] if causes else found
+
+
+def causes_time(alert: StoredAlert) -> str:
+    """When the causes of an alert were computed, and from which results."""
+    facts = alert.facts
+    as_of = f"Causes as of {time_text(facts.causes_as_of_ns or alert.starts_ns)}"
+    if not facts.causes_since_ns or alert.kind == "silent":
+        return as_of
+    return f"{as_of}, from the results since {time_text(facts.causes_since_ns)}"
 
 
 def headline(incident: Incident) -> str:

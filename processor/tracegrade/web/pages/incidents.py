@@ -16,7 +16,7 @@ from tracegrade.alert.notify.message import bad_results, summary
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS
-from tracegrade.web.charts.curves import curve, small_curve
+from tracegrade.web.charts.curves import curve, moment_text, small_curve
 from tracegrade.web.incident_words import (
     evidence,
     figures,
@@ -79,6 +79,8 @@ def show(request: Request) -> Response:
         watched=watched_text(lead, found),
         usual=None if found.usual is None else [shown_value(lead, value, found.is_count) for value in found.usual],
         values=[(value, shown_value(lead, value.value, found.is_count)) for value in found.values],
+        as_of=f"as of {moment_text(lead.facts.causes_as_of_ns or lead.starts_ns)}",
+        causes_since_ns=lead.facts.causes_since_ns or found.began_ns,
         bad=bad_results(lead),
         slice_name=slice_name(lead),
         slices=[(item, *slice_values(lead, item)) for item in lead.facts.slices],

@@ -16,7 +16,8 @@ LINES = [
     "Orders are validated first",
     "Value: 50.0% of 40 results, between 35.0% and 65.0%; by chance at most once in 347 days",
     "Since: 2026-01-01 00:00 UTC",
-    "Changed near that time: release 1.1 first seen at 00:00 UTC",
+    "Causes as of 2026-01-01 00:00 UTC:",
+    "Changed near that time or since: release 1.1 first seen at 00:00 UTC",
     f"Traces to look at: http://tracegrade/traces/{'aa' * 16}",
 ]
 LINKS = Links("http://tracegrade", "http://tracegrade/traces/{trace_id}")
