@@ -22,6 +22,9 @@ MESSAGE_EVENT_USER = "gen_ai.user.message"
 MESSAGE_EVENT_ASSISTANT = "gen_ai.assistant.message"
 MESSAGE_EVENT_TOOL = "gen_ai.tool.message"
 MESSAGE_EVENT_CHOICE = "gen_ai.choice"
+# An event's whole body as JSON text in one attribute. Source: semantic-conventions v1.27 to v1.29, and what
+# azure-ai-inference 1.0.0b9 writes.
+EVENT_CONTENT = "gen_ai.event.content"
 INFERENCE_EVENT = "gen_ai.client.inference.operation.details"
 # Whole conversations as JSON until v1.27: events with one attribute each; the attributes alone are LangSmith's too.
 PROMPT_EVENT = "gen_ai.content.prompt"
@@ -53,6 +56,19 @@ PYDANTIC_ALL_MESSAGES = "pydantic_ai.all_messages"  # of an agent span, from for
 PYDANTIC_FAILURE_STAGE = "pydantic_ai.tool.failure_stage"
 PYDANTIC_REQUEST_PARAMETERS = "model_request_parameters"
 LOGFIRE_MESSAGE = "logfire.msg"
+
+# OpenAI's Agents SDK through Logfire: the SDK's own words, without a prefix. Source: logfire 5.4.0,
+# _internal/integrations/openai_agents.py.
+LOGFIRE_TEMPLATE = "logfire.msg_template"
+LOGFIRE_NAME = "name"
+LOGFIRE_INPUT = "input"
+LOGFIRE_OUTPUT = "output"
+LOGFIRE_ERROR = "error"
+LOGFIRE_GROUP = "group_id"
+LOGFIRE_RAW_INPUT = "raw_input"
+LOGFIRE_RESPONSE = "response"
+LOGFIRE_FROM_AGENT = "from_agent"
+LOGFIRE_TO_AGENT = "to_agent"
 
 # Google's Agent Development Kit. Source: google-adk 2.13.0, telemetry/tracing.py.
 ADK_TOOL_ARGUMENTS = "gcp.vertex.agent.tool_call_args"
@@ -170,6 +186,12 @@ MLFLOW_SESSION = "mlflow.trace.session"
 MLFLOW_USER = "mlflow.trace.user"
 MLFLOW_LANGCHAIN_METADATA = "metadata"
 MLFLOW_LANGCHAIN_CALL_ID = "tool_call_id"
+# Of DSPy's tools and smolagents' agents; and how smolagents calls the class of the tool that ends a run, the class of
+# functions that were made tools, and an argument of its own.
+MLFLOW_NAME = "name"
+SMOLAGENTS_FINAL_ANSWER = "final_answer"
+SMOLAGENTS_FINAL_ANSWER_CLASS = "FinalAnswerTool"
+SMOLAGENTS_FUNCTION_CLASS = "SimpleTool"
 
 # LangSmith's exporter. Source: langsmith 0.14.17, _internal/otel/_otel_exporter.py.
 LANGSMITH_KIND = "langsmith.span.kind"
@@ -364,6 +386,18 @@ FLUE_FALLBACK_RESULT = "flue.tool.call.result"
 FLUE_TASK_AGENT = "flue.task.agent"
 FLUE_TASK_PROMPT = "flue.task.prompt"
 FLUE_TASK_RESULT = "flue.task.result"
+
+# HoneyHive's decorators. Source: honeyhive 1.7.0, tracer/instrumentation/decorators.py; its TypeScript package, and
+# Python before 1.0, write inputs one level deeper.
+HONEYHIVE_TYPE = "honeyhive_event_type"
+HONEYHIVE_NAME = "honeyhive_event_name"
+HONEYHIVE_INPUTS = "honeyhive_inputs."
+HONEYHIVE_PARAMETERS = "honeyhive_inputs._params_."
+HONEYHIVE_OUTPUTS = "honeyhive_outputs."
+HONEYHIVE_RESULT = "honeyhive_outputs.result"
+HONEYHIVE_ERROR = "honeyhive_error"
+HONEYHIVE_ERROR_TYPE = "honeyhive_error_type"
+HONEYHIVE_SESSION = "honeyhive.session_id"
 
 # Resource. Source: open-telemetry/semantic-conventions, model/service/registry.yaml.
 SERVICE_NAME = "service.name"

@@ -306,3 +306,9 @@ def test_a_trace_is_decoded_where_the_name_of_a_tool_may_stand_in_it(span: OtlpS
 
 def test_with_aliases_names_of_tools_tell_nothing() -> None:
     assert judged_alone([agent_span(1, 1)], TOOLS).trace.not_decoded is None
+
+
+def test_a_trace_is_decoded_for_a_name_that_dialects_give() -> None:
+    """The name of a span is `FinalAnswerTool.__call__`."""
+    rules = RuleSet([rule("ended", match={"tools": "final_answer"})])
+    assert judged_alone([agent_span(1, 1)], rules, WITHOUT_ALIASES).trace.not_decoded is None

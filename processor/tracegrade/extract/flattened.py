@@ -8,6 +8,7 @@ from tracegrade.extract.messages import read_message
 from tracegrade.extract.reading import Message
 from tracegrade.model.json_value import JsonValue
 
+_MAX_LEVELS = 20
 _CALL_MEMBERS = ("id", "name", "arguments")
 # Longer ones number nothing; Python refuses to read those of more than 4300 digits.
 _MAX_NUMBER_CHARS = 9
@@ -35,6 +36,36 @@ def members(fields: Mapping[str, JsonValue], prefix: str, inner: str = "") -> li
                 found = by_number[number] = {}
             found[rest] = fields[key]
     return [by_number[number] for number in sorted(by_number)]
+
+
+def unflatten(fields: Mapping[str, JsonValue], prefix: str) -> JsonValue:
+    """The value that was written flat under `prefix`: one key a scalar, members and places between dots; None for none.
+
+    Example: ``{"out.hits.0.id": 7, "out.count": 1}`` under "out" is ``{"hits": [{"id": 7}], "count": 1}``. Members that
+    are numbered are a list, whose numbers may be missing. A value that is also the beginning of further keys is left
+    out.
+    """
+    tree: dict[str, JsonValue] = {}
+    start = len(prefix) + 1
+    for key in [key for key in fields if key.startswith(prefix + ".")]:
+        *above, last = key[start:].split(".", _MAX_LEVELS)
+        at = tree
+        for name in above:
+            inner = at.get(name)
+            if not isinstance(inner, dict):
+                inner = at[name] = {}
+            at = inner
+        if not isinstance(at.get(last), dict):
+            at[last] = fields[key]
+    return _with_lists(tree) if tree else fields.get(prefix)
+
+
+def _with_lists(value: JsonValue) -> JsonValue:
+    if not isinstance(value, dict):
+        return value
+    if value and all(name.isdecimal() and len(name) <= _MAX_NUMBER_CHARS for name in value):
+        return [_with_lists(value[name]) for name in sorted(value, key=int)]
+    return {name: _with_lists(member) for name, member in value.items()}
 
 
 def _read_place(key: str, start: int, inner: str) -> tuple[int, str] | None:

@@ -5,6 +5,7 @@ and ``tool_calls`` (chat completions, LangChain, LiteLLM beside ``parts``). What
 provider's request or response as instrumentations record it whole.
 """
 
+from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import open_function_response
 from tracegrade.extract.decode.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
@@ -28,6 +29,13 @@ _HOLDERS = ("messages", "choices", "replies", "candidates", "contents", "generat
 _MAX_HOLDERS = 5
 # What marks an object as a message or an item of a conversation.
 _MESSAGE_MARKS = frozenset({"role", "parts", "content", "tool_calls"})
+# What an event says itself of its message.
+_EVENT_FIELDS = frozenset(
+    {
+        *("message", "content", "tool_calls", "parts"),
+        *(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.PROMPT_CONTENT, s.COMPLETION_CONTENT),
+    }
+)
 _ITEM_TYPES = frozenset({"function_call", "function_call_output"})
 # LangChain's words for roles, in `type` or, of a serialised object, as the class.
 _LANGCHAIN_ROLES = {
@@ -190,9 +198,17 @@ def since_last_user(messages: list[Message]) -> list[Message]:
     return messages
 
 
+def event_body(attributes: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """The fields of a message's event, which one attribute may hold as JSON text."""
+    if s.EVENT_CONTENT not in attributes or not _EVENT_FIELDS.isdisjoint(attributes):
+        return attributes
+    body = decode(attributes[s.EVENT_CONTENT]).value
+    return attributes | (body if isinstance(body, dict) else {"content": body})
+
+
 def read_event(attributes: dict[str, JsonValue], role: str, position: int) -> Message:
     """A message event: its fields flat, or the whole message in one of them; any of them as JSON text."""
-    body = dict(attributes)
+    body = dict(event_body(attributes))
     message = decode(body.get("message")).value
     if isinstance(message, dict):
         body.update(message)

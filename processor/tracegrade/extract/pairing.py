@@ -20,6 +20,7 @@ example, which `tests/extract/gen_ai/worked_example_of_pairing.yaml` repeats::
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tracegrade.extract.decode.unwrap import Output, properties
 from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode, first_text
@@ -313,10 +314,7 @@ def _from_message(request: ToolRequest, shown: ShownResult | None, schemas: "_Sc
 
 def message_error(output: Output, shown: ShownResult) -> ToolError | None:
     """The error that a result in a message reports; None where it reports none."""
-    if not output.failed and not shown.failed:
-        return None
-    value = output.result.value
-    return ToolError("", value if isinstance(value, str) else "")
+    return replace(output, failed=output.failed or shown.failed).said_error()
 
 
 class _CalledAgents:

@@ -170,7 +170,7 @@ class Dialect(NamedTuple):
     read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
     handed_over: Callable[[Span], HandedOver | None] = _no_handoff  # None: the span is no handoff
-    failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says
+    failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says, or a tool span
     is_hidden: Callable[[Span], bool] = _never  # whether a tool span's values stand in for what is left out
     is_refused: Callable[[Span], bool] = _never  # whether its arguments were not valid, so that the tool never ran
     tool_name: Callable[[Span], str] = no_name  # these: where no key (and no event) holds it

@@ -18,6 +18,7 @@ from tracegrade.extract.dialects import (
     google_adk,
     google_genai,
     haystack,
+    honeyhive,
     laminar,
     langchain4j,
     langfuse,
@@ -27,6 +28,7 @@ from tracegrade.extract.dialects import (
     llama_index,
     mastra,
     mlflow,
+    openai_agents_logfire,
     openinference,
     openinference_haystack,
     openlit,
@@ -46,6 +48,8 @@ Result = TypeVar("Result")
 DIALECTS: dict[str, Dialect] = {
     module.DIALECT.name: module.DIALECT
     for module in (
+        openai_agents_logfire,
+        honeyhive,
         langfuse,
         google_genai,
         openinference_haystack,

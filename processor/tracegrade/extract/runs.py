@@ -40,7 +40,7 @@ _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "u
 _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
 CREATE_AGENT = "create_agent"
 """The operation of making an agent, which is no run of it."""
-_ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text")
+_ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text", "_value")
 
 
 def find_runs(top_down: Sequence[Node]) -> None:

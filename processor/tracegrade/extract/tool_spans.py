@@ -22,8 +22,9 @@ from tracegrade.model.tool_call import ReadFrom, ToolError
 _TRACEBACK = "Traceback (most recent call last):"
 # Where the conventions and the AI SDK write what a tool returned.
 _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
-_ENVELOPE_MARKS = frozenset({"args", "kwargs", "tool_name", "options"})
+_ENVELOPE_MARKS = frozenset({"args", "kwargs", "sanitize_inputs_outputs", "tool_name", "options"})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
+_NO_ERROR = ToolError("", "")
 
 
 class Execution:
@@ -114,7 +115,7 @@ def read_execution(node: Node, known_name: str = "") -> Execution | None:
         _read_values(execution, keys)
     if name[0] == "{":
         _read_json_name(execution, name)
-    execution.error = execution.own_error = _error(execution, keys) or execution.error
+    execution.error = execution.own_error = _error(execution, keys) or execution.error or dialect.failure(span)
     return execution
 
 
@@ -203,9 +204,7 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     if output is not None:
         execution.output = output.result
         execution.call_id = execution.call_id or output.call_id
-        if output.failed:
-            value = output.result.value
-            execution.error = ToolError("", value if isinstance(value, str) else "")
+        execution.error = output.said_error()
 
 
 def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys) -> None:
@@ -283,9 +282,8 @@ def _error(execution: Execution, keys: Keys) -> ToolError | None:
     if raised is not None:
         exception = _text(raised.attributes.get(s.EXCEPTION_TYPE))
         message = _text(raised.attributes.get(s.EXCEPTION_MESSAGE)) or message
-    if not message and execution.error is not None:
-        message = execution.error.message
-    return ToolError(exception or _text(kind), _without_traceback(message))
+    reported = execution.error or _NO_ERROR  # by the result, or beside it
+    return ToolError(exception or _text(kind) or reported.type, _without_traceback(message or reported.message))
 
 
 def _without_traceback(message: str) -> str:

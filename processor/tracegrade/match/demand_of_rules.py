@@ -10,12 +10,15 @@ from tracegrade.model.span import Resource
 from tracegrade.rule.clauses import RELEASE
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.semconv import SMOLAGENTS_FINAL_ANSWER
 
 # Names that stand in the bytes of a span as they are, whatever writes them: no encoder of JSON or Python escapes these
 # characters, and no number and no base64 text, which is what other values are read as, looks so.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{2,}")
 _ONLY_BASE64 = re.compile(r"(?:[A-Za-z0-9]{4})+")
 _NUMBERS = frozenset(("NaN", "Infinity"))
+# Names that dialects give to what spans call otherwise.
+_GIVEN = frozenset((SMOLAGENTS_FINAL_ANSWER,))
 
 
 def demand(rule_sets: Iterable[RuleSet], resource: Resource, *, names_are_plain: bool) -> Demand:
@@ -66,7 +69,7 @@ def _tools(rule: Rule) -> frozenset[bytes] | None:
 
 
 def _is_plain(name: str) -> bool:
-    return bool(_PLAIN_NAME.fullmatch(name)) and not _ONLY_BASE64.fullmatch(name) and name not in _NUMBERS
+    return bool(_PLAIN_NAME.fullmatch(name)) and not _ONLY_BASE64.fullmatch(name) and name not in _NUMBERS | _GIVEN
 
 
 def _share(rule: Rule) -> float:

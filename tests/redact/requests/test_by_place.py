@@ -165,3 +165,11 @@ def test_what_looks_like_it_is_an_argument(value: Any) -> None:
 def test_a_word_that_is_no_text_is_walked_like_any_value(word: str, odd: Any) -> None:
     value = {"x": {word: odd, "email": "a@b.io", "arguments": {}}}
     assert one(json.dumps(value), {"arguments": "email", "action": "mask"})["x"]["email"] == "[redacted]"
+
+
+def test_a_plain_word_is_a_name_in_an_allow_list_only_next_to_the_mark_of_its_sender() -> None:
+    kept = [
+        attributes_of(redacted(trace(name="weigh", **beside), detectors=[], default="allow_listed"))["name"]
+        for beside in ({"logfire__msg_template": "Function: {name}"}, {"mlflow__spanType": '"TOOL"'}, {})
+    ]
+    assert kept == ["weigh", "weigh", "[redacted]"]

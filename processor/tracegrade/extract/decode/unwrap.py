@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 from tracegrade.extract.decode.values import Decoded, call_id, decode
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolError
 
 MAX_ENVELOPES = 5
 # An object with more than one member is an envelope only if it has one of these.
 _ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output"})
 
-_BOUND_CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
+_SMOLAGENTS = "sanitize_inputs_outputs"
+_BOUND_CALL = frozenset({"args", "kwargs", _SMOLAGENTS})
 _MCP_CALL = frozenset({"tool_name", "arguments"})
 _TOOL_RUN = frozenset({"input", "options"})  # BeeAI's
 _CALLBACK_INPUT = frozenset({"input_str", "tags", "metadata", "inputs", "kwargs"})
@@ -35,11 +37,22 @@ _MAX_REPR_CHARS = 100_000
 
 @dataclass(slots=True)
 class Output:
-    """A tool's result without its envelopes, and what they said beside it."""
+    """A tool's result without its envelopes, and what they said beside it.
+
+    ``error`` is how the call failed, where that is said elsewhere than in the result.
+    """
 
     result: Decoded
     call_id: str | None = None
     failed: bool = False
+    error: ToolError | None = None
+
+    def said_error(self) -> ToolError | None:
+        """The error that the result reports; None where it reports none."""
+        if self.error is not None or not self.failed:
+            return self.error
+        value = self.result.value
+        return ToolError("", value if isinstance(value, str) else "")
 
 
 def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Output:
@@ -261,7 +274,10 @@ def unwrap_arguments(decoded: Decoded, parameters: dict[str, JsonValue] | None) 
     if value.keys() == _TOOL_RUN and isinstance(inner := value["input"], dict):
         is_known = parameters is not None and _TOOL_RUN.isdisjoint(parameters)
         return Decoded(inner, decoded.status) if is_known else decoded
-    if not isinstance(keyword := value.get("kwargs"), dict):
+    keyword = value.get("kwargs")
+    if keyword is None and _SMOLAGENTS in value:
+        keyword = {}  # left out where there are none
+    if not isinstance(keyword, dict):
         return decoded
     if not _BOUND_CALL.issuperset(value) or (parameters is not None and "kwargs" in parameters):
         return decoded

@@ -7,10 +7,10 @@ and messages as events, one each (before).
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import decode, first_text
-from tracegrade.extract.messages import read_event, read_messages
+from tracegrade.extract.messages import event_body, read_event, read_messages
 from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, ToolEvents, Words
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import Span
+from tracegrade.model.span import Span, SpanEvent
 
 # The conventions' other operations, and words of known senders for steps that are neither calls nor model calls.
 _OTHER_OPERATIONS = (
@@ -103,11 +103,11 @@ def _outputs(span: Span) -> list[Message]:
         return messages
     for event in span.events:
         if event.name == s.INFERENCE_EVENT:
-            messages += read_messages(event.attributes.get(s.OUTPUT_MESSAGES))
+            messages += read_messages(event_body(event.attributes).get(s.OUTPUT_MESSAGES))
         elif event.name == s.MESSAGE_EVENT_CHOICE:
             messages.append(read_event(event.attributes, "assistant", len(messages)))
         elif event.name == s.COMPLETION_EVENT:
-            messages += read_messages(event.attributes.get(s.COMPLETION_CONTENT))
+            messages += read_messages(_content(event, s.COMPLETION_CONTENT))
     return messages
 
 
@@ -117,12 +117,16 @@ def _inputs(span: Span) -> list[Message]:
         return messages
     for event in span.events:
         if event.name == s.INFERENCE_EVENT:
-            messages += read_messages(event.attributes.get(s.INPUT_MESSAGES))
+            messages += read_messages(event_body(event.attributes).get(s.INPUT_MESSAGES))
         elif (role := _INPUT_EVENTS.get(event.name)) is not None:
             messages.append(read_event(event.attributes, role, len(messages)))
         elif event.name == s.PROMPT_EVENT:
-            messages += read_messages(event.attributes.get(s.PROMPT_CONTENT))
+            messages += read_messages(_content(event, s.PROMPT_CONTENT))
     return messages
+
+
+def _content(event: SpanEvent, key: str) -> JsonValue:
+    return event.attributes.get(key, event.attributes.get(s.EVENT_CONTENT))
 
 
 def _tool_events(span: Span) -> ToolEvents:
@@ -131,9 +135,9 @@ def _tool_events(span: Span) -> ToolEvents:
     output: JsonValue = None
     for event in span.events:
         if event.name == s.MESSAGE_EVENT_TOOL:
-            arguments = event.attributes.get("content")
+            arguments = event_body(event.attributes).get("content")
         elif event.name == s.MESSAGE_EVENT_CHOICE:
-            output = event.attributes.get("message")
+            output = event_body(event.attributes).get("message")
     return ToolEvents(arguments, output) if output is not None else ToolEvents()
 
 

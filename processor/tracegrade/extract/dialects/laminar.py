@@ -5,6 +5,7 @@ handoffs, which have the type of tools.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.names import quoted
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
@@ -13,6 +14,7 @@ from tracegrade.model.span import Span
 
 _KINDS = Words({"TOOL": "tool", "LLM": "chat"})
 _AGENTS_TASK = "agents.task"
+_MASTRA_AGENT = "agent run: '"
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -25,7 +27,8 @@ def _classify(span: Span) -> SpanKind | None:
     if kind == "chat":
         return kind
     path = attributes.get(s.LMNR_PATH)
-    return "agent" if isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK else None
+    is_below_task = isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK
+    return "agent" if is_below_task or span.name.startswith(_MASTRA_AGENT) else None
 
 
 def _inputs(span: Span) -> list[Message]:
@@ -43,7 +46,7 @@ def _messages(span: Span, instrumented: str, observed: str) -> list[Message]:
 
 
 def _name(span: Span) -> str:
-    return span.name
+    return quoted(span.name)  # Mastra's exporter writes the kind before a name
 
 
 def _handed_over(span: Span) -> HandedOver | None:

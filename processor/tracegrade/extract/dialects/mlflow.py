@@ -1,12 +1,14 @@
 """MLflow: `mlflow.spanType`, and every value as JSON, a text thus in quotes.
 
+DSPy's and smolagents' spans are named after a class and its method: the tool's name is an attribute, or the class's.
 What its integrations record in and out of a model call is the provider's request and response; LangChain's callbacks
 put session and agent into an attribute ``metadata``.
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.unwrap import read_schemas
-from tracegrade.extract.decode.values import first_text, text_among
+from tracegrade.extract.decode.names import without_method
+from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
+from tracegrade.extract.decode.values import Decoded, decode, first_text, text_among
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
@@ -21,6 +23,7 @@ _MAY_BE_AGENTS = frozenset({"CHAIN", "UNKNOWN", "WORKFLOW"})
 _HANDOFF = "Handoff"  # of the OpenAI Agents SDK
 _SCOPE = "mlflow.tracing.provider"
 _AGENT = ("lc_agent_name",)
+_VALUE = "_value"
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -42,12 +45,25 @@ def _agent_in_metadata(span: Span) -> str:
     return text_among(span.attributes.get(s.MLFLOW_LANGCHAIN_METADATA), _AGENT)
 
 
-def _name(span: Span) -> str:
-    return span.name
+def _tool_name(span: Span) -> str:
+    """From the span's name, "" where that is the class of all functions that smolagents made tools."""
+    name = first_text(span, (s.MLFLOW_NAME,)) or without_method(span.name)
+    if name == s.SMOLAGENTS_FINAL_ANSWER_CLASS:
+        return s.SMOLAGENTS_FINAL_ANSWER
+    return "" if name == s.SMOLAGENTS_FUNCTION_CLASS else name
 
 
 def _agent_name(span: Span) -> str:
-    return _agent_in_metadata(span) or span.name
+    return _agent_in_metadata(span) or first_text(span, (s.MLFLOW_NAME,)) or span.name
+
+
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    """The result; smolagents' texts are recorded as ``{"_value": text}``."""
+    decoded = decode(raw)
+    value = decoded.value
+    if isinstance(value, dict) and value.keys() == {_VALUE}:
+        decoded = Decoded(value[_VALUE], decoded.status)
+    return unwrap_output(decoded)
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -84,12 +100,13 @@ DIALECT: Dialect = Dialect(
         prompt=(s.MLFLOW_INPUTS,),
         answer=(s.MLFLOW_OUTPUTS,),
     ),
-    attributes=frozenset({s.MLFLOW_TOOLS}),
+    attributes=frozenset({s.MLFLOW_TOOLS, s.MLFLOW_NAME}),
     outputs=_outputs,
     inputs=_inputs,
     schemas=_schemas,
     handed_over=_handed_over,
-    tool_name=_name,
+    read_output=_read_output,
+    tool_name=_tool_name,
     agent_name=_agent_name,
     metadata=(s.MLFLOW_LANGCHAIN_METADATA,),
 )

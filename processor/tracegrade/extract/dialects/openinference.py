@@ -3,6 +3,7 @@
 import re
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.names import without_method
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import call_id, decode, first_text, parse_plain
 from tracegrade.extract.flattened import members
@@ -15,8 +16,6 @@ _OTHER_KINDS = ("CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL", "PROMPT", "RERAN
 _KINDS = Words({"TOOL": "tool", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
 
 _AGENT_SPAN_SUFFIX = ".run"
-# DSPy's tool spans are named after the method that was called, and have no `tool.name`.
-_METHOD_SUFFIXES = (".__call__", ".acall")
 _FAILURE_SPAN = "error"
 _LANGCHAIN = "openinference.instrumentation.langchain"
 _FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
@@ -44,10 +43,7 @@ def _classify(span: Span) -> SpanKind | None:
 
 
 def _tool_name(span: Span) -> str:
-    name = span.name
-    for suffix in _METHOD_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
+    return without_method(span.name)  # DSPy's have no `tool.name`
 
 
 def _agent_name(span: Span) -> str:

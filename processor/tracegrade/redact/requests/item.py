@@ -14,6 +14,7 @@ from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Sc
 from tracegrade.redact.requests.kinds import (
     MESSAGES,
     NO_KINDS,
+    STRUCTURE_BESIDE,
     STRUCTURE_MEMBERS,
     is_structure,
     kinds_in_tool,
@@ -76,12 +77,14 @@ class Item:
         self.counts: Counter[Redaction] = Counter()
         self._means = means
         self._of_tool = False
+        self._named: frozenset[str] = frozenset()  # structure of this item, by what else it has
         self._kept: dict[tuple[Where, str], set[Names]] = {}
 
     def redact(self, message: Any, walk: Callable[[Walk, Any], None]) -> bool:
         """Redact `message`, which `walk` goes through. Returns whether anything was changed."""
+        attributes = getattr(message, "attributes", ())
+        self._named = frozenset().union(*(STRUCTURE_BESIDE.get(one.key, ()) for one in attributes))
         if not self._means.places.is_empty:
-            attributes = getattr(message, "attributes", ())
             self._of_tool = any(says_tool(one.key, one.value.string_value) for one in attributes)
             walk(_PlacesWalk(self), message)
         collected = Collected(self.keeps if self._kept else None)
@@ -99,6 +102,9 @@ class Item:
         names = tuple(part for part in place[2] if isinstance(part, str))
         return any(names[: len(way)] == way for way in ways)
 
+    def _is_structure(self, key: str) -> bool:
+        return key in self._named or is_structure(key)
+
     @property
     def names_body(self) -> bool:
         """Whether a rule is for bodies as a whole."""
@@ -108,14 +114,14 @@ class Item:
         """The value of an attribute, or a body, as the list of places leaves it."""
         means = self._means
         rules = means.places.of_attribute(key, where in ("events", "body"))
-        is_listed = means.places.is_allow_list and not is_structure(key)
+        is_listed = means.places.is_allow_list and not self._is_structure(key)
         if not rules and not is_listed:
             return value
         kinds = MESSAGES if key == _BODY and where == "body" else kinds_of_key(key)
         if "messages" in kinds:
             kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
         kinds = without_definition(key, value, kinds)
-        one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure(key))
+        one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=self._is_structure(key))
         other = one.value(value, kinds)
         if one.done:
             said = _KEY if means.find_in_key(key) else key
@@ -152,7 +158,7 @@ class Item:
             return key.hash_of(value)
         inner = place[2]
         member = next((part for part in reversed(inner) if isinstance(part, str)), "")
-        if (not inner and is_structure(place[1])) or member.lower() in STRUCTURE_MEMBERS:
+        if (not inner and self._is_structure(place[1])) or member.lower() in STRUCTURE_MEMBERS:
             return self._means.id_key.hash_of(value)
         if action == "drop" and leaf != "key":
             return DROPPED

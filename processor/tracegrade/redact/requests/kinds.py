@@ -69,6 +69,7 @@ _INPUT_WORDS = frozenset(
     {
         "input",
         "inputs",
+        "raw_input",
         "spaninputs",
         "request",
         "llm_request",
@@ -165,6 +166,7 @@ STRUCTURE = frozenset(
         *(s.VOLT_MODEL, s.VOLT_CONVERSATION_ID, s.LMNR_TYPE, s.LMNR_SESSION_ID, s.LMNR_GROUP_ID, s.LMNR_PATH),
         *(s.LMNR_HANDOFF_TO, s.LANGWATCH_TYPE, s.LANGWATCH_THREAD_ID, s.AGENTOPS_KIND),
         *(s.FLUE_TOOL_NAME, s.FLUE_TOOL_CALL_ID, s.FLUE_TASK_AGENT),
+        *(s.HONEYHIVE_TYPE, s.HONEYHIVE_NAME, s.HONEYHIVE_ERROR_TYPE, s.HONEYHIVE_SESSION, s.LOGFIRE_TEMPLATE),
         # What tools there are, and not what was asked of them.
         *(s.TOOL_DEFINITIONS, s.TOOL_JSON_SCHEMA, s.OI_TOOL_JSON_SCHEMA, s.PYDANTIC_REQUEST_PARAMETERS, s.MLFLOW_TOOLS),
         *(s.SPRING_TOOL_SCHEMA, s.LK_TOOLS),
@@ -173,6 +175,11 @@ STRUCTURE = frozenset(
         *("telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"),
     }
 )
+# The same where another attribute stands next to them: alone, such words may mean anything.
+STRUCTURE_BESIDE: dict[str, frozenset[str]] = {
+    s.LOGFIRE_TEMPLATE: frozenset({s.LOGFIRE_NAME, s.LOGFIRE_GROUP, s.LOGFIRE_FROM_AGENT, s.LOGFIRE_TO_AGENT}),
+    s.MLFLOW_TYPE: frozenset({s.MLFLOW_NAME}),
+}
 # By these an application says of which conversation a span is, at the end of a key or in an object of metadata:
 # traces are put together to conversations by them.
 SESSION_MEMBERS = frozenset({"session_id", "sessionid", "conversation_id", "conversationid", "thread_id", "threadid"})
@@ -200,6 +207,11 @@ STRUCTURE_MEMBERS = SESSION_MEMBERS | frozenset(
         "stop_reason",
     }
 )
+# Values that are written flat, an attribute for each member.
+_FLATTENED: dict[str, Kinds] = {
+    s.HONEYHIVE_INPUTS: _ARGUMENTS | MESSAGES,
+    s.HONEYHIVE_OUTPUTS: OUTPUTS | MESSAGES,
+}
 # Flattened messages: llm.input_messages.0.message.role, gen_ai.prompt.1.tool_calls.0.id.
 _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 
@@ -215,6 +227,9 @@ def is_structure(key: str) -> bool:
 @lru_cache(maxsize=10_000)
 def kinds_of_key(key: str) -> Kinds:
     """What an attribute with this key holds, unless it is a definition (`without_definition`)."""
+    for prefix, kinds in _FLATTENED.items():
+        if key.startswith(prefix):
+            return kinds
     words = _SEPARATOR.split(key.lower())
     if words[-1] in ("value", "json", "data", "content") and len(words) > 1 and not _is_word(words[-2]):
         return OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS

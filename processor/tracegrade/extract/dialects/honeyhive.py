@@ -1,0 +1,90 @@
+"""HoneyHive's decorators: `honeyhive_event_type`, arguments and results written flat, one attribute a value."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.flattened import unflatten
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+from tracegrade.model.tool_call import ToolError
+
+# A function that raised has a second span beside its own.
+_ERROR_SPAN_SUFFIX = "_error"
+_AGENT = "agent"
+_KINDS = Words({"tool": "tool", "model": "chat", "chain": "agent", "session": "other"})
+
+
+def _classify(span: Span) -> SpanKind | None:
+    word = span.attributes.get(s.HONEYHIVE_TYPE)
+    if not isinstance(word, str):
+        return None
+    kind = _KINDS[word]
+    if kind == "tool" and s.HONEYHIVE_ERROR_TYPE in span.attributes and span.name.endswith(_ERROR_SPAN_SUFFIX):
+        return "other"
+    # There is no type for agents: the outermost chain, and those that are called so.
+    if kind == "agent" and not span.is_local_root and _AGENT not in _name(span).lower():
+        return "other"
+    return kind
+
+
+def _name(span: Span) -> str:
+    """What the function was called in its decorator, else its own name, which follows that of its module."""
+    return first_text(span, (s.HONEYHIVE_NAME,)) or span.name.rpartition(".")[2]
+
+
+def _given(span: Span) -> dict[str, JsonValue]:
+    """The arguments; those that are objects or lists are JSON."""
+    found = None
+    for prefix in (s.HONEYHIVE_PARAMETERS, s.HONEYHIVE_INPUTS):
+        found = found or unflatten(span.attributes, prefix[:-1])
+    values = found if isinstance(found, dict) else {}
+    return {name: _read(value) for name, value in values.items()}
+
+
+def _read(value: JsonValue) -> JsonValue:
+    if not isinstance(value, str) or value[:1] not in ("{", "["):
+        return value
+    decoded = decode(value)
+    return decoded.value if decoded.is_readable else value  # a mask stays as it is
+
+
+def _arguments(span: Span) -> JsonValue:
+    return dict(_given(span))
+
+
+def _output(span: Span) -> JsonValue:
+    return unflatten(span.attributes, s.HONEYHIVE_RESULT)
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(dict(_given(span))) if _classify(span) == "chat" else []
+
+
+def _outputs(span: Span) -> list[Message]:
+    if _classify(span) != "chat":
+        return []
+    result = _output(span)
+    return read_messages(result) or ([Message("assistant", result)] if isinstance(result, str) else [])
+
+
+def _failure(span: Span) -> ToolError | None:
+    message = first_text(span, (s.HONEYHIVE_ERROR,))
+    return ToolError(first_text(span, (s.HONEYHIVE_ERROR_TYPE,)), message) if message else None
+
+
+DIALECT: Dialect = Dialect(
+    name="honeyhive",
+    marks=frozenset({s.HONEYHIVE_TYPE}),
+    classify=_classify,
+    keys=Keys(session=(s.HONEYHIVE_SESSION,), answer=(s.HONEYHIVE_RESULT,)),
+    attributes=frozenset({s.HONEYHIVE_NAME, s.HONEYHIVE_ERROR, s.HONEYHIVE_ERROR_TYPE}),
+    prefixes=(s.HONEYHIVE_INPUTS, s.HONEYHIVE_OUTPUTS),
+    inputs=_inputs,
+    outputs=_outputs,
+    failure=_failure,
+    tool_name=_name,
+    arguments=_arguments,
+    output=_output,
+    agent_name=_name,
+)
