@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialect_set import CONVENTIONS, DialectSet, Form
-from tracegrade.extract.folding import fold, without_server_side
+from tracegrade.extract.folding import fold, without_requests, without_server_side
 from tracegrade.extract.joining import join
 from tracegrade.extract.messages import ASSISTANT_ROLES
 from tracegrade.extract.nodes import Node, enclose
@@ -64,6 +64,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         nameless = [node.span for node in unnamed]
     drop_carried_errors(executions)
     read_outcomes(executions, nodes)
+    executions = without_requests(executions, requests)
     kept = fold(without_server_side(executions, nodes, top_down), requests, nodes, spans)
     paired = pair(kept, requests, nodes, turns)
     stray = any(call.node.run is None for call in paired)

@@ -19,10 +19,10 @@ worked example, which `tests/extract/gen_ai/worked_example_of_folding.yaml` repe
 What is left: span 2 with arguments {q: tea} and result ["green tea"], also seen in 3 and 4; and span 5.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import canonical
+from tracegrade.extract.decode.values import canonical, decode
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution
@@ -77,6 +77,30 @@ def without_server_side(
     if len(within) < len(nodes):
         return executions
     return [execution for execution in executions if execution.node.agent_above is not None]
+
+
+def without_requests(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> list[Execution]:
+    """Leave out spans that are requests: within a model call that makes such a request, and without any result."""
+    if not any(execution.node.parent is not None and execution.node.parent.kind == "chat" for execution in executions):
+        return list(executions)  # nearly always
+    made: dict[Node, list[ToolRequest]] = {}
+    for request in requests:
+        made.setdefault(request.node, []).append(request)
+    return [execution for execution in executions if not _is_request(execution, made)]
+
+
+def _is_request(execution: Execution, made: Mapping[Node, Sequence[ToolRequest]]) -> bool:
+    around = execution.node.parent
+    if around is None or around.kind != "chat" or _returned(execution):
+        return False
+    for request in made.get(around, ())[:MAX_COMPARED]:
+        if request.call.name == execution.name:
+            if execution.call_id is not None and request.call.call_id is not None:
+                if execution.call_id == request.call.call_id:
+                    return True
+            elif canonical(decode(request.call.arguments).value) == canonical(execution.arguments.value):
+                return True
+    return False
 
 
 def names_match(one: str, other: str) -> bool:

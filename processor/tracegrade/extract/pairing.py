@@ -22,15 +22,16 @@ example, which `tests/extract/gen_ai/worked_example_of_pairing.yaml` repeats::
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tracegrade.extract.decode.unwrap import Output, properties
-from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode, first_text
+from tracegrade.extract.answers import Answers, CalledAgents, Schemas
+from tracegrade.extract.decode.unwrap import Output
+from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode
 from tracegrade.extract.folding import short_name
-from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
+from tracegrade.extract.reading import ShownResult
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
+from tracegrade.extract.witnesses import may_wrap, open_arguments, open_output
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -82,15 +83,15 @@ def pair(
     """
     requested_by = _match(executions, requests)
     _drop_handoffs(requests, nodes)
-    results = _Results(nodes, turns)
-    schemas = _Schemas(nodes)
+    results = Answers(nodes, turns)
+    schemas = Schemas(nodes)
     calls = []
     for execution in _with_refused_attempts(executions):
         paired = PairedCall(execution, requested_by.get(execution), execution.node)
         _complete(paired, results, schemas)
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
-    called_agents = _CalledAgents(nodes)
+    called_agents = CalledAgents(nodes)
     for request in requests:
         if request.taken:
             continue
@@ -273,19 +274,23 @@ def _drop_handoffs(requests: Sequence[ToolRequest], nodes: Sequence[Node]) -> No
                 break
 
 
-def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> None:
+def _complete(paired: PairedCall, results: Answers, schemas: Schemas) -> None:
     """Fill in arguments, output and error from messages where the tool span does not hold them."""
     execution, request = paired.execution, paired.request
     if execution is None:
         return
-    if type(paired.arguments.value) is not dict or paired.arguments.status == "text":
+    arguments = paired.arguments
+    if type(arguments.value) is not dict or arguments.status == "text":
         if request is not None:
             requested = read_arguments(request.call.arguments, None)
             if isinstance(requested.value, dict):
                 paired.arguments = requested
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
-    if paired.error is None and paired.output.status in ("absent", "redacted", "truncated"):
+    elif request is not None and (may_wrap(arguments.value) or _asks_for_null(request.call.arguments)):
+        paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
+    is_missing = paired.output.status in ("absent", "redacted", "truncated")
+    if paired.error is None and (is_missing or may_wrap(paired.output.value)):
         shown = (
             results.of(request)
             if request is not None
@@ -293,12 +298,21 @@ def _complete(paired: PairedCall, results: "_Results", schemas: "_Schemas") -> N
         )
         if shown is not None:
             output = paired.node.dialect.read_output(paired.node.span, shown.output)
-            if output.result.status != "absent":
+            if is_missing and output.result.status != "absent":
                 paired.output = output.result
                 paired.error = message_error(output, shown)
+            elif output.result.status not in ("absent", "redacted", "truncated"):
+                paired.output = open_output(paired.output, output.result)
 
 
-def _from_message(request: ToolRequest, shown: ShownResult | None, schemas: "_Schemas") -> PairedCall:
+def _asks_for_null(arguments: JsonValue) -> bool:
+    """Whether a model's arguments may hold a null, which some executions leave out."""
+    if isinstance(arguments, str):
+        return "null" in arguments
+    return isinstance(arguments, dict) and None in arguments.values()
+
+
+def _from_message(request: ToolRequest, shown: ShownResult | None, schemas: Schemas) -> PairedCall:
     paired = PairedCall(None, request, request.node)
     paired.arguments = decode(request.call.arguments)
     if type(paired.arguments.value) is not dict or "kwargs" in paired.arguments.value:
@@ -315,170 +329,3 @@ def _from_message(request: ToolRequest, shown: ShownResult | None, schemas: "_Sc
 def message_error(output: Output, shown: ShownResult) -> ToolError | None:
     """The error that a result in a message reports; None where it reports none."""
     return replace(output, failed=output.failed or shown.failed).said_error()
-
-
-class _CalledAgents:
-    """Agents that are called as tools: some frameworks write the agent's span alone, without a tool span."""
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
-        self._waiting: list[Node] | None = None
-
-    def result_of(self, request: ToolRequest) -> ShownResult | None:
-        """The answer of the next agent run of the requested name within the requesting run; each run answers once."""
-        if self._waiting is None:
-            self._waiting = [node for node in self._nodes if node.run is node and node.parent is not None]
-        for node in self._waiting:
-            is_within = node.parent is not None and node.parent.run is request.node.run
-            if is_within and node.agent == request.call.name and node.span.start_ns >= request.node.span.start_ns:
-                self._waiting.remove(node)
-                outputs = node.outputs()
-                text = outputs[-1].text if outputs else first_text(node.span, node.keys.answer)
-                return ShownResult(request.call.call_id, text or None)
-        return None
-
-
-class _Results:
-    """The results of calls that later messages show. Messages are read only when they are needed."""
-
-    def __init__(self, nodes: Sequence[Node], turns: Turns) -> None:
-        self._nodes = nodes
-        self._turns = turns
-        self._trailing: dict[Node, tuple[list[RequestedCall], list[ShownResult]]] = {}
-        self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
-        self._failures: set[tuple[str, str]] | None = None
-
-    def failed_elsewhere(self, shown: ShownResult) -> bool:
-        """Whether an agent's output shows the same result as failed; inputs of model calls often cannot say so."""
-        if self._failures is None:
-            self._failures = {
-                (result.call_id, result.output)
-                for agent in self._of_kind("agent")
-                for message in agent.outputs()
-                for result in message.results
-                if result.failed and result.call_id is not None and isinstance(result.output, str)
-            }
-        return isinstance(shown.output, str) and (shown.call_id, shown.output) in self._failures
-
-    def of(self, request: ToolRequest) -> ShownResult | None:
-        """The result of a requested call: in the next model call of the same run, else anywhere by its id."""
-        following = self._turns.after(request.node)
-        call_id = request.call.call_id
-        if following is None:
-            return self.by_id(call_id, request.call.name, request.node)
-        requested, trailing = self._trailing_of(following)
-        if call_id is None:
-            is_requested = not requested or any(call.name == request.call.name for call in requested)
-            return trailing[request.position] if is_requested and request.position < len(trailing) else None
-        found = next((result for result in trailing if result.call_id == call_id), None)
-        return (
-            found or _at_its_place(request, requested, trailing) or self.by_id(call_id, request.call.name, request.node)
-        )
-
-    def by_id(self, call_id: str | None, name: str, node: Node) -> ShownResult | None:
-        """The first result shown for a call id, in the order of model calls, else in what an agent put out.
-
-        Ids may be used again: where the history names the tool, it is this one; a result in the run of `node` is
-        preferred to one in another's history.
-        """
-        if call_id is None:
-            return None
-        if self._by_id is None:
-            self._by_id = {}
-            for chat in self._of_kind("chat"):
-                self._note(chat.run, (*self._turns.new_inputs(chat), *chat.outputs()))
-            for agent in self._of_kind("agent"):
-                self._note(agent.run, agent.outputs())
-        for named in (short_name(name), ""):
-            if (shown := self._by_id.get((call_id, named))) is not None:
-                return shown.get(node.run) or next(iter(shown.values()))
-        return None
-
-    def _note(self, run: Node | None, messages: Sequence[Message]) -> None:
-        """Keep the results in some messages, by call id and name ("" where no message shows the request)."""
-        assert self._by_id is not None
-        names: dict[str | None, str] = {}
-        results: dict[tuple[str, str], ShownResult] = {}
-        for message in messages:
-            for call in message.calls:
-                names[call.call_id] = short_name(call.name)
-            for result in message.results:
-                if result.call_id is not None:
-                    key = (result.call_id, names.get(result.call_id, ""))
-                    if key not in results or _says_more(result, results[key]):
-                        results[key] = result
-        for key, result in results.items():
-            self._by_id.setdefault(key, {}).setdefault(run, result)
-
-    def _of_kind(self, kind: SpanKind) -> list[Node]:
-        return [node for node in self._nodes if node.kind == kind]
-
-    def _trailing_of(self, chat: Node) -> tuple[list[RequestedCall], list[ShownResult]]:
-        """The results at the end of the history that a model call was given, and the calls that they are of.
-
-        They are those of the model call before it, unless that one's span is missing. No calls: no message shows them.
-        """
-        if chat not in self._trailing:
-            requested: list[RequestedCall] = []
-            found: list[ShownResult] = []
-            for message in self._turns.new_inputs(chat):
-                if message.calls:
-                    if found:  # else one turn, a message for each of its calls
-                        requested, found = [], []
-                    requested += message.calls
-                for result in message.results:
-                    _add_result(found, result)
-            self._trailing[chat] = requested, found
-        return self._trailing[chat]
-
-
-def _at_its_place(
-    request: ToolRequest, requested: Sequence[RequestedCall], results: Sequence[ShownResult]
-) -> ShownResult | None:
-    """The result at the same position as the call, where no result has the id of any call: some senders invent ids."""
-    if (
-        len(requested) != len(results)
-        or request.position >= len(requested)
-        or requested[request.position].call_id != request.call.call_id
-    ):
-        return None
-    known = {call.call_id for call in requested}
-    return results[request.position] if all(result.call_id not in known for result in results) else None
-
-
-def _add_result(found: list[ShownResult], result: ShownResult) -> None:
-    """Append a result unless it is there already; of two records of one result, the one that says it failed stays."""
-    for place, seen in enumerate(found):
-        if result.call_id is not None and seen.call_id == result.call_id:
-            if _says_more(result, seen):
-                found[place] = result
-            return
-    found.append(result)
-
-
-def _says_more(result: ShownResult, seen: ShownResult) -> bool:
-    """Whether `result`, of the same call in the same request, says that it failed and `seen` does not."""
-    return result.failed and not seen.failed
-
-
-class _Schemas:
-    """The tool definitions that model calls were given; read when first needed."""
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
-        self._found: dict[str, JsonValue] | None = None
-
-    def of(self, name: str) -> dict[str, JsonValue] | None:
-        """The parameters of a tool in their order, None where no definition is shown."""
-        if self._found is None:
-            self._found = {}
-            before: Node | None = None
-            for node in self._nodes:
-                if node.kind != "tool":
-                    dialect, span = node.dialect, node.span
-                    if before is not None and before.dialect is dialect:  # most model calls are given the same tools
-                        span = beyond(span, before.span, dialect.prefixes).span
-                    for tool, schema in dialect.schemas(span).items():
-                        self._found.setdefault(tool, schema)
-                    before = node
-        return properties(self._found.get(name))

@@ -16,17 +16,21 @@ MAX_OPEN_TURNS = 32
 class ToolRequest:
     """One tool call that a model requested.
 
-    ``order`` numbers the requests of the trace, ``turn`` the messages that make them, ``position`` those in a message.
+    ``order`` numbers the requests of the trace, ``turn`` the messages that make them, ``position`` those in a message,
+    which has ``siblings`` of them, this one included.
     """
 
-    __slots__ = ("call", "node", "order", "position", "taken", "turn")
+    __slots__ = ("call", "node", "order", "position", "siblings", "taken", "turn")
 
-    def __init__(self, node: Node, call: RequestedCall, order: int, turn: int, position: int) -> None:
+    def __init__(
+        self, node: Node, call: RequestedCall, order: int, turn: int, position: int, siblings: int = 1
+    ) -> None:
         self.node = node
         self.call = call
         self.order = order
         self.turn = turn
         self.position = position
+        self.siblings = siblings
         self.taken = False  # shown by a tool span, or not a call
 
 
@@ -63,7 +67,8 @@ def find_tool_requests(nodes: Sequence[Node], turns: Turns, executing: Collectio
                 continue
             known = len(requests)
             turn_requests = [
-                ToolRequest(node, call, known + place, turn, place) for place, call in enumerate(message.calls)
+                ToolRequest(node, call, known + place, turn, place, len(message.calls))
+                for place, call in enumerate(message.calls)
             ]
             turn += 1
             requests += turn_requests
@@ -170,7 +175,24 @@ def _is_wrong(call: RequestedCall, shown: RequestedCall | None) -> bool:
 
 
 def _is_shown_again(node: Node, calls: tuple[RequestedCall, ...], latest: list[list[ToolRequest]]) -> bool:
-    return any(len(seen) == len(calls) and _is_same_turn(seen, node, calls) for seen in latest)
+    return any(
+        _is_same_turn(seen, node, calls) if len(seen) == len(calls) else _is_part_of_turn(seen, node, calls)
+        for seen in latest
+    )
+
+
+def _is_part_of_turn(seen: list[ToolRequest], node: Node, calls: tuple[RequestedCall, ...]) -> bool:
+    """Whether a span below a model call's shows some of its calls: requests written as spans of their own."""
+    if len(calls) > len(seen) or not node.is_below(seen[0].node):
+        return False
+    asked = {(request.call.call_id, request.call.name, _text(request.call)) for request in seen}
+    ids = {(request.call.call_id, request.call.name) for request in seen if request.call.call_id is not None}
+    return all(
+        (call.call_id, call.name) in ids
+        if call.call_id is not None
+        else any((name, text) == (call.name, _text(call)) for _, name, text in asked)
+        for call in calls
+    )
 
 
 def _is_same_turn(seen: list[ToolRequest], node: Node, calls: tuple[RequestedCall, ...]) -> bool:
