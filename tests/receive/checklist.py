@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 CHECKLIST = {
-    1: "Plain and gzip requests are taken over both transports",
+    1: "Plain and gzip requests are taken over both transports, zstd and deflate over HTTP",
     2: "A request that holds nothing is a success, and nothing of it is kept",
     3: "Full success leaves `partial_success` unset",
     4: "Partly taken is a success that says how many were rejected, and why",

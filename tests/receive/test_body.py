@@ -1,58 +1,87 @@
 import gzip
+import zlib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError
+from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.ingest import InFlight
 
 BOUND = 4 * 1024 * 1024
 
 
-def read(*chunks: bytes, is_gzip: bool = True, bound: int = BOUND, room: int = 10 * BOUND) -> bytes:
-    body = Body(BodyBounds(bound, "max"), InFlight(room), "gzip" if is_gzip else "")
+PACK: dict[Compression, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "zstd": zstandard.compress,
+}
+
+
+def read(*chunks: bytes, compression: Compression = "gzip", bound: int = BOUND, room: int = 10 * BOUND) -> bytes:
+    body = Body(BodyBounds(bound, "max"), InFlight(room), compression)
     for chunk in chunks:
         body.add(chunk)
     return body.finish()
 
 
-def reason(*chunks: bytes, is_gzip: bool = True, bound: int = BOUND, room: int = 10 * BOUND) -> str:
+def reason(*chunks: bytes, compression: Compression = "gzip", bound: int = BOUND, room: int = 10 * BOUND) -> str:
     with pytest.raises(BodyRefusedError) as caught:
-        read(*chunks, is_gzip=is_gzip, bound=bound, room=room)
+        read(*chunks, compression=compression, bound=bound, room=room)
     return caught.value.refused.reason
 
 
 @settings(max_examples=50, deadline=None)
-@given(content=st.binary(max_size=500), cut=st.integers(0, 600), members=st.integers(1, 3))
-def test_gzip_is_read_whatever_its_chunks_and_members(content: bytes, cut: int, members: int) -> None:
-    stream = gzip.compress(content) * members
-    assert read(stream[:cut], stream[cut:]) == content * members
-    assert read(*(stream[index : index + 1] for index in range(len(stream)))) == content * members
-
-
-@pytest.mark.parametrize(
-    "stream",
-    [
-        b"",
-        b"not gzip at all",
-        gzip.compress(b"x" * 1000)[:-1],
-        gzip.compress(b"x" * 1000)[:15],
-        gzip.compress(b"x") + b"garbage",
-        gzip.compress(b"x") + gzip.compress(b"y")[:-3],
-        gzip.compress(b"x" * 1000)[:-8] + bytes(8),
-    ],
-    ids=["empty", "no gzip", "last byte missing", "cut", "something behind", "second member cut", "wrong CRC"],
+@given(
+    compression=st.sampled_from(list(PACK)),
+    content=st.binary(max_size=500),
+    cut=st.integers(0, 600),
+    streams=st.integers(1, 3),
 )
-def test_32_broken_gzip_is_undecodable(stream: bytes) -> None:
-    assert reason(stream) == "undecodable"
-    half = len(stream) // 2
-    assert reason(stream[:half], stream[half:]) == "undecodable"
+def test_what_is_compressed_is_read_whatever_its_chunks_and_streams(
+    compression: Compression, content: bytes, cut: int, streams: int
+) -> None:
+    body = PACK[compression](content) * streams
+    assert read(body[:cut], body[cut:], compression=compression) == content * streams
+    assert read(*(body[index : index + 1] for index in range(len(body))), compression=compression) == content * streams
+
+
+@pytest.mark.parametrize("compression", PACK)
+@pytest.mark.parametrize("content", [b"", b"x" * 60])
+def test_streams_behind_one_another_are_bounded(compression: Compression, content: bytes) -> None:
+    one = PACK[compression](content)
+    assert read(one * 100, compression=compression) == content * 100
+    assert reason(one * 101, compression=compression) == "too_dense"
+    assert reason(*[one] * 101, compression=compression) == "too_dense"
+
+
+@pytest.mark.parametrize("compression", PACK)
+def test_32_what_is_not_compressed_as_announced_is_undecodable(compression: Compression) -> None:
+    pack = PACK[compression]
+    whole = pack(b"x" * 1000)
+    broken = {
+        "empty": b"",
+        "something else": b"not compressed at all",
+        "last byte missing": whole[:-1],
+        "cut": whole[:15],
+        "something behind": pack(b"x") + b"garbage",
+        "second stream cut": pack(b"x") + pack(b"y")[:-3],
+    }
+    if compression != "zstd":  # whose checksum is optional
+        broken["wrong checksum"] = whole[:-4] + bytes(4)
+    found = {
+        name: (reason(body, compression=compression), reason(body[:9], body[9:], compression=compression))
+        for name, body in broken.items()
+    }
+    assert found == dict.fromkeys(broken, ("undecodable", "undecodable"))
 
 
 def test_the_bound_holds_before_and_after_decompression() -> None:
-    assert read(b"x" * 100, is_gzip=False, bound=100) == b"x" * 100
-    assert reason(b"x" * 60, b"x" * 41, is_gzip=False, bound=100) == "too_large"
+    assert read(b"x" * 100, compression="", bound=100) == b"x" * 100
+    assert reason(b"x" * 60, b"x" * 41, compression="", bound=100) == "too_large"
     assert read(gzip.compress(b"x" * 100), bound=100) == b"x" * 100
     assert reason(gzip.compress(b"x" * 101), bound=100) == "too_large"
     # Many small members are one body.
@@ -60,16 +89,20 @@ def test_the_bound_holds_before_and_after_decompression() -> None:
 
 
 @pytest.mark.slow
-def test_a_bomb_is_noticed_before_much_of_it_exists() -> None:
+@pytest.mark.parametrize("compression", PACK)
+def test_a_bomb_is_noticed_before_much_of_it_exists(compression: Compression, peak_memory: Any) -> None:
+    bomb = PACK[compression](bytes(100 * BOUND))
     in_flight = InFlight(10 * BOUND)
-    body = Body(BodyBounds(BOUND, "max"), in_flight, "gzip")
+    body = Body(BodyBounds(BOUND, "max"), in_flight, compression)
+    peak = peak_memory()
     with pytest.raises(BodyRefusedError):
-        body.add(gzip.compress(bytes(100 * BOUND), 9))
+        body.add(bomb)
+    assert peak.growth_mib() < 32
     assert in_flight.taken_bytes <= BOUND
     body.release()
     assert in_flight.taken_bytes == 0
 
 
 def test_no_room_for_a_body_now_means_come_back() -> None:
-    assert reason(b"x" * 101, is_gzip=False, room=100) == "overloaded"
+    assert reason(b"x" * 101, compression="", room=100) == "overloaded"
     assert reason(gzip.compress(b"x" * 101), room=100) == "overloaded"

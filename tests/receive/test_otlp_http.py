@@ -5,6 +5,7 @@ import http.client
 import socket
 import ssl
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 import trustme
+import zstandard
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -96,6 +98,15 @@ def test_1_gzip_is_accepted(serve: Serve, wire: bytes, json_wire: bytes, content
     assert send(served, body + body, content_type, Content_Encoding="GZIP").status == (
         200 if content_type == PROTOBUF else 400  # twice a request is a request in protobuf alone
     )
+    assert served.journal.entries[0].payload == wire
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("zstd", zstandard.compress), ("deflate", zlib.compress), ("zlib", zlib.compress)]
+)
+def test_1_zstd_and_deflate_are_accepted(serve: Serve, wire: bytes, name: str, pack: Callable[[bytes], bytes]) -> None:
+    served = serve()
+    assert send(served, pack(wire), Content_Encoding=name).status == 200
     assert served.journal.entries[0].payload == wire
 
 
@@ -185,7 +196,7 @@ BAD = [
     ("gzip that is none", b"plain", {"Content_Encoding": "gzip"}, 400, "the body is not"),
     ("torn gzip", gzip.compress(bytes(99))[:-4], {"Content_Encoding": "gzip"}, 400, "it ends too early"),
     ("gzip and garbage", gzip.compress(b"") + b"!", {"Content_Encoding": "gzip"}, 400, "the body is not"),
-    ("an unknown encoding", b"", {"Content_Encoding": "br"}, 415, "expected Content-Encoding gzip or identity"),
+    ("an unknown encoding", b"", {"Content_Encoding": "br"}, 415, "expected Content-Encoding gzip, zstd"),
     ("no content type", b"", {"content_type": None}, 415, f"expected Content-Type {PROTOBUF} or {JSON}"),
     ("a wrong content type", b"", {"content_type": "text/plain"}, 415, "found 'text/plain'"),
     ("protobuf's other name", b"", {"content_type": "application/protobuf"}, 415, "expected Content-Type"),

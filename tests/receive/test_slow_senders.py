@@ -5,6 +5,7 @@ import itertools
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -96,6 +97,18 @@ def test_33_the_rest_of_a_refused_body_may_not_take_for_ever(serve: Serve) -> No
         connection.sendall(HEAD.replace(b"application/json", b"text/plain") + b"{")
         assert until_closed(connection).startswith(b"HTTP/1.1 415 ")
     eventually(lambda: closed(served, reason="body") == 1)
+
+
+def test_33_a_body_without_end_is_not_read_on_after_its_answer(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.receive.http_connection._GRACE_S", 0.1)
+    served = serve(http={"max_request_body_size_mib": 1})
+    with socket.create_connection(("127.0.0.1", served.http_port), timeout=20) as connection:
+        connection.sendall(HEAD.replace(b"Content-Length: 9", b"Transfer-Encoding: chunked"))
+        chunks = itertools.repeat(b"10000\r\n" + bytes(0x10000) + b"\r\n", 50_000)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            deque(map(connection.sendall, chunks), maxlen=0)
+    assert served.requests(outcome="refused", reason="too_large") == 1
+    assert closed(served, reason="body") == 1
 
 
 def test_33_who_does_not_read_the_answers_is_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

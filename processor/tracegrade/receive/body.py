@@ -1,8 +1,11 @@
 """Reading a request body: in pieces, within bounds before and after decompression."""
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
+
+from zstandard import ZstdDecompressor, ZstdError
 
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.receive.ingest import InFlight, Refused
@@ -19,7 +22,13 @@ class BodyRefusedError(Exception):
         super().__init__(refused.message)
 
 
-Compression: TypeAlias = Literal["", "gzip", "deflate"]
+Compression: TypeAlias = Literal["", "gzip", "deflate", "zstd"]
+
+# Of gzip members, zlib streams and zstd frames: honest senders have one, and each costs more than its bytes.
+_MOST_STREAMS = 100
+# Four bytes of zstd may become 128 KiB, and nothing but its input bounds how much it gives at a time.
+_ZSTD_STEP_BYTES = 256
+_ZSTD_WINDOW_BYTES = 32 * 1024**2  # the largest that levels 1 to 19 and Go's encoder ask for
 
 # What is smaller may be compressed as far as it can be.
 _FREE_BYTES = 512 * 1024
@@ -50,7 +59,8 @@ class Body:
         self._in_flight = in_flight
         self._tenant = tenant
         self._compression = compression
-        self._inflate = _inflater(compression) if compression else None
+        self._stream = _STREAMS[compression]() if compression else None
+        self._streams = 1
         self._received = 0
         self._size = 0
         self._parts: list[bytes] = []
@@ -69,7 +79,7 @@ class Body:
         self._received += len(chunk)
         if self._received > self._bounds.max_bytes:
             raise BodyRefusedError(too_large(self._bounds))
-        if self._inflate is None:
+        if self._stream is None:
             self._keep(chunk)
         else:
             self._decompress(chunk)
@@ -80,7 +90,7 @@ class Body:
         Raises:
             BodyRefusedError: the compressed stream stops before its end.
         """
-        if self._inflate is not None and not self._inflate.eof:
+        if self._stream is not None and not self._stream.is_done:
             raise BodyRefusedError(self._not_as_announced("it ends too early"))
         body = b"".join(self._parts)
         self._parts.clear()
@@ -92,21 +102,27 @@ class Body:
         self._size = 0
 
     def _decompress(self, data: bytes) -> None:
-        while data:
-            assert self._inflate is not None
-            if self._inflate.eof:  # a further gzip member
-                self._inflate = _inflater(self._compression)
+        assert self._compression
+        left = memoryview(data)
+        while left:
+            assert self._stream is not None
+            if self._stream.is_done:  # a further gzip member, zlib stream or zstd frame
+                self._streams += 1
+                if self._streams > _MOST_STREAMS:
+                    raise BodyRefusedError(_too_many_streams(self._compression))
+                self._stream = _STREAMS[self._compression]()
             try:
-                self._keep(self._inflate.decompress(data, _STEP_BYTES))
-            except zlib.error as error:
+                part, used = self._stream.decompress(left)
+            except (zlib.error, ZstdError) as error:
                 raise BodyRefusedError(self._not_as_announced(str(error))) from None
-            data = self._inflate.unused_data or self._inflate.unconsumed_tail
+            self._keep(part)
+            left = left[used:]
 
     def _keep(self, part: bytes) -> None:
         size = self._size + len(part)
         if size > self._bounds.max_bytes:
             raise BodyRefusedError(too_large(self._bounds))
-        if self._inflate is not None and size > max(_FREE_BYTES, self._bounds.max_ratio * self._received):
+        if self._stream is not None and size > max(_FREE_BYTES, self._bounds.max_ratio * self._received):
             raise BodyRefusedError(_compressed_too_far(size, self._received, self._bounds.max_ratio))
         if not self._in_flight.take(len(part), self._tenant):
             raise BodyRefusedError(self._in_flight.refusal())
@@ -134,5 +150,56 @@ def _compressed_too_far(size: int, received: int, max_ratio: int) -> Refused:
     )
 
 
-def _inflater(compression: Compression) -> "zlib._Decompress":
-    return zlib.decompressobj(wbits=zlib.MAX_WBITS + (16 if compression == "gzip" else 0))
+def _too_many_streams(compression: Compression) -> Refused:
+    return Refused(
+        "too_dense",
+        f"the body has more than {_MOST_STREAMS} {_STREAM_NAMES[compression]}, one behind the other; send one",
+    )
+
+
+_STREAM_NAMES: dict[Compression, str] = {"gzip": "gzip members", "deflate": "zlib streams", "zstd": "zstd frames"}
+
+
+class _Stream(Protocol):
+    """One compressed stream: a gzip member, a zlib stream or a zstd frame."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its end was read."""
+
+    def decompress(self, data: memoryview) -> tuple[bytes, int]:
+        """Decompress some of `data`; what it gives, at most a few MiB, and how much of `data` that was."""
+
+
+class _Zlib:
+    def __init__(self, wbits: int) -> None:
+        self._inflate = zlib.decompressobj(wbits)
+
+    @property
+    def is_done(self) -> bool:
+        return self._inflate.eof
+
+    def decompress(self, data: memoryview) -> tuple[bytes, int]:
+        part = self._inflate.decompress(data, _STEP_BYTES)
+        return part, len(data) - len(self._inflate.unused_data or self._inflate.unconsumed_tail)
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._frame = ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
+
+    @property
+    def is_done(self) -> bool:
+        return self._frame.eof
+
+    def decompress(self, data: memoryview) -> tuple[bytes, int]:
+        step = data[:_ZSTD_STEP_BYTES]
+        part = self._frame.decompress(step)
+        return part, len(step) - len(self._frame.unused_data)
+
+
+_STREAMS: dict[Compression, Callable[[], _Stream]] = {
+    "gzip": lambda: _Zlib(zlib.MAX_WBITS + 16),
+    "deflate": lambda: _Zlib(zlib.MAX_WBITS),
+    "zstd": _Zstd,
+}

@@ -21,6 +21,9 @@ CLIENT_SUBJECTS = "tracegrade.client_subjects"
 _MAX_HEADER_BYTES = 64 * 1024
 _WRITE_TIMEOUT_S = 30.0  # answers are short: who leaves 64 KiB of them unread for so long never reads them
 
+# Long enough for a client that sends on and then reads the answer; one that never stops would have the server read on.
+_GRACE_S = 2.0
+
 _TOO_MANY = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: %d\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -156,8 +159,11 @@ class BoundedConnection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Its answer was written."""
-        if self._timer is None:  # else the body has more bytes, which stay unread
+        if self._timer is None:
             self._among.waits(self)
+        elif not self._awaits_headers and self.cycle is not None and self.cycle.response_complete:
+            # The body has more bytes, which nobody needs: a client that reads its answer only afterwards may send them.
+            self._await("body", min(_GRACE_S, self._among.bounds.read_timeout_s))
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:

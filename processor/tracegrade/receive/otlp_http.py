@@ -43,7 +43,15 @@ PATHS = {Signal.TRACES: "/v1/traces", Signal.LOGS: "/v1/logs", Signal.METRICS: "
 _WHERE = "receivers.otlp.protocols.http"
 _MEDIA_TYPES = {"application/x-protobuf": Encoding.PROTOBUF, "application/json": Encoding.JSON}
 _MEDIA_TYPE_OF = {encoding: name for name, encoding in _MEDIA_TYPES.items()}
-_CONTENT_ENCODINGS: dict[str, Compression] = {"": "", "identity": "", "gzip": "gzip"}
+_CONTENT_ENCODINGS: dict[str, Compression] = {
+    "": "",
+    "identity": "",
+    "gzip": "gzip",
+    "zstd": "zstd",
+    "deflate": "deflate",
+    "zlib": "deflate",  # as the Collector also calls it
+}
+_ACCEPTED_ENCODINGS = "gzip, zstd, deflate, identity"
 
 # Refusal reason -> HTTP status and google.rpc code. 429, 502, 503 and 504 alone are retried by OTLP clients.
 _STATUS = {
@@ -253,7 +261,7 @@ def _compression(request: Request) -> Compression:
     compression = _CONTENT_ENCODINGS.get(name)
     if compression is None:
         raise BodyRefusedError(
-            Refused("unsupported_encoding", f"expected Content-Encoding gzip or identity, found {name!r}")
+            Refused("unsupported_encoding", f"expected Content-Encoding {_ACCEPTED_ENCODINGS}; found {name!r}")
         )
     return compression
 
@@ -265,6 +273,8 @@ def _refusal(refused: Refused, encoding: Encoding | None) -> Response:
         headers["Retry-After"] = str(refused.retry_after_s)
     if refused.reason in _ENDS_CONNECTION:
         headers["Connection"] = "close"
+    if refused.reason == "unsupported_encoding":
+        headers["Accept-Encoding"] = _ACCEPTED_ENCODINGS
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return _status_response(status, code, refused.message, encoding, headers)
