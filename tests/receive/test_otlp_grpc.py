@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +277,28 @@ def test_21_health_can_be_watched_until_the_receiver_stops(serve: Serve) -> None
         served.loop.call_soon_threadsafe(served.ingest.stop)
         assert (list(states), list(unknown)) == ([b"\x08\x02"], [])
     assert health(served) == b"\x08\x02"
+
+
+def test_21_calls_that_watch_health_are_bounded(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracegrade.receive.otlp_grpc._MOST_WATCHES", 1)
+    served = serve()
+    with channel_to(served) as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        states = watch(b"", timeout=20)
+        assert next(states) == b"\x08\x01"
+        with pytest.raises(grpc.RpcError) as refused:
+            next(watch(b"", timeout=20))
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "google.rpc.retryinfo-bin" in trailers_of(refused.value)
+        assert health(served) == b"\x08\x01"
+        states.cancel()
+
+        def is_watched() -> bool:
+            with suppress(grpc.RpcError):
+                return next(watch(b"", timeout=20)) == b"\x08\x01"
+            return False
+
+        eventually(is_watched, "the room of the call that ended")
 
 
 def test_22_while_stopping_new_calls_are_unavailable(serve: Serve, wire: bytes) -> None:

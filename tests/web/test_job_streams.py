@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from sqlalchemy import Engine
@@ -15,7 +17,7 @@ from jobs.place import Place, placed, right
 from models.scripted import Answer
 from tracegrade.access.caller import Caller
 from tracegrade.jobs.submit import cancel
-from tracegrade.web import job_events, rights
+from tracegrade.web import job_events, rights, streams
 from tracegrade.web.api import jobs as jobs_api
 from waiting import eventually
 from web.job_streams import Stream, names, page
@@ -211,17 +213,25 @@ def test_streams_end_when_the_server_stops(here: Place) -> None:
         assert client.code == 1001
 
 
-def test_there_are_only_so_many_streams(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_events, "MOST_STREAMS", 2)
+@pytest.mark.parametrize(("bound", "status"), [("MOST_STREAMS", 503), ("MOST_OF_CALLER", 429)])
+def test_there_are_only_so_many_streams(here: Place, monkeypatch: pytest.MonkeyPatch, bound: str, status: int) -> None:
+    monkeypatch.setattr(streams, bound, 3)
     job = here.submit("m-1")
-    with page(here) as site:
+    with page(here) as site, urlopen(f"{site.url}/live", timeout=20) as live:
+        assert live.readline() == b"retry: 3000\n"
         with opened(site.url) as client:
             stream = Stream(site, job.id)
             assert next(stream.read())["type"] == "job_created"
             full = Stream(site, job.id).answer
-            assert (full.status, json.loads(full.read())["type"]) == (503, "urn:tracegrade:problem:busy")
-            with pytest.raises(Refused, match="503"), opened(site.url):
+            assert (full.status, full.headers["Retry-After"]) == (status, "10")
+            assert json.loads(full.read())["type"] == "urn:tracegrade:problem:busy"
+            with pytest.raises(HTTPError, match=str(status)) as refused:
+                urlopen(f"{site.url}/live", timeout=20)
+            assert json.loads(refused.value.read())["type"] == "urn:tracegrade:problem:busy"
+            with pytest.raises(Refused, match=str(status)), opened(site.url):
                 pass
+            with urlopen(f"{site.url}/rules", timeout=20) as answer:
+                assert answer.status == 200
             client.say('{"type": "ping"}')
             assert client.read() == {"type": "pong"}
             stream.close()

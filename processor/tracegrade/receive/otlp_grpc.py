@@ -20,7 +20,7 @@ from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.certificate import Certificate, reloading_certificate
 from tracegrade.receive.grpc_connections import GrpcConnections
-from tracegrade.receive.ingest import InFlight, Ingest, Refused, request_too_slow
+from tracegrade.receive.ingest import RETRY_AFTER_S, InFlight, Ingest, Refused, request_too_slow
 from tracegrade.receive.listen import bound_socket, cannot_listen
 from tracegrade.receive.reply import RESOURCE_EXHAUSTED, UNAVAILABLE, export_response, retry_info_bytes, status_bytes
 from tracegrade.receive.settings import GrpcSettings, split_endpoint
@@ -39,6 +39,7 @@ _Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 _WHERE = "receivers.otlp.protocols.grpc"
 _HEALTH_BOUNDS = BodyBounds(4096, "")  # it names a service
 _STEP_BYTES = 16 * 1024  # decompressed at a time
+_MOST_WATCHES = 100  # of health: each call lasts as long as its client likes
 
 # Refusals that are final; all others ask the sender to try again.
 _FINAL_CODES = {
@@ -344,6 +345,7 @@ class _Health:
     def __init__(self, ingest: Ingest, tokens: BearerTokens | None) -> None:
         self._ingest = ingest
         self._tokens = tokens
+        self._watching = 0
 
     async def check(self, request: bytes, context: _Context) -> bytes:
         await self._refuse_strangers(context)
@@ -354,15 +356,22 @@ class _Health:
 
     async def watch(self, request: bytes, context: _Context) -> AsyncIterator[bytes]:
         await self._refuse_strangers(context)
-        known = _service_name(request) in _SERVICES
-        if not self._ingest.is_stopping:
-            yield _SERVING if known else _SERVICE_UNKNOWN
-        while not self._ingest.is_stopping:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ingest.wait_stopping(), LOOK_EVERY_S)
-            await self._refuse_strangers(context)  # a token may have been taken back
-        if known:
-            yield _NOT_SERVING
+        if self._watching >= _MOST_WATCHES:
+            found = f"{_MOST_WATCHES} calls of Watch are open, the most there may be; use Check, or try again later"
+            await _abort(context, Refused("overloaded", found, RETRY_AFTER_S))
+        self._watching += 1
+        try:
+            known = _service_name(request) in _SERVICES
+            if not self._ingest.is_stopping:
+                yield _SERVING if known else _SERVICE_UNKNOWN
+            while not self._ingest.is_stopping:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ingest.wait_stopping(), LOOK_EVERY_S)
+                await self._refuse_strangers(context)  # a token may have been taken back
+            if known:
+                yield _NOT_SERVING
+        finally:
+            self._watching -= 1
 
     async def _refuse_strangers(self, context: _Context) -> None:
         admitted = _admitted(self._tokens, context.invocation_metadata() or (), context.peer())

@@ -35,6 +35,7 @@ from tracegrade.web.render import page
 from tracegrade.web.rights import Needs
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
+from tracegrade.web.streams import Streams
 
 _STATIC = Path(__file__).with_name("static")
 
@@ -48,6 +49,7 @@ def build_app(sources: Sources) -> ASGIApp:
     tool_eval.state.sources = sources
     api.state.backtesting = backtesting = Backtesting()
     api.state.job_events = job_events = JobEvents(sources)
+    api.state.streams = streams = Streams()
     app = Starlette(
         routes=routes(api, tool_eval),
         exception_handlers={
@@ -67,6 +69,7 @@ def build_app(sources: Sources) -> ASGIApp:
     app.state.comparing = comparing
     app.state.backtesting = backtesting
     app.state.job_events = job_events
+    app.state.streams = streams
     app.state.newest = live.NewestOfEach()
     # Around everything: as middleware, they would not be added to the answer after a crash.
     config = sources.config

@@ -9,24 +9,20 @@ it is, for callers who may see values.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from tracegrade.history.suite_runs.suite_results import CaseResult
 from tracegrade.history.suite_runs.suite_run import stored_unit
 from tracegrade.store.jobs import UNFINISHED, Event, events_after, newest_events, stored_job
 from tracegrade.store.open import StoreError
-from tracegrade.web.problem import Refusal
 from tracegrade.web.sources import Sources
 
-MOST_STREAMS = 100
 LOOK_EVERY_S = 0.25
 
 _A_BATCH = 100
@@ -50,31 +46,15 @@ class Watched:
 
 
 class JobEvents:
-    """What streams read, bounded in their number."""
+    """What streams read."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._newest: dict[Key, int] = {}
         self._waiting = 0
-        self._open = 0
         self._looking: asyncio.Task[None] | None = None
         self._looked = asyncio.Event()
         self._shared: dict[tuple[str, str, int], tuple[float, dict[str, Any]]] = {}
-
-    @contextmanager
-    def one_more(self) -> Iterator[None]:
-        """Room for one stream.
-
-        Raises:
-            Refusal: 503, there are too many.
-        """
-        if self._open >= MOST_STREAMS:
-            raise Refusal(503, "busy", "Busy", f"{MOST_STREAMS} streams are open, the most there may be; close one")
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1
 
     def begin(self, watched: Watched, after: int | None) -> dict[Key, int]:
         """The last event of each job that a stream leaves out.
@@ -182,19 +162,6 @@ class JobEvents:
                 self._shared = {}
             self._shared[key] = now_s, found
         return fields | found
-
-
-class CountedStream(StreamingResponse):
-    """A long answer, counted as a stream while it is sent."""
-
-    def __init__(self, events: JobEvents, content: AsyncIterator[str], **known: Any) -> None:
-        super().__init__(content, **known)
-        self._events = events
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer. Raises as `JobEvents.one_more`, before anything is sent."""
-        with self._events.one_more():
-            await super().__call__(scope, receive, send)
 
 
 def _new(watched: Watched, seen: Mapping[Key, int], newest: Mapping[Key, int] | None) -> list[Key]:

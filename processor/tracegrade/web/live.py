@@ -12,13 +12,13 @@ from collections.abc import AsyncIterator, Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
 
 from tracegrade.store.incidents import changed_ns
 from tracegrade.store.open import StoreError
 from tracegrade.store.read import changing_mark
 from tracegrade.web.rights import is_still_let_in
 from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.streams import Stream, Streams
 
 LOOK_EVERY_S = 1.0
 KEEP_ALIVE_S = 15.0
@@ -81,7 +81,7 @@ class NewestOfEach:
         return self._of.setdefault(sources.tenant, Newest(sources))
 
 
-async def stream(request: Request) -> StreamingResponse:
+async def stream(request: Request) -> Stream:
     """One event now, and one whenever there is something new."""
     sources = sources_of(request)
     newest: NewestOfEach = request.app.state.newest
@@ -90,7 +90,8 @@ async def stream(request: Request) -> StreamingResponse:
     def is_over() -> bool:
         return is_stopping() or not is_still_let_in(request)
 
-    return StreamingResponse(_events(newest.of(sources), is_over), media_type="text/event-stream")
+    streams: Streams = request.app.state.streams
+    return Stream(request, streams, _events(newest.of(sources), is_over), media_type="text/event-stream")
 
 
 async def _events(newest: Newest, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:

@@ -19,7 +19,7 @@ TYPES = {
     "wrong-host": "without web.auth only this machine may ask, by its own name",
     "no-store": "there are no results yet, or the store cannot be read",
     "not-possible": "what is asked for cannot be done now; detail says why",
-    "busy": "as much is being worked out as is at one time; 'retry-after' says when to try again",
+    "busy": "too much is worked out, or too many streams are open; 'retry-after' says when to try again",
     "internal": "a mistake of ours; the log of 'tracegrade serve' has the traceback",
 }
 """The last part of ``type`` -> what it means. They never change."""
@@ -31,9 +31,15 @@ MEDIA_TYPE = "application/problem+json"
 class Refusal(Exception):
     """A request that cannot be answered: becomes a problem of that type and status."""
 
-    def __init__(self, status: int, type_: str, title: str, detail: str) -> None:
+    def __init__(self, status: int, type_: str, title: str, detail: str, retry_after_s: int | None = None) -> None:
         self.status, self.type, self.title, self.detail = status, type_, title, detail
+        self.retry_after_s = retry_after_s
         super().__init__(detail)
+
+    def answer(self) -> Response:
+        """The problem as an answer."""
+        headers = {} if self.retry_after_s is None else {"Retry-After": str(self.retry_after_s)}
+        return problem(self.status, self.type, self.title, self.detail, headers)
 
 
 def not_found(what: str) -> Refusal:

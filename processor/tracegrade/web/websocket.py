@@ -19,6 +19,7 @@ from tracegrade.web.job_events import JobEvents, Watched
 from tracegrade.web.problem import Refusal, not_found, problem
 from tracegrade.web.rights import check_right, check_tenant, is_still_let_in, tenant_of, token_of
 from tracegrade.web.sources import Sources, sources_of
+from tracegrade.web.streams import Streams
 
 ENDED, GOING_AWAY, NOT_LET_IN = 1000, 1001, 1008
 """Codes with which the server closes: the job has ended; the server stops; the token or session is not valid now."""
@@ -29,6 +30,7 @@ _LONGEST_NUMBER = 15
 async def stream(websocket: WebSocket) -> None:
     """Tell what happens until the client goes."""
     events: JobEvents = websocket.app.state.job_events
+    streams: Streams = websocket.app.state.streams
     sources = sources_of(websocket)
     try:
         check_right(websocket, "read")
@@ -36,13 +38,12 @@ async def stream(websocket: WebSocket) -> None:
         watched, after = _asked(websocket)
         if watched.job is not None:
             await run_in_threadpool(_check_job, sources, watched)
-        with events.one_more():
+        with streams.one_more(websocket):
             seen = await run_in_threadpool(events.begin, watched, after)
             await websocket.accept()
             await _tell(websocket, events, watched, seen, sources)
     except Refusal as refusal:
-        answer = problem(refusal.status, refusal.type, refusal.title, refusal.detail)
-        await websocket.send_denial_response(answer)
+        await websocket.send_denial_response(refusal.answer())
     except StoreError as error:
         answer = problem(503, "no-store", "No results yet", str(error), {"Retry-After": "2"})
         await websocket.send_denial_response(answer)

@@ -185,7 +185,7 @@ def _place(loc: tuple[int | str, ...]) -> str:
 
 
 async def _answered(request: Request, error: Refusal) -> Response:
-    return problem(error.status, error.type, error.title, error.detail)
+    return error.answer()
 
 
 async def _no_such_run(request: Request, error: NoSuchRun) -> Response:

@@ -18,9 +18,10 @@ from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiSources, Null, OfTenant, PathName, TenantQuery, in_tenant, needs
-from tracegrade.web.job_events import CountedStream, JobEvents, Watched
+from tracegrade.web.job_events import JobEvents, Watched
 from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.sources import Sources
+from tracegrade.web.streams import Stream, Streams
 
 KEEP_ALIVE_S = 15.0
 RETRY_MS = 1000
@@ -121,7 +122,7 @@ def delete_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJ
     responses={
         200: {"description": "Events as they happen", "content": {STREAM: {"schema": {"type": "string"}}}},
         204: {"description": "The job has ended, and there is nothing more"},
-        **problems(404),
+        **problems(404, 429, 503),
     },
 )
 async def watch_job(
@@ -141,7 +142,9 @@ async def watch_job(
     seen = events.begin(watched, after)
     goes_on = partial(_goes_on, request, sources)
     headers = {"X-Accel-Buffering": "no"}  # a proxy would keep events back
-    return CountedStream(events, _lines(events.told(watched, seen, goes_on)), media_type=STREAM, headers=headers)
+    streams: Streams = request.app.state.streams
+    told = events.told(watched, seen, goes_on)
+    return Stream(request, streams, _lines(told), media_type=STREAM, headers=headers)
 
 
 async def _lines(told: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[str]:

@@ -7,7 +7,7 @@ const JOB_EVENTS = [
   "job_created", "job_progress", "job_completed", "job_failed", "job_cancelled",
   "tool_eval_init", "tool_eval_progress", "tool_eval_result", "tool_eval_summary", "tool_eval_complete",
 ];
-const UNHEARD_MS = 3000; // without a stream, a job's page is asked for so often
+const UNHEARD_MS = 3000; // without a stream, such as where too many are open, the page is asked for so often
 
 const main = document.querySelector("main[data-live]");
 const moves = !new URLSearchParams(location.search).has("until"); // fixed times show the same for ever
@@ -105,7 +105,7 @@ if (main && moves && "EventSource" in window) {
   });
   events.addEventListener("error", () => {
     if (on) state.textContent = "not reachable";
-    if (main.dataset.live && events.readyState === EventSource.CLOSED) asking ??= setInterval(look, UNHEARD_MS);
+    if (events.readyState === EventSource.CLOSED) asking ??= setInterval(look, UNHEARD_MS);
   });
   addEventListener("pagehide", () => events.close());
   box.hidden = false;
