@@ -11,7 +11,7 @@ from pipeline.harness import otlp_span, payload
 from test_redacted_verdicts import outcome, redacted, tool_spans
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet

@@ -14,7 +14,9 @@ from redact.requests.test_request import KEY
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.file import SourceRequest, read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.source_request import SourceRequest
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.judged import evaluations_of
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.pipeline.rule_tests import Found, found_in
@@ -245,7 +247,7 @@ def ready_made() -> list[tuple[Rule, list[SourceRequest], Found]]:
     for path in sorted(builtin_rules().rglob("rule.yaml")):
         (rule,) = load_rules([str(path)]).rules
         for trace in sorted((path.parent / "traces").iterdir()):
-            requests = list(read_sources([str(trace)]))
+            requests = list(read_sources([str(trace)], SourceReport()))
             found.append((rule, requests, judged_by(rule, requests)))
     return found
 

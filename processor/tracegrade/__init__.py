@@ -12,6 +12,7 @@ neither calls `load_plugins` first:
             print(evaluation.rule_id, evaluation.outcome, evaluation.explanation)
 """
 
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -78,18 +79,26 @@ def read_traces(sources: Sequence[str], rules: "RuleSet | None" = None) -> "list
     """The traces in files, whole, in order of their first appearance.
 
     Args:
-        sources: files or folders of OTLP, JSON or protobuf, plain, gzip or zstd; all of them are one input.
+        sources: files or folders of traces, in any format that `tracegrade extract` takes; all of them are one input.
         rules: what they will be judged by; the attributes that these rules read are kept, beside what dialects read.
+
+    Warns:
+        UserWarning: spans of a file that were not read, or texts that were repaired, and why.
 
     Raises:
         TraceGradeError: a source that cannot be read, or an installed package adds what cannot be used.
     """
-    from tracegrade.otlp.file import read_sources
+    from tracegrade.otlp.files.report import SourceReport
+    from tracegrade.otlp.files.sources import read_sources
     from tracegrade.pipeline import replay
     from tracegrade.plugins.installed import load_plugins as load
 
     load()
-    return replay.read_traces(read_sources(sources), rules)
+    report = SourceReport()
+    traces = replay.read_traces(read_sources(sources, report), rules)
+    for line in report.warnings:
+        warnings.warn(line, stacklevel=2)
+    return traces
 
 
 def __getattr__(name: str) -> Any:

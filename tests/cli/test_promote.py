@@ -19,7 +19,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.cli import main
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.otlp.from_spans import requests_of
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import records_of, without_bounds

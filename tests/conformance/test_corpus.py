@@ -21,7 +21,8 @@ from tracegrade.extract.across import fold_across
 from tracegrade.extract.extract import extract
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.replay import read_traces
 
 BESIDE = Path(__file__).parents[3] / "shared" / "corpus"
@@ -158,7 +159,7 @@ def test_calls_are_read_as_they_were_made(capture: str, request: pytest.FixtureR
 
 
 def _compare(capture: str, expected: dict[str, Any], files: list[Path]) -> Comparison:
-    traces = read_traces(read_sources([str(file) for file in files]))
+    traces = read_traces(read_sources([str(file) for file in files], SourceReport()))
     traces.sort(key=lambda trace: (min(span.start_ns for span in trace.spans), trace.trace_id))
     extractions = [extract(trace) for trace in traces]
     fold_across(extractions)

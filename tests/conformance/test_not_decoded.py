@@ -15,7 +15,8 @@ from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import records_of, without_bounds
 from tracegrade.pipeline.trace_result import result_of
@@ -41,7 +42,7 @@ def judged(files: list[Path], *, decodes_all: bool = False, **match: Any) -> lis
     rule = Rule.model_validate({"id": "asked", "scope": "trace", "match": match, "evaluate": evaluate})
     settings = without_bounds(TracesSettings())
     judge = RecordJudge(settings, RuleSet([rule]), ClosedTraces(), decodes_all=decodes_all)
-    records = records_of(read_sources([str(file) for file in files]))
+    records = records_of(read_sources([str(file) for file in files], SourceReport()))
     found = [*chain.from_iterable(map(judge.read, records)), *judge.end()]
     results = [result_of(item, "live", "") for item in found]
     return sorted(results, key=lambda result: result.trace.trace_id)

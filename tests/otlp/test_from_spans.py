@@ -4,7 +4,8 @@ import pytest
 
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.otlp.from_spans import logs_request, trace_request
 from tracegrade.otlp.json import to_json
 from tracegrade.pipeline.replay import read_traces
@@ -20,13 +21,13 @@ def read(tmp_path: Path, *documents: object) -> tuple[list[Span], list[LogRecord
 
     path = tmp_path / "requests.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(document) for document in documents))
-    (trace,) = read_traces(read_sources([str(path)]))
+    (trace,) = read_traces(read_sources([str(path)], SourceReport()))
     return trace.spans, trace.log_records
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.parents[1].name)
 def test_what_was_kept_is_read_again_as_it_was(path: Path, tmp_path: Path) -> None:
-    (trace,) = read_traces(read_sources([str(path)]))
+    (trace,) = read_traces(read_sources([str(path)], SourceReport()))
     found, _ = read(tmp_path, to_json(trace_request(trace.spans)))
     assert found == trace.spans
 

@@ -15,7 +15,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.otlp.json import MAX_NESTING, OtlpJsonError, parse_document, read_request, to_json
 from tracegrade.otlp.request import REQUESTS, containers
 
@@ -542,7 +543,7 @@ def test_every_capture_in_json_reads_as_its_protobuf_twin() -> None:
     captures = [path for path in Path(CORPUS or "").rglob("*.jsonl") if not path.name.endswith(".raw.jsonl")]
     assert captures
     for path in captures:
-        requests = read_sources([str(path.with_suffix(".binpb"))])
+        requests = read_sources([str(path.with_suffix(".binpb"))], SourceReport())
         for line, request in zip(path.read_bytes().splitlines(), requests, strict=True):
             read = read_request(request.signal, parse_document(line))
             expected = REQUESTS[request.signal].FromString(request.payload)

@@ -76,7 +76,7 @@ def save(
 ) -> None:
     """Save a baseline, in place of the one of that name.
 
-    SOURCE is a file or folder of OTLP, as 'replay' takes it, and is judged now, with --tenant as that tenant's; --of
+    SOURCE is a file or folder of traces, as 'replay' takes it, and is judged now, with --tenant as that tenant's; --of
     and --run take what is stored.
     """
     from tracegrade.gate.baselines import FOLDER, check_name, save

@@ -8,6 +8,7 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors, tool_text
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.source_report import print_source_report
 from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -27,27 +28,31 @@ _MAX_CELL = 60
 def command(config: "Config", sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 
-    A SOURCE is a file or folder of OTLP (JSON or protobuf, plain, gzip or zstd), or - for standard input. Several
-    sources are one input: a trace may be spread over them. Of the settings, only traces.tool_aliases is used.
+    A SOURCE is a file or folder of traces (OTLP in JSON or protobuf, Grafana Tempo's export; plain, gzip or zstd), or -
+    for standard input. Several sources are one input: a trace may be spread over them. Standard error names spans that
+    are not read. Of the settings, only traces.tool_aliases is used.
 
     Exit code 2: a source cannot be read.
     """
     from tracegrade.extract.across import fold_across
     from tracegrade.extract.extract import extract
-    from tracegrade.otlp.file import read_sources
+    from tracegrade.otlp.files.report import SourceReport
+    from tracegrade.otlp.files.sources import read_sources
     from tracegrade.pipeline.replay import read_traces
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.tool_aliases import ToolAliases
 
     load_plugins()
     stdin = sys.stdin.buffer if "-" in sources else None
-    traces = read_traces(read_sources(sources, stdin))
+    report = SourceReport()
+    traces = read_traces(read_sources(sources, report, stdin))
+    print_source_report(report, output_format)
     # By time, so that the same spans in other files print the same.
     traces.sort(key=lambda trace: (trace.spans[0].start_ns, trace.trace_id))
     extractions = [extract(trace, ToolAliases(config.traces.tool_aliases)) for trace in traces]
     fold_across(extractions)
     if output_format == "json":
-        print_json(_trace_row(extraction) for extraction in extractions)
+        print_json(_trace_row(extraction, report.not_read) for extraction in extractions)
         return
     traces_read = count(len(extractions), "trace")
     print_table(
@@ -82,8 +87,11 @@ def _print_unread(extractions: Iterable[Extraction]) -> None:
         )
 
 
-def _trace_row(extraction: Extraction) -> dict[str, Any]:
-    """One documented JSON object a trace; `agents` are the names of its runs, each once, in order of start."""
+def _trace_row(extraction: Extraction, not_read: int) -> dict[str, Any]:
+    """One documented JSON object a trace; `agents` are the names of its runs, each once, in order of start.
+
+    `not_read` is of the whole input: of which trace a span is that cannot be read is often not known.
+    """
     return {
         "trace_id": extraction.trace.trace_id.hex(),
         "session": extraction.session,
@@ -94,6 +102,7 @@ def _trace_row(extraction: Extraction) -> dict[str, Any]:
         "unread_tool_spans": extraction.unread_tool_spans,
         "silent_scopes": extraction.silent_scopes,
         "dialect_error": extraction.dialect_error,
+        "not_read": not_read,
     }
 
 

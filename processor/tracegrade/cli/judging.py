@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from tracegrade.cli.output import print_line, progress
+from tracegrade.cli.source_report import print_source_report
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
     from tracegrade.config import Config
     from tracegrade.gate.results import Results
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
     from tracegrade.pipeline.workers import ReplayJob
@@ -44,25 +46,31 @@ def judged_and_shown(
     rule_set: "RuleSet",
     job: "ReplayJob[Shown]",
     jobs: int,
+    report: "SourceReport",
     selection: "Selection | None" = None,
 ) -> "Iterable[Shown]":
     """What is shown and stored of each judged trace and session, in the order in which they closed.
 
-    With a `selection`, traces of other times need not be judged; the `job` leaves them out.
+    With a `selection`, traces of other times need not be judged; the `job` leaves them out. What is not read of the
+    `sources` is in the `report` at the end.
     """
     from tracegrade.pipeline.workers import shown_by_workers
 
-    judged = _judged(sources, config, rule_set, job.run, selection, judges_traces=jobs == 1)
+    judged = _judged(sources, config, rule_set, job.run, selection, report, judges_traces=jobs == 1)
     return filter(None, map(job.show, judged)) if jobs == 1 else shown_by_workers(judged, job, rule_set, jobs)
 
 
 def judged_here(
     sources: tuple[str, ...], config: "Config", rule_set: "RuleSet", selection: "Selection"
 ) -> "list[Judged]":
-    """The last judgement of each trace and session of `sources`, in this process and all in memory."""
+    """The last judgement of each trace and session of `sources`, in this process and all in memory.
+
+    They were read before, and what was not read of them was said then.
+    """
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.replay import NOT_STORED
 
-    judged = _judged(sources, config, rule_set, NOT_STORED, selection, judges_traces=True)
+    judged = _judged(sources, config, rule_set, NOT_STORED, selection, SourceReport(), judges_traces=True)
     return list({one.key: one for one in judged}.values())
 
 
@@ -72,17 +80,18 @@ def _judged(
     rule_set: "RuleSet",
     run: str,
     selection: "Selection | None",
+    report: "SourceReport",
     *,
     judges_traces: bool,
 ) -> "Iterator[Judged]":
     from tracegrade.deletion.request import Deletions
-    from tracegrade.otlp.file import read_sources
+    from tracegrade.otlp.files.sources import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import Selection, replay_journal, replay_records, replay_sources
     from tracegrade.pipeline.set_aside import SetAside
 
     if sources:
-        requests = read_sources(sources, sys.stdin.buffer)
+        requests = read_sources(sources, report, sys.stdin.buffer)
         tenant = (selection.tenant if selection is not None else None) or DEFAULT_TENANT
         with progress("traces and sessions", None) as advance:
             for judged in replay_sources(
@@ -135,25 +144,27 @@ def judged_results(
     jobs: int,
     selection: "Selection",
 ) -> "Results":
-    """The results of `sources`, judged by the rules at `paths`, which are `rule_set`.
+    """The results of `sources`, judged by the rules at `paths`, which are `rule_set`; says what was not read of them.
 
     Raises:
         WorkerEnded: a worker was killed, crashed, or found other rules.
         NoRoom: a temporary file cannot be written.
     """
     from tracegrade.gate.results import JudgedResults, JudgedUnits
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.latest_results import LatestResults
     from tracegrade.pipeline.replay import NOT_STORED
     from tracegrade.pipeline.workers import ReplayJob
 
     reading, traces = config.rules.reading, config.traces
     job = ReplayJob(paths, reading, rule_set.hash, NOT_STORED, traces.tool_aliases, traces.prices, _units)
-    found = JudgedResults(rule_set)
+    found, report = JudgedResults(rule_set), SourceReport()
     with LatestResults() as latest:
-        for key, units in judged_and_shown(sources, config, rule_set, job, jobs, selection):
+        for key, units in judged_and_shown(sources, config, rule_set, job, jobs, report, selection):
             latest.put(key, units)
         for units in latest:
             found.add(JudgedUnits(*pickle.loads(units)))
+    print_source_report(report, "table")
     return found.results
 
 

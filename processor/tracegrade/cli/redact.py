@@ -9,6 +9,7 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.source_report import print_source_report
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count
 from tracegrade.model.tenant import DEFAULT_TENANT
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from tracegrade.config import Config
     from tracegrade.journal.record import Record
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.receive.redaction_trial import Trial
 
 
@@ -36,13 +38,14 @@ def command(
 ) -> None:
     """Show what redaction would take out of recorded requests; nothing is changed, and no value is shown.
 
-    SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
+    SOURCE is a file or folder of traces, as 'extract' takes it, or '-' for standard input; without one, the
     journal of --data-dir, or with --store what is stored of traces. What is redacted is in the settings under
     'redaction'; without it, all detectors are tried.
 
     Examples show the form of a value: letters as x, digits as 9. JSON: one object for each place, detector and action,
     {place, part, detector, action, count, example}.
     """
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.receive.redaction import trial_door
     from tracegrade.receive.redaction_trial import try_redaction
     from tracegrade.redact.settings import RedactionSettings
@@ -57,8 +60,10 @@ def command(
     if "-" in sources and sys.stdin.isatty():
         raise click.UsageError("'-' reads standard input, which is a terminal here; give it a file: < traces.json")
     door = trial_door(config.redaction or RedactionSettings())
-    with _stored(config, tenant) if of_store else _records(config, sources, tenant) as records:
+    report = SourceReport()
+    with _stored(config, tenant) if of_store else _records(config, sources, tenant, report) as records:
         trial = try_redaction(door, records)
+    print_source_report(report, output_format)
     if output_format == "json":
         print_json(_rows(trial))
         return
@@ -73,14 +78,16 @@ def command(
 
 
 @contextmanager
-def _records(config: "Config", sources: tuple[str, ...], tenant: str | None) -> "Iterator[Iterator[Record]]":
+def _records(
+    config: "Config", sources: tuple[str, ...], tenant: str | None, report: "SourceReport"
+) -> "Iterator[Iterator[Record]]":
     from tracegrade.journal.reader import JournalReader
-    from tracegrade.otlp.file import read_sources
+    from tracegrade.otlp.files.sources import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.pipeline.replay import records_in, records_of
 
     if sources:
-        requests = read_sources(sources, sys.stdin.buffer if "-" in sources else None)
+        requests = read_sources(sources, report, sys.stdin.buffer if "-" in sources else None)
         yield records_of(requests, tenant or DEFAULT_TENANT)
         return
     reader = JournalReader(config.data_path / JOURNAL)

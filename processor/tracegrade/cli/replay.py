@@ -77,10 +77,10 @@ def command(
 ) -> None:
     """Judge stored traces again; nothing is sent or alerted, and stored only with --experiment.
 
-    SOURCE is a file or folder of OTLP (JSON or protobuf, gzip or zstd, '-' for standard input); without one, the
+    SOURCE is a file or folder of traces, as 'extract' takes it, or '-' for standard input; without one, the
     journal of --data-dir, or Kafka where journal.kafka is set. A gate holds where an option below or a rule file
     ('gate') asks for one; options count before files. Exit codes: 0 done or gate passed, 1 gate failed, 2 usage, 3 not
-    enough data to decide.
+    enough data to decide, or spans of a file could not be read.
 
     Every rule is listed with its pass rate, the rate's 95 % Wilson interval, and the gate's decision. Incomplete traces
     do not count, unless the rule says so. JSON: one evaluation per line. With a gate, standard error gets one JSON line

@@ -14,9 +14,10 @@ from tracegrade.cli.output import EXIT_CANNOT_TELL, print_line, print_lines
 from tracegrade.cli.replay_run import print_run, recorded, stored_as_they_come
 from tracegrade.cli.replay_summary import EXITS, Replayed, RuleOutcome, Summary, print_gate, print_summary, worse_exit
 from tracegrade.cli.reports import Check, report
+from tracegrade.cli.source_report import print_source_report
 from tracegrade.display import count, json_text, printable_json
 from tracegrade.gate.bounds import Bounds, needs_baseline
-from tracegrade.gate.decide import Verdict, judged_by
+from tracegrade.gate.decide import Verdict, judged_by, with_unread
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.latest_results import LatestResults, NoRoom
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.history.runs.recorded_run import RecordedRun
     from tracegrade.model.evaluation import Decision, Evaluation
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.judged import Judged
     from tracegrade.pipeline.replay import Selection
     from tracegrade.pipeline.workers import ReplayJob
@@ -129,27 +131,31 @@ def judged_as_asked(
         The exit code.
     """
     from tracegrade.journal.errors import SegmentDeleted
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.pipeline.workers import WorkerEnded
 
     config, comparing = asked.config, asked.comparing
     try:
         with recorded(config, run, run_name) as recording:
-            sources = gather()
+            sources, unread = gather(), SourceReport()
             summary = Summary(asked.rule_set, asked.by, None if comparing is None else comparing.judged)
             shown = judged_and_shown(
-                sources, config, asked.rule_set, _job(asked, recording), asked.jobs, asked.selection
+                sources, config, asked.rule_set, _job(asked, recording), asked.jobs, unread, asked.selection
             )
             verdict = _show(
-                stored_as_they_come(shown, recording), asked.output_format, summary, asked.bounds, comparing
+                stored_as_they_come(shown, recording), asked.output_format, summary, asked.bounds, comparing, unread
             )
             if recording is not None and verdict.word != "not_gated":
                 recording.note_gate(verdict.word)
     except (SegmentDeleted, WorkerEnded, NoRoom, NothingToJudge) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_CANNOT_TELL
+    print_source_report(unread, asked.output_format)
     code = EXITS[verdict.word]
     if comparing is not None and comparing.is_shown:
         code = worse_exit(code, comparing.print_comparison(text, recording, asked.output_format))
+        if unread.not_read:  # what was left out may be what is worse
+            code = worse_exit(code, EXIT_CANNOT_TELL)
     failed = [asked.rule_set.rule(rule.counted.rule_id) for rule in verdict.rules if rule.word == "fail"]
     if explain is not None and failed:
         explain(sources, [rule for rule in failed if rule is not None])
@@ -274,9 +280,12 @@ def _show(
     summary: Summary,
     bounds: Bounds,
     comparing: "Comparing | None",
+    unread: "SourceReport",
 ) -> Verdict:
     def decided() -> Verdict:
-        return judged_by(bounds, summary.counted()) if comparing is None else comparing.verdict(summary.counted())
+        counted = summary.counted()
+        verdict = judged_by(bounds, counted) if comparing is None else comparing.verdict(counted)
+        return with_unread(verdict, unread.not_read_line)
 
     rule_set = summary.rule_set
     with LatestResults() as latest:

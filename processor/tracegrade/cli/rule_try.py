@@ -23,6 +23,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.rule_paths import is_place, named_rules
 from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.source_report import print_source_report
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count, json_text, judged_score_text
 from tracegrade.model.tenant import DEFAULT_TENANT
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tracegrade.model.json_value import JsonValue
     from tracegrade.model.subject import Subject
     from tracegrade.model.tool_call import ToolCall
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.rule.rule import Rule
 
 _TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
@@ -55,17 +57,20 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
     force read when it came.
 
     JSON: one line for each subject: {trace_id, rule_id, subject, calls, steps, decision, clause, outcome, reason,
-    evaluations}.
+    evaluations, not_read}.
 
     Exit code 1: a trace is not in the store.
     """
     from tracegrade.history.rule_trial import sessions_in, tried, tried_on_session
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.prices import Prices
 
     load_plugins()
     rule = _the_rule(name, config)
-    extractions = list(_extractions(sources, rule, config, tenant))
+    report = SourceReport()
+    extractions = list(_extractions(sources, rule, config, tenant, report))
+    print_source_report(report, output_format)
     if rule.scope == "session":  # its turns are read one after the other
         extractions.sort(key=lambda extraction: extraction.trace.start_ns)
     cost_of = Prices(config.traces.prices)
@@ -78,7 +83,10 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
     if output_format == "json":
         rows = [(extraction.trace.trace_id.hex(), trial) for extraction, trials in found for trial in trials]
         rows += [("", trial) for trials in of_sessions for trial in trials]
-        print_json({"trace_id": trace_id, "rule_id": rule.id, **trial.to_json()} for trace_id, trial in rows)
+        print_json(
+            {"trace_id": trace_id, "rule_id": rule.id, **trial.to_json(), "not_read": report.not_read}
+            for trace_id, trial in rows
+        )
         return
     for extraction, trials in found:
         _print_trace(extraction)
@@ -104,9 +112,11 @@ def _is_file(name: str) -> bool:
     return Path(name).exists()
 
 
-def _extractions(sources: Sequence[str], rule: "Rule", config: "Config", tenant: str | None) -> "Iterator[Extraction]":
+def _extractions(
+    sources: Sequence[str], rule: "Rule", config: "Config", tenant: str | None, report: "SourceReport"
+) -> "Iterator[Extraction]":
     from tracegrade.extract.extract import extract
-    from tracegrade.otlp.file import read_sources
+    from tracegrade.otlp.files.sources import read_sources
     from tracegrade.pipeline.replay import read_traces
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.rule.tool_aliases import ToolAliases
@@ -117,7 +127,7 @@ def _extractions(sources: Sequence[str], rule: "Rule", config: "Config", tenant:
         yield from _stored(ids, config, tenant)
     if files:
         stdin = sys.stdin.buffer if "-" in files else None
-        for trace in read_traces(read_sources(files, stdin), RuleSet([rule]), tenant or rule.tried_as):
+        for trace in read_traces(read_sources(files, report, stdin), RuleSet([rule]), tenant or rule.tried_as):
             yield extract(trace, ToolAliases(config.traces.tool_aliases))
 
 

@@ -5,7 +5,7 @@ results neither passes nor fails: the gate cannot tell. For all rules together, 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tracegrade.compare.verdict import is_failure
@@ -102,6 +102,23 @@ def judged_by(bounds: Bounds, rules: Iterable[Counted], against: Mapping[str, Ag
     word = min((word for word, _ in found), key=_WORST_FIRST.index)
     ordered = sorted(found, key=lambda item: _WORST_FIRST.index(item[0]))
     return Verdict(word, [reason for _, reason in ordered], of_rules)
+
+
+def with_unread(verdict: Verdict, unread: str) -> Verdict:
+    """The decision where some of the input could not be read: "cannot tell" at best.
+
+    Args:
+        verdict: the decision on what was read.
+        unread: what was not read and why, in a sentence; "" where everything was.
+    """
+    if not unread or verdict.word == "not_gated":
+        return verdict
+    found = sorted([(verdict.word, verdict.reasons), ("cannot_tell", [unread])], key=_rank)
+    return replace(verdict, word=found[0][0], reasons=[reason for _, reasons in found for reason in reasons])
+
+
+def _rank(item: tuple[Word, Sequence[str]]) -> int:
+    return _WORST_FIRST.index(item[0])
 
 
 def _asks_in_its_file(rule: RuleVerdict, bounds: Bounds) -> bool:

@@ -28,7 +28,7 @@ from tracegrade.otlp.pieces import (
     read_field,
     too_many_parts,
 )
-from tracegrade.otlp.request import REQUESTS
+from tracegrade.otlp.request import ITEM_NAMES, REQUESTS
 from tracegrade.otlp.service import service_of_resource
 from tracegrade.otlp.wire import RESOURCES, fields
 
@@ -292,7 +292,7 @@ class _Walk:
     def _item_name(self, inner: int, end: int) -> str:
         """The name of a span or log record: its id, as far as it can be read."""
         position, id_field = inner, _SPAN_ID.get(self._signal)
-        name = _ITEM_NAMES[self._signal]
+        name = ITEM_NAMES[self._signal]
         try:
             for _ in range(16):  # the id is among the first fields
                 if position >= end:
@@ -316,7 +316,6 @@ class _Walk:
 
 
 _NAMES = ("the request", "a resource with its items", "a scope with its items")
-_ITEM_NAMES = {Signal.TRACES: "span", Signal.LOGS: "log record", Signal.METRICS: "metric"}
 
 
 def _head(number: int, length: int) -> bytes:

@@ -26,6 +26,8 @@ PATHS = {
     Signal.METRICS: ("resource_metrics", "scope_metrics", "metrics"),
 }
 
+ITEM_NAMES = {Signal.TRACES: "span", Signal.LOGS: "log record", Signal.METRICS: "metric"}
+
 
 def containers(signal: Signal, request: Message) -> Iterator[Any]:
     """The repeated field of items of every scope in `request`: lists of spans, log records or metrics."""

@@ -15,7 +15,7 @@ from tracegrade.model.session import SessionPart
 from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.model.trace import Trace
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge, attribute_filter_for
 from tracegrade.pipeline.set_aside import Aside

@@ -25,7 +25,8 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.extract.extract import claim
 from tracegrade.model.evaluation import Evaluation, Outcome
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.judged import Judged, JudgedTrace, evaluations_of
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.rule.load import builtin_rules, tests_path
@@ -92,11 +93,14 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         return
     proof = _Proof()
     for test, sources in _read_tests(path, rule):
-        judged = list(replay_sources(read_sources(sources), settings, RuleSet([rule]), "test", tenant=rule.tried_as))
+        report = SourceReport()
+        requests = read_sources(sources, report)
+        judged = list(replay_sources(requests, settings, RuleSet([rule]), "test", tenant=rule.tried_as))
         found = found_in(rule, judged)
         if isinstance(found, dict) and test.known_gap is None:
             proof.add(worst(found.values()), judged)
-        yield RuleTestResult(rule.id, test, found, _failure(test, found))
+        # A test holds for the whole trace or for nothing: what was left out may be what the rule is about.
+        yield RuleTestResult(rule.id, test, found, report.not_read_line or _failure(test, found))
     ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
     if missing := proof.missing(rule, ready_made=ready_made):
         yield RuleTestResult(rule.id, None, None, missing)

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from tracegrade.journal.record import Encoding
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
+from tracegrade.otlp.ids import BAD_IDS, all_ids_are_whole, take_out_bad_spans
 from tracegrade.otlp.json import OtlpJsonError, parse_document, read_request
 from tracegrade.otlp.pieces import (
     WHOLE_BYTES,
@@ -26,21 +27,16 @@ from tracegrade.otlp.pieces import (
     too_many_parts,
 )
 from tracegrade.otlp.repair import MAX_FIELDS, finished, repair
-from tracegrade.otlp.request import PATHS, REQUESTS
+from tracegrade.otlp.request import ITEM_NAMES, PATHS, REQUESTS
 from tracegrade.otlp.service import service_of_resource
 from tracegrade.otlp.wire import RESOURCES, fields
 
 _REPLACEMENT = "\ufffd".encode()
-_ZERO_TRACE_ID = bytes(16)
-_ZERO_SPAN_ID = bytes(8)
 
 REJECT_REASONS = {
-    "invalid_trace_id": "trace ids must be 16 bytes and not all zero",
-    "invalid_span_id": "span ids must be 8 bytes and not all zero",
-    "invalid_parent_span_id": "parent span ids must be empty or 8 bytes",
+    **BAD_IDS,
     "malformed": "values must have the type of their field, and bytes must be protobuf",
 }
-_ITEM_NAMES = {Signal.TRACES: "span", Signal.LOGS: "log record", Signal.METRICS: "metric"}
 REPAIR_ROOM = 3
 """How many times its size a request may become by its repair: U+FFFD has three bytes."""
 
@@ -88,7 +84,7 @@ class Checked:
     def message(self) -> str:
         """The message to the sender: why, and what to do, in English; "" when everything was taken without remark."""
         parts = [
-            f"{_counted(count, _ITEM_NAMES[self.signal])} rejected: {REJECT_REASONS[reason]}"
+            f"{_counted(count, ITEM_NAMES[self.signal])} rejected: {REJECT_REASONS[reason]}"
             for reason, count in self.rejected.items()
         ]
         return "; ".join(parts + self.notes)
@@ -274,8 +270,9 @@ def _take_out_bad_items(signal: Signal, request: Message, size: int) -> tuple[in
         if signal is Signal.METRICS:
             items += sum(map(_data_points, container))
             continue
-        if signal is Signal.TRACES and not _all_ids_are_whole(container):
-            _take_out_bad_spans(container, rejected)
+        if signal is Signal.TRACES and not all_ids_are_whole(container):
+            for reason, _ in take_out_bad_spans(container):
+                rejected[reason] = rejected.get(reason, 0) + 1
         items += len(container)
     return items, rejected
 
@@ -296,44 +293,6 @@ def _containers(signal: Signal, request: Message, size: int) -> Iterator[Any]:
                 yield container
     if left < 0:
         raise too_many_parts(size)
-
-
-def _all_ids_are_whole(spans: Any) -> bool:
-    """`_bad_id` of every span at once, without a call for each: all of the work that is done per span."""
-    for span in spans:
-        trace_id, span_id, parent_span_id = span.trace_id, span.span_id, span.parent_span_id
-        if (
-            len(trace_id) != 16
-            or len(span_id) != 8
-            or (parent_span_id and len(parent_span_id) != 8)
-            or trace_id == _ZERO_TRACE_ID
-            or span_id == _ZERO_SPAN_ID
-        ):
-            return False
-    return True
-
-
-def _take_out_bad_spans(spans: Any, rejected: dict[str, int]) -> None:
-    kept = []
-    for span in spans:
-        if reason := _bad_id(span):
-            rejected[reason] = rejected.get(reason, 0) + 1
-        else:
-            kept.append(span)
-    # One by one from within would take quadratic time.
-    del spans[:]
-    spans.extend(kept)
-
-
-def _bad_id(span: Any) -> str:
-    """The reason to reject `span`, "" when its ids are whole."""
-    if len(span.trace_id) != 16 or span.trace_id == _ZERO_TRACE_ID:
-        return "invalid_trace_id"
-    if len(span.span_id) != 8 or span.span_id == _ZERO_SPAN_ID:
-        return "invalid_span_id"
-    if span.parent_span_id and len(span.parent_span_id) != 8:
-        return "invalid_parent_span_id"
-    return ""
 
 
 def _data_points(metric: Any) -> int:

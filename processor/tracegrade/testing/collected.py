@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import PARENT_IS_REMOTE
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 
 Request = Callable[[], tuple[Signal, bytes]]
 

@@ -21,7 +21,7 @@ from tracegrade.history.runs.recorded_run import RecordedRun, RunRefused, record
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import RunSummary
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet

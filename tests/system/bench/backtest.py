@@ -34,7 +34,7 @@ from tracegrade.journal.settings import JournalSettings
 from tracegrade.judge import judge
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import read_traces
 from tracegrade.pipeline.trace_result import result_of, trace_result

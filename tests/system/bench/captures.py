@@ -6,13 +6,14 @@ from pathlib import Path
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 
 
 def read(folders: Iterable[Path]) -> list[bytes]:
     """The requests with traces in them, as they came."""
     sources = [str(path) for folder in folders for path in sorted(folder.glob("*.binpb")) if ".logs." not in path.name]
-    return [request.payload for request in read_sources(sources) if request.signal == Signal.TRACES]
+    return [request.payload for request in read_sources(sources, SourceReport()) if request.signal == Signal.TRACES]
 
 
 def joined(requests: Iterable[bytes], spans: int) -> list[bytes]:

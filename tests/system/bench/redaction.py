@@ -27,7 +27,8 @@ from tracegrade.assemble.decode import Decoder
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.file import read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.receive.redaction import Door, trial_door
 from tracegrade.redact.json_text import Leaf, is_json, rewritten
 from tracegrade.redact.registry import all_detectors
@@ -64,7 +65,7 @@ def values_in(value: JsonValue) -> int:
 def requests_in(folder: str) -> list[bytes]:
     """The requests with spans in it."""
     files = [str(path) for path in sorted(Path(folder).rglob("*.binpb")) if ".logs." not in path.name]
-    return [request.payload for request in read_sources(files) if request.signal is Signal.TRACES]
+    return [request.payload for request in read_sources(files, SourceReport()) if request.signal is Signal.TRACES]
 
 
 def report_found(requests: Sequence[bytes], door: Door) -> None:

@@ -7,7 +7,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
-from tracegrade.otlp.file import SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.otlp.from_spans import logs_request, trace_request
 from tracegrade.pipeline.judged import Judged, evaluations_of
 from tracegrade.pipeline.replay import replay_sources

@@ -13,7 +13,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tracegrade.model.signal import Signal
-from tracegrade.otlp.file import SourceError, SourceRequest, read_sources
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.source_request import SourceError, SourceRequest
+from tracegrade.otlp.files.sources import read_sources
 from tracegrade.otlp.json import to_json
 
 
@@ -22,7 +24,7 @@ def traces(name: str = "work", *, spans: int = 1) -> bytes:
     scope = request.resource_spans.add().scope_spans.add()
     for index in range(spans):
         scope.spans.add(
-            trace_id=bytes(range(16)), span_id=index.to_bytes(8, "big"), name=name, start_time_unix_nano=1, kind=2
+            trace_id=bytes(range(16)), span_id=(index + 1).to_bytes(8, "big"), name=name, start_time_unix_nano=1, kind=2
         )
     return request.SerializeToString()
 
@@ -57,8 +59,8 @@ def delimited(*payloads: bytes) -> bytes:
     return b"".join(varint(len(payload)) + payload for payload in payloads)
 
 
-def read(content: bytes) -> list[SourceRequest]:
-    return list(read_sources(["-"], io.BytesIO(content)))
+def read(content: bytes, report: SourceReport | None = None) -> list[SourceRequest]:
+    return list(read_sources(["-"], report or SourceReport(), io.BytesIO(content)))
 
 
 ONE, TWO = traces("one"), traces("two")
@@ -141,18 +143,18 @@ def test_a_name_decides_where_content_cannot(tmp_path: Path) -> None:
     request.resource_logs.add().scope_logs.add().log_records.add(event_name="no time, no body")
     (tmp_path / "run-1.logs.binpb").write_bytes(request.SerializeToString())
     (tmp_path / "run-1.binpb").write_bytes(request.SerializeToString())
-    [found] = read_sources([str(tmp_path / "run-1.logs.binpb")])
+    [found] = read_sources([str(tmp_path / "run-1.logs.binpb")], SourceReport())
     assert found.signal is Signal.LOGS
     with pytest.raises(
         SourceError, match=r"run-1\.binpb@0: cannot tell .* put one of these words into the file's name"
     ):
-        list(read_sources([str(tmp_path / "run-1.binpb")]))
+        list(read_sources([str(tmp_path / "run-1.binpb")], SourceReport()))
 
 
 def test_a_name_does_not_overrule_content(tmp_path: Path) -> None:
     path = tmp_path / "with-logs.binpb"
     path.write_bytes(ONE)
-    assert [request.signal for request in read_sources([str(path)])] == [Signal.TRACES]
+    assert [request.signal for request in read_sources([str(path)], SourceReport())] == [Signal.TRACES]
 
 
 def test_folders_are_read_deeply_in_order_and_other_files_are_left_alone(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_folders_are_read_deeply_in_order_and_other_files_are_left_alone(tmp_pat
     (tmp_path / "expected.json").write_bytes(b'{"tool_calls": []}')
     (tmp_path / "notes.md").write_bytes(b"# not OTLP")
     (tmp_path / ".hidden.json").write_bytes(b"nor this")
-    found = list(read_sources([str(tmp_path)]))
+    found = list(read_sources([str(tmp_path)], SourceReport()))
     assert [(request.payload, request.origin) for request in found] == [
         (ONE, f"{tmp_path}/a.binpb.gz@0"),
         (TWO, f"{tmp_path}/b/2.jsonl:1"),
@@ -171,7 +173,7 @@ def test_folders_are_read_deeply_in_order_and_other_files_are_left_alone(tmp_pat
 
 def test_several_sources_are_one_input_in_the_order_given(tmp_path: Path) -> None:
     (tmp_path / "2.json").write_bytes(as_json(TWO))
-    found = list(read_sources([str(tmp_path / "2.json"), "-"], io.BytesIO(ONE)))
+    found = list(read_sources([str(tmp_path / "2.json"), "-"], SourceReport(), io.BytesIO(ONE)))
     assert [request.payload for request in found] == [TWO, ONE]
 
 
@@ -190,42 +192,43 @@ def test_origins_name_line_and_offset() -> None:
     ],
     ids=["one", "delimited", "JSON lines", "indented JSON"],
 )
-def test_text_that_is_not_utf_8_is_repaired_and_counted(content: bytes) -> None:
-    requests = read(content.replace(b"wor?", b"wor\xe2"))
+def test_text_that_is_not_utf_8_is_repaired_and_said(content: bytes) -> None:
+    report = SourceReport()
+    requests = read(content.replace(b"wor?", b"wor\xe2"), report)
     expected = ExportTraceServiceRequest.FromString(traces("wor\ufffd"))
+    texts = max(1, content.count(b"wor?"))
     assert [(ExportTraceServiceRequest.FromString(each.payload), each.signal) for each in requests] == [
         (expected, Signal.TRACES)
-    ] * max(1, content.count(b"wor?"))
-    assert {each.repaired_texts for each in requests} == {1}
+    ] * texts
+    [said] = report.warnings
+    assert said.startswith("-: 1 text was not UTF-8" if texts == 1 else "-: 2 texts were not UTF-8")
+    assert report.not_read == 0
 
 
 def test_a_file_of_other_signals_is_known_whatever_its_texts() -> None:
     for payload, signal in ((logs(), Signal.LOGS), (metrics(), Signal.METRICS)):
-        [found] = read(payload.replace(b"said", b"sai\xff").replace(b"requests", b"request\xff"))
-        assert (found.signal, found.repaired_texts) == (signal, 1)
+        report = SourceReport()
+        [found] = read(payload.replace(b"said", b"sai\xff").replace(b"requests", b"request\xff"), report)
+        assert (found.signal, report.file("-").repaired_texts) == (signal, 1)
 
 
 def test_damaged_bytes_in_protobuf_cost_their_span() -> None:
     damaged = traces("work", spans=3).replace(b"\x2a\x04work", b"\x2a\x7fwork", 1)
-    [found] = read(damaged)
-    assert (len(spans_of(found)), found.dropped) == (2, 1)
+    report = SourceReport()
+    [found] = read(damaged, report)
+    assert (len(spans_of(found)), report.not_read) == (2, 1)
     with pytest.raises(SourceError, match="not OTLP"):
         read(traces("work").replace(b"\x2a\x04work", b"\x2a\x7fwork"))
-
-
-def test_bad_spans_in_json_are_left_out_and_described() -> None:
-    document = orjson.loads(as_json(traces(spans=2)))
-    document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["kind"] = "SERVER"
-    [request] = read(orjson.dumps(document))
-    assert (request.dropped, len(spans_of(request))) == (1, 1)
-    assert "$.kind: expected an enum's number, found 'SERVER'" in request.problems[0]
 
 
 ERRORS = [
     (b'{"resourceSpans": [}\n' + as_json(ONE), "-:1: $: not JSON"),
     (as_json(ONE) + b"\n" + as_json(TWO)[:-5], "-:2: $: not JSON"),
     (b'{\n "resourceSpans": [\n', "-: $: not JSON"),
-    (b'{"tool_calls": []}', "-:1: $: not OTLP: expected 'resourceSpans', 'resourceLogs' or 'resourceMetrics'"),
+    (
+        b'{"tool_calls": []}',
+        "-:1: $: found a JSON object with 'tool_calls'; expected one request in the file or one a line",
+    ),
     (b'{"resourceSpans": 5}', "-:1: $.resourceSpans: expected a list, found 5"),
     (delimited(ONE, TWO)[:-1], f"-@{len(ONE) + 1}: torn: expected a request of {len(TWO)} bytes, found {len(TWO) - 1}"),
     (delimited(ONE) + b"\x80", f"-@{len(ONE) + 1}: torn: the file ends within a length"),
@@ -249,9 +252,9 @@ def test_errors_name_the_place(content: bytes, message: str) -> None:
 
 def test_a_missing_file_and_a_missing_standard_input_are_named(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"nowhere\.json: cannot be read: No such file"):
-        list(read_sources([str(tmp_path / "nowhere.json")]))
+        list(read_sources([str(tmp_path / "nowhere.json")], SourceReport()))
     with pytest.raises(SourceError, match="-: there is no standard input"):
-        list(read_sources(["-"]))
+        list(read_sources(["-"], SourceReport()))
 
 
 @pytest.mark.slow
@@ -261,7 +264,7 @@ def test_memory_is_bounded_by_one_request(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(line * 400))
     tracemalloc.start()
     try:
-        assert sum(1 for _ in read_sources([str(path)])) == 400
+        assert sum(1 for _ in read_sources([str(path)], SourceReport())) == 400
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -273,7 +276,7 @@ def test_a_pipe_that_gives_a_few_bytes_at_a_time_is_read_whole() -> None:
     with os.fdopen(read_end, "rb", buffering=0) as pipe, os.fdopen(write_end, "wb", buffering=0) as sender:
         sender.write(gzip.compress(delimited(ONE, TWO)))
         sender.close()
-        assert [request.payload for request in read_sources(["-"], Slow(pipe))] == [ONE, TWO]  # type: ignore[arg-type]
+        assert [request.payload for request in read_sources(["-"], SourceReport(), Slow(pipe))] == [ONE, TWO]  # type: ignore[arg-type]
 
 
 class Slow(io.RawIOBase):

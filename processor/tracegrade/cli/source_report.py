@@ -1,0 +1,21 @@
+"""Says what of the files of a command was not read, on standard error."""
+
+from tracegrade.cli.output import print_line
+from tracegrade.display import json_text
+from tracegrade.otlp.files.report import SourceReport
+
+
+def print_source_report(report: SourceReport, output_format: str) -> None:
+    """Print a line for each file of which something was not read, and of files of several formats, which is which.
+
+    With `output_format` json, a line is the object of a file: ``{file, read_as, not_read, problems, repaired_texts,
+    message}``.
+    """
+    if output_format == "json":
+        for file in report.with_remarks:
+            print_line(json_text(file.to_json()), err=True)
+        return
+    for line in report.warnings:
+        print_line(f"Warning: {line}", err=True)
+    for line in report.format_lines:
+        print_line(line, err=True)

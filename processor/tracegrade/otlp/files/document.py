@@ -1,0 +1,63 @@
+"""Recognises the format of a JSON document, and reads it: OTLP/JSON, or Grafana Tempo's export of a trace."""
+
+from dataclasses import dataclass
+
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.json import JsonRequest, read_request
+
+OTLP_JSON = "OTLP/JSON"
+TEMPO = "Grafana Tempo"
+_SIGNALS = {
+    "resourceSpans": Signal.TRACES,
+    "resource_spans": Signal.TRACES,
+    "resourceLogs": Signal.LOGS,
+    "resource_logs": Signal.LOGS,
+    "resourceMetrics": Signal.METRICS,
+    "resource_metrics": Signal.METRICS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRequests:
+    """The requests that a document holds, one for each signal, and its format."""
+
+    file_format: str
+    requests: list[tuple[Signal, JsonRequest]]
+
+
+def document_requests(document: JsonValue) -> DocumentRequests | None:
+    """What a JSON document holds; None when it is of no format that is read.
+
+    Raises:
+        OtlpJsonError: a value of a wrong type outside of a span, or nested too deep.
+    """
+    if not isinstance(document, dict):
+        return None
+    if (tempo := _of_tempo(document)) is not None:
+        return DocumentRequests(TEMPO, [(Signal.TRACES, read_request(Signal.TRACES, tempo, lenient=True))])
+    signals = dict.fromkeys(signal for key, signal in _SIGNALS.items() if key in document)
+    if not signals and document:
+        return None
+    requests = []
+    for signal in signals:
+        others = {key for key, other in _SIGNALS.items() if other is not signal}
+        own = {key: value for key, value in document.items() if key not in others}
+        requests.append((signal, read_request(signal, own, lenient=True)))
+    return DocumentRequests(OTLP_JSON, requests)
+
+
+def _of_tempo(document: dict[str, JsonValue]) -> JsonValue:
+    """The request that Tempo's answer to a query for a trace is, None when it is none.
+
+    It is ``{"batches": [...]}``, where batches are resource spans, or, since its second API, ``{"trace":
+    {"resourceSpans": [...]}}`` or ``{"trace": {"batches": [...]}}``; ids may be in base64 and enums by name, as
+    protobuf's own JSON has them. Source: grafana/tempo, pkg/tempopb/tempo.proto (`Trace`, `TraceByIDResponse`).
+    """
+    trace = document.get("trace")
+    if isinstance(trace, dict) and ({"resourceSpans", "resource_spans", "batches"} & trace.keys()):
+        return _of_tempo(trace) if "batches" in trace else trace
+    batches = document.get("batches")
+    if isinstance(batches, list) and not (_SIGNALS.keys() & document.keys()):
+        return {"resourceSpans": batches}
+    return None

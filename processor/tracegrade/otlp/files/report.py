@@ -1,0 +1,139 @@
+"""Reports what each file of an input was taken for, and what of it was not read.
+
+Every command that reads files says this with the same sentences.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tracegrade.display import count
+from tracegrade.model.json_value import JsonValue
+
+NO_TRACES = "other than traces"
+EMPTY = "empty"
+_MAX_PROBLEMS = 5
+_MAX_NAMES = 3
+
+
+@dataclass(slots=True)
+class FileRead:
+    """One file.
+
+    ``formats`` are what it was taken for, in order of appearance; a file has mostly one. ``not_read`` counts what was
+    left out by its kind (span, log record, metric), and ``problems`` says of the first few which and why.
+    ``repaired_texts`` counts texts that were not UTF-8: U+FFFD stands in them now.
+    """
+
+    name: str
+    formats: list[str] = field(default_factory=list)
+    not_read: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    repaired_texts: int = 0
+
+    def take_for(self, file_format: str) -> None:
+        """Note the format of the file, or of a part of it."""
+        if file_format not in self.formats:
+            self.formats.append(file_format)
+
+    def leave_out(self, kind: str, number: int, problems: Sequence[str]) -> None:
+        """Note that `number` items were left out; `problems` names the first few and their mistakes."""
+        if number:
+            self.not_read[kind] += number
+            self.problems += problems[: _MAX_PROBLEMS - len(self.problems)]
+
+    @property
+    def not_read_line(self) -> str:
+        """The sentence on what was not read of this file, "" where all was read."""
+        if not self.not_read:
+            return ""
+        number = self.not_read.total()
+        parts = " and ".join(count(each, kind) for kind, each in self.not_read.items())
+        # A resource that is left out is one problem with all of its spans, so that what remains is not known.
+        more = "; ..." if number > len(self.problems) >= _MAX_PROBLEMS else ""
+        return f"{self.name}: {parts} {_were(number)} not read: {'; '.join(self.problems)}{more}"
+
+    @property
+    def repaired_line(self) -> str:
+        """The sentence on repaired texts, "" where none was."""
+        if not self.repaired_texts:
+            return ""
+        return (
+            f"{self.name}: {count(self.repaired_texts, 'text')} {_were(self.repaired_texts)} not UTF-8, and what could "
+            "not be read of it became U+FFFD"
+        )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The file as a documented JSON object."""
+        return {
+            "file": self.name,
+            "read_as": list(self.formats),
+            "not_read": self.not_read.total(),
+            "problems": list(self.problems),
+            "repaired_texts": self.repaired_texts,
+            "message": ". ".join(filter(None, [self.not_read_line, self.repaired_line])),
+        }
+
+
+class SourceReport:
+    """All files of an input, in the order in which they were read."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, FileRead] = {}
+
+    def file(self, name: str) -> FileRead:
+        """The file of this name, which is new when it is first named."""
+        return self._files.setdefault(name, FileRead(name))
+
+    @property
+    def not_read(self) -> int:
+        """The number of spans, log records and metrics that were left out."""
+        return sum(file.not_read.total() for file in self._files.values())
+
+    @property
+    def not_read_line(self) -> str:
+        """What was not read of all files in one sentence, "" where all was read."""
+        lines = [line for file in self._files.values() if (line := file.not_read_line)]
+        if len(lines) <= 1:
+            return "".join(lines)
+        number = sum((file.not_read for file in self._files.values()), Counter[str]())
+        parts = " and ".join(count(each, kind) for kind, each in number.items())
+        return f"{parts} of {count(len(lines), 'file')} were not read; {lines[0]}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence for each file of which something was not read or was repaired."""
+        lines = [line for file in self._files.values() for line in (file.not_read_line, file.repaired_line)]
+        return [line for line in lines if line]
+
+    @property
+    def format_lines(self) -> list[str]:
+        """Of files of several formats, a line for each format with its files."""
+        if not self._is_mixed:
+            return []
+        by_format: dict[str, list[str]] = {}
+        for file in self._files.values():
+            for name in file.formats:
+                by_format.setdefault(name, []).append(file.name)
+        return [f"Taken for {name}: {_names(files)}" for name, files in by_format.items()]
+
+    @property
+    def with_remarks(self) -> list[FileRead]:
+        """The files to speak of: those with a warning; of files of several formats, all."""
+        if self._is_mixed:
+            return list(self._files.values())
+        return [file for file in self._files.values() if file.not_read or file.repaired_texts]
+
+    @property
+    def _is_mixed(self) -> bool:
+        return len({name for file in self._files.values() for name in file.formats}) > 1
+
+
+def _were(number: int) -> str:
+    return "was" if number == 1 else "were"
+
+
+def _names(files: list[str]) -> str:
+    if len(files) <= _MAX_NAMES:
+        return ", ".join(files)
+    return f"{count(len(files), 'file')}, the first: {', '.join(files[:_MAX_NAMES])}"

@@ -1,0 +1,53 @@
+"""One request from a file, and the error of a file that cannot be read."""
+
+from dataclasses import dataclass
+
+from google.protobuf.message import Message
+
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.signal import Signal
+from tracegrade.otlp.files.report import FileRead
+from tracegrade.otlp.ids import BAD_IDS, all_ids_are_whole, take_out_bad_spans
+from tracegrade.otlp.request import ITEM_NAMES, containers
+
+# No real request comes near it; a torn or foreign file may ask for more, which must not be allocated.
+MAX_REQUEST_BYTES = 512 * 1024 * 1024
+
+
+class SourceError(TraceGradeError):
+    """A SOURCE that cannot be read; the message names the file, and the line or byte offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRequest:
+    """One request: ``payload`` is its protobuf, as in the file but for spans that were left out, or made from its JSON.
+
+    ``origin`` is ``file:line`` or ``file@offset``, for messages.
+    """
+
+    signal: Signal
+    payload: bytes
+    origin: str
+
+
+def whole_request(
+    signal: Signal, request: Message, origin: str, file: FileRead, payload: bytes | None = None
+) -> SourceRequest:
+    """A request whose spans all have whole ids; others are taken out of it and noted in `file`.
+
+    Args:
+        signal: of the request.
+        request: the request, which is changed.
+        origin: where it is from.
+        file: the file that it is from.
+        payload: its protobuf, where that is known.
+    """
+    for spans in containers(signal, request) if signal is Signal.TRACES else ():
+        if not all_ids_are_whole(spans):
+            taken_out = take_out_bad_spans(spans)
+            problems = [
+                f"span {span.span_id.hex() or 'without an id'}: {BAD_IDS[reason]}" for reason, span in taken_out
+            ]
+            file.leave_out(ITEM_NAMES[signal], len(taken_out), problems)
+            payload = None
+    return SourceRequest(signal, request.SerializeToString() if payload is None else payload, origin)

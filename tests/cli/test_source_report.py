@@ -1,0 +1,94 @@
+"""A file of which a span cannot be read: every command that reads files says so, and no gate passes over it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+import tracegrade
+from cli.replayed import CHECK, CREATE, request, write_rule
+from tracegrade.cli import main
+from tracegrade.otlp.json import to_json
+
+PROBLEM = "span '0000000000000003': $.kind: expected an enum's number or name, found 'ROBOT'"
+SAID = f"1 span was not read: {PROBLEM}"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    """A trace that passes the rule; its second call cannot be read."""
+    document = to_json(ExportTraceServiceRequest.FromString(request(1, CHECK, CREATE, CREATE)))
+    document["resourceSpans"][0]["scopeSpans"][0]["spans"][2]["kind"] = "ROBOT"  # type: ignore[index, call-overload]
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    (folder / "damaged.json").write_text(json.dumps(document))
+    return str(folder / "damaged.json")
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def test_every_command_that_reads_files_says_what_it_did_not_read(source: str, tmp_path: Path) -> None:
+    rule = write_rule(tmp_path)
+    commands = {
+        "extract": ("extract", source),
+        "replay": ("replay", source, "--rules", rule),
+        "rules try": ("rules", "try", rule, source),
+        "baseline save": ("baseline", "save", "b", source, "--rules", rule, "-o", str(tmp_path / "b.json")),
+        "redact": ("redact", source, "--dry-run"),
+    }
+    found = {name: run(*arguments) for name, arguments in commands.items()}
+    silent = {name: done.stderr for name, done in found.items() if f"Warning: {source}: {SAID}" not in done.stderr}
+    assert silent == {}
+    assert {name: done.exit_code for name, done in found.items()} == dict.fromkeys(commands, 0)
+
+
+def test_json_says_it_too(source: str, tmp_path: Path) -> None:
+    rule = write_rule(tmp_path)
+    extracted, tried = run("extract", source, "--format", "json"), run("rules", "try", rule, source, "--format", "json")
+    rows = [json.loads(line) for done in (extracted, tried) for line in done.stdout.splitlines()]
+    assert {row["not_read"] for row in rows} == {1}
+    assert json.loads(extracted.stderr) == {
+        "file": source,
+        "read_as": ["OTLP/JSON"],
+        "not_read": 1,
+        "problems": [PROBLEM],
+        "repaired_texts": 0,
+        "message": f"{source}: {SAID}",
+    }
+
+
+def test_a_gate_cannot_tell(source: str, tmp_path: Path) -> None:
+    asked = ("replay", source, "--rules", write_rule(tmp_path), "--fail-under", "1", "--min-results", "1")
+    done = run(*asked)
+    assert done.exit_code == 3
+    assert f"Cannot tell: {source}: {SAID}." in done.stderr
+    last = json.loads(run(*asked, "--format", "json").stderr.splitlines()[-1])
+    assert (last["gate"], last["reasons"][0]) == ("cannot_tell", f"{source}: {SAID}")
+
+
+def test_what_fails_anyway_fails(source: str, tmp_path: Path) -> None:
+    document = json.loads(Path(source).read_text())
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans[1]["kind"], spans[2]["kind"] = "ROBOT", 1
+    Path(source).write_text(json.dumps(document))
+    done = run("replay", source, "--rules", write_rule(tmp_path), "--fail-under", "1", "--min-results", "1")
+    assert done.exit_code == 1
+    assert "Gate failed: 1 rule under 1" in done.stderr
+    assert "1 span was not read" in done.stderr
+
+
+def test_a_rule_test_does_not_hold_on_a_trace_that_is_not_read_whole(source: str, tmp_path: Path) -> None:
+    tests = "- {description: t, trace: damaged.json, expect: {tool-call-order: pass}}\n"
+    (tmp_path / "tests.yaml").write_text(tests)
+    done = run("rules", "test", write_rule(tmp_path))
+    assert done.exit_code == 1
+    assert "1 span was not read: span" in done.stdout
+
+
+def test_the_library_warns(source: str) -> None:
+    with pytest.warns(UserWarning, match="1 span was not read"):
+        assert len(tracegrade.read_traces([source])) == 1
