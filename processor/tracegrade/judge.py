@@ -368,7 +368,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
             doubted = evidence.given_doubt()
             other = evaluator.evaluate(doubted, criteria, settings)
             is_open = doubted.met_mask or (
-                doubted.met_doubt and evaluator.pairs_in_turn(evaluator.criteria_in_force(criteria, settings), settings)
+                doubted.met_doubt
+                and evaluator.pairing(evaluator.criteria_in_force(criteria, settings), settings) == "first"
             )
             if is_open or score.outcome(spec.threshold) != other.outcome(spec.threshold):
                 return pair.unscored(spec, "not_evaluable", why)

@@ -138,6 +138,33 @@ def test_a_hashed_value_may_be_what_one_call_is_expected_to_have_or_another(eval
     assert decided({"evaluate": [evaluate]}, others)[0] == "pass"
 
 
+TWO_MAILS = [{"name": "mail", "args": {"to": to}} for to in ({"$regex": "@ours"}, {"$regex": "^ann@"})]
+LITERAL_MAILS = [{"name": "mail", "args": {"to": to}} for to in ("ops", "ann@ours.com")]
+
+
+@pytest.mark.parametrize(
+    ("expected", "settings", "made_to", "threshold", "outcome"),
+    [
+        (TWO_MAILS, {}, [HASH, "ann@ours.com"], 1.0, "not_evaluable"),  # the hash may be any of ours
+        (TWO_MAILS, {}, [HASH, "eve@evil.com"], 1.0, "fail"),  # whatever it is, the other is neither
+        (TWO_MAILS, {}, [HASH, "ann@ours.com"], 0.5, "pass"),  # one is, whatever the other is
+        (TWO_MAILS, {}, [HASH, "ann@ours.com", "tom@ours.com"], 1.0, "pass"),
+        (TWO_MAILS, {}, [HASH, HASH], 0.5, "not_evaluable"),
+        (TWO_MAILS, {"pairing": "first"}, [HASH, "eve@evil.com"], 1.0, "not_evaluable"),  # a scan may lose a call
+        (LITERAL_MAILS, {"pairing": "best"}, [HASH, "eve"], 1.0, "fail"),
+        (LITERAL_MAILS, {"pairing": "positional"}, ["eve", HASH], 1.0, "fail"),
+        (LITERAL_MAILS, {"pairing": "positional"}, ["ops", HASH], 1.0, "not_evaluable"),
+    ],
+)
+@pytest.mark.parametrize("name", ["tool-call-args", "trajectory"])
+def test_a_hash_leaves_open_what_it_could_change(
+    name: str, expected: Any, settings: Any, made_to: list[str], threshold: float, outcome: str
+) -> None:
+    how = {"match": "any_order", "score": "recall", "pairing": "best"} if name == "trajectory" else {}
+    evaluate = {"evaluator": name, "threshold": threshold, "tool_calls": expected, **how, **settings}
+    assert decided({"evaluate": [evaluate]}, [made("mail", {"to": to}) for to in made_to])[0] == outcome
+
+
 def test_a_value_from_a_source_that_cannot_be_read_may_be_that_of_another_call() -> None:
     expected = [{"name": "mail", "args": {"to": {"$from": "find.output"}}}, {"name": "mail", "args": {"to": "ops"}}]
     rule = {"evaluate": [{"evaluator": "tool-call-args", "tool_calls": expected}]}

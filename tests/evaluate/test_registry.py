@@ -95,7 +95,7 @@ _SOME_SETTINGS: dict[str, list[Any]] = {
     "args": ["exact", "superset", "subset", "ignore"],
     "score": ["binary", "recall", "precision", "f1"],
     "call_credit": ["binary", "fractional", {"threshold": 0.5}],
-    "pairing": ["first", "positional"],
+    "pairing": ["first", "best", "positional"],
     "occurrence": ["first", "last"],
     "repetition_threshold": [2, 3],
     "allowed_tools": [["a"], None],

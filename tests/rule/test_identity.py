@@ -66,7 +66,7 @@ ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "tool-call-output": (
         {"tool_outputs": [{"name": "a", "output": "ok"}]},
-        {"tool_outputs": [{"name": "a", "output": "no"}], "strict": True},
+        {"tool_outputs": [{"name": "a", "output": "no"}], "strict": True, "subset": True, "pairing": "best"},
     ),
     "tool-call-count": (
         {"tool_calls_count": {"a": ["=", 1]}},

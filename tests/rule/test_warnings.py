@@ -10,6 +10,17 @@ ONE = {"evaluator": "tool-call-order", "tool_calls_order": ["a"]}
 CASE = {"evaluator": "tool-case", "expected_tool": "a"}
 
 
+PAID = ({"x": 1}, {"x": 1, "y": 2})
+
+
+def contended(field: str, part: str, *expected: Any, **settings: Any) -> Rule:
+    """A rule that expects calls of one tool: `expected` of this part of them, or calls as they are written."""
+    of = {"tool_outputs": "tool-call-output", "reference_tool_calls": "tool-call-accuracy"}
+    evaluator = settings.pop("evaluator", of.get(field, "tool-call-args"))
+    calls = [{"name": "pay", part: each} if part else each for each in expected]
+    return rule({"evaluator": evaluator, field: calls, **settings})
+
+
 def rule(*evaluate: dict[str, Any], **fields: Any) -> Rule:
     return Rule.model_validate({"id": "one", **({"evaluate": list(evaluate)} if evaluate else {}), **fields})
 
@@ -89,3 +100,41 @@ def test_a_tool_that_no_stored_trace_has_is_named_with_the_nearest() -> None:
         ),
     }
     assert not list(unknown_tools(of, ()))
+
+
+TRAJECTORY = {"evaluator": "trajectory", "match": "any_order", "pairing": "first"}
+
+
+@pytest.mark.parametrize(
+    ("of", "field"),
+    [
+        (contended("tool_calls", "args", *PAID, subset=True), "tool_calls"),
+        (contended("tool_calls", "args", {"x": 1}, {"y": 2}, subset=True), "tool_calls"),
+        (contended("tool_calls", "args", {"x": {"$gte": 0}}, {"x": {"$gte": 5}}, pairing="first"), "tool_calls"),
+        (contended("tool_calls", "args", {"x": {"$gte": 0}}, {"x": 5}, pairing="first"), "tool_calls"),
+        (contended("tool_outputs", "output", *PAID, subset=True), "tool_outputs"),
+        (contended("tool_outputs", "output", {"x": 1}, '{"x": 1, "y": 2}', subset=True), "tool_outputs"),
+        (contended("reference_tool_calls", "args", {"x": 1, "y": 2}, {"x": 1, "y": 3}, mode="flexible",
+                   argument_match_threshold=0.5), "reference_tool_calls"),
+        (contended("tool_calls", "args", *PAID, args="superset", **TRAJECTORY), "tool_calls"),
+        (contended("tool_calls", "args", *PAID, call_credit="fractional", **TRAJECTORY), "tool_calls"),
+        (contended("tool_calls", "", {"name": ["pay", "wire"]}, "pay", **TRAJECTORY), "tool_calls"),
+        (contended("tool_calls", "", "p*", "pay", names="glob", **TRAJECTORY), "tool_calls"),
+        # No call is as two expect, or it does not matter which of them takes it, or no scan gives it to one.
+        (contended("tool_calls", "args", *PAID), ""),
+        (contended("tool_calls", "args", {"x": 1}, {"x": 1.0}, {"x": 2, "y": 2}, subset=True), ""),
+        (contended("tool_calls", "args", {"x": {"$gte": 6}}, {"x": 5}, pairing="first"), ""),
+        (contended("tool_calls", "args", {"x": {"$gte": 0}}, {"x": {"$gte": 5}}), ""),
+        (contended("tool_calls", "args", *PAID, subset=True, pairing="best"), ""),
+        (contended("tool_outputs", "output", {"x": 1}, '{"x": 1}'), ""),
+        (contended("tool_outputs", "output", *PAID, subset=True, strict=True), ""),
+        (contended("reference_tool_calls", "args", {"x": 1, "y": 2}, {"x": 1, "y": 3}, mode="flexible"), ""),
+        (contended("tool_calls", "args", *PAID, args="superset", **{**TRAJECTORY, "pairing": "best"}), ""),
+        (contended("tool_calls", "args", *PAID, args="superset", **{**TRAJECTORY, "match": "in_order"}), ""),
+        (contended("tool_calls", "", "pay", "pay", "wire", **TRAJECTORY), ""),
+    ],
+)  # fmt: skip
+def test_expected_calls_that_may_take_each_others_calls_are_named(of: Rule, field: str) -> None:
+    found = list(warnings_of(of))
+    assert [location for location, _ in found] == ([("evaluate", 0, field, 1)] if field else [])
+    assert all("expected calls 1 and 2 may take each other's calls" in said for _, said in found)

@@ -56,6 +56,12 @@ def steps(*items: Any) -> dict[str, Any]:
     ("item", "calls", "expected"),
     [
         pytest.param(
+            args(("a", {"x": {"$gte": 0}}), ("a", {"x": {"$gte": 5}})),
+            [made("a", {"x": 7}), made("a", {"x": 1})],
+            [("matched", 2, 1), ("matched", 1, 2)],
+            id="calls are paired as the evaluator pairs them",
+        ),
+        pytest.param(
             steps("a", {"choice": ["pay", ["invoice", "remind"]]}, "ship"),
             [made("a"), made("pay"), made("ship")],
             [("matched", 1, 1), ("matched", 2, 2), ("matched", 5, 3)],

@@ -11,6 +11,7 @@ from pydantic import (
 
 from tracegrade.document.document import Document
 from tracegrade.document.validate import problems
+from tracegrade.evaluate.compare.assignment import PairingWord
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
@@ -63,8 +64,11 @@ class Evaluator(Generic[C, S]):
             evaluator that expects no particular calls.
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
         settings_said: the settings of which `sentences` say all that there is to say.
-        pairs_in_turn: whether a call that is taken for one expected call may lack another one, with these criteria and
-            settings: then what cannot be read may also make a score smaller by being as expected.
+        pairing: how calls are paired with several expected calls of one tool; None if no tool has several, or if their
+            order says it. With "first", a call that is taken for one expected call may lack another one: what cannot be
+            read may also make a score smaller by being as expected.
+        contended: two expected calls, by their indexes, that one call may meet though they do not expect the same; None
+            if there are none. Asked with the pairing "first".
         reads_failures: whether these criteria and settings ask which calls failed; where that was redacted, the gate
             lets it judge none.
         knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
@@ -84,7 +88,8 @@ class Evaluator(Generic[C, S]):
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
     settings_said: frozenset[str] = frozenset()
-    pairs_in_turn: Callable[[C, S], bool] = lambda criteria, settings: False
+    pairing: Callable[[C, S], PairingWord | None] = lambda criteria, settings: None
+    contended: Callable[[C, S], tuple[int, int] | None] = lambda criteria, settings: None
     reads_failures: Callable[[C, S], bool] = lambda criteria, settings: False
     knows_unknown: bool = False
     attributes: frozenset[str] = frozenset()

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from tracegrade.display import count, json_text
+from tracegrade.evaluate.compare.assignment import PairingWord
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.expected import MatcherError
@@ -30,6 +31,11 @@ _CLAUSES = {
     "release": "the release {}",
     "agent": "the agent {}",
     "prompt": "the prompt {}",
+}
+_PAIRED: dict[PairingWord, str] = {
+    "best": "as many as possible count, each once",
+    "first": "each counts for the first expected one that it fits, and is not given back for another",
+    "positional": "the second is compared with the second that is expected, and so on",
 }
 _HEAD_KEYS = frozenset({"evaluator", "name", "threshold", "matchers", "id", "match"})
 _MAX_SHOWN = 300  # characters of what is expected
@@ -137,14 +143,14 @@ def _passes(rule: Rule) -> Iterator[str]:
         yield "It passes when all of these pass:" if len(rule.evaluate) > 1 else "It passes when this passes:"
         for spec in rule.evaluate:
             yield f"  - {_evaluation(spec)}"
-            yield from (f"    - {sentence}" for sentence in _sentences(spec))
+            yield from (f"    - {sentence}" for sentence in (*_sentences(spec), *_paired(spec)))
     if rule.when is not None:
         also = "It also passes only" if rule.evaluate else "It passes"
         passes = "all of these pass" if len(rule.then) > 1 else "this passes"
         yield f"{also} when {passes}, judged once, of all calls after the first such call:"
         for spec in rule.then:
             yield f"  - {_evaluation(spec)}"
-            yield from (f"    - {sentence}" for sentence in _sentences(spec))
+            yield from (f"    - {sentence}" for sentence in (*_sentences(spec), *_paired(spec)))
     if rule.cases is not None:
         cases = rule.cases.all
         also = "also has" if rule.evaluate or rule.then else "has"
@@ -169,6 +175,12 @@ def _evaluation(spec: EvaluationSpec) -> str:
 def _sentences(spec: EvaluationSpec) -> Sequence[str]:
     """What is expected as its evaluator says it; none where the criteria say it best."""
     return spec.evaluator.sentences(spec.criteria, spec.settings)
+
+
+def _paired(spec: EvaluationSpec) -> Iterator[str]:
+    pairing = spec.evaluator.pairing(spec.criteria, spec.settings)
+    if pairing is not None:
+        yield f"of several calls of one tool, {_PAIRED[pairing]} (pairing: {pairing})"
 
 
 def _case(case: Case) -> str:

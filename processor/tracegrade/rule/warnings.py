@@ -36,6 +36,7 @@ def warnings_of(rule: Rule) -> Iterator[Warning]:
     yield from _globs_in_prompts(rule)
     yield from _globs_in_exact_names(rule)
     yield from _several_calls_of_one(rule)
+    yield from _contended_calls(rule)
     yield from _tools_left_out(rule)
     yield from _cases_never_met(rule)
     yield from constraint_warnings(rule)
@@ -119,6 +120,21 @@ def _several_calls_of_one(rule: Rule) -> Iterator[Warning]:
                     f"{len(expected)} calls are expected, and scope: tool-call judges one call at a time; "
                     "write scope: agent",
                 )
+
+
+def _contended_calls(rule: Rule) -> Iterator[Warning]:
+    """Expected calls of one tool of which a scan may give one the call that the other needs."""
+    for key, place, spec in rule.items():
+        evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
+        pair = evaluator.contended(criteria, settings) if evaluator.pairing(criteria, settings) == "first" else None
+        if pair is not None:
+            one, other = pair
+            field = next((field for field in _CALL_LISTS if field in spec.written), None)
+            yield (
+                (key, place) if field is None else (key, place, field, other),
+                f"expected calls {one + 1} and {other + 1} may take each other's calls, and with pairing: first the "
+                "order in which they are written decides; write pairing: best",
+            )
 
 
 def _tools_left_out(rule: Rule) -> Iterator[Warning]:

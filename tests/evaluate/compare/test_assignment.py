@@ -22,6 +22,7 @@ EXPECTED = {"tool_calls": [{"name": "search", "args": {}}, {"name": "search", "a
 @pytest.mark.parametrize(
     ("starts", "settings", "expected"),
     [
+        pytest.param((1, 2), {"pairing": "best"}, 1.0, id="as many as possible"),
         pytest.param((1, 2), {}, 0.5, id="the first that fits is not given back"),
         pytest.param((1, 2), {"pairing": "positional"}, 0.5, id="the second with the second"),
         pytest.param((1, 1), {}, 1.0, id="as many as possible where nothing tells the order"),

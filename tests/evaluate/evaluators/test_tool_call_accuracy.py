@@ -72,6 +72,24 @@ def test_flexible_takes_the_share_of_reference_arguments(
     assert found.details["true_positives"] == sum(matched)
 
 
+@pytest.mark.parametrize(
+    ("reference", "settings", "matched"),
+    [
+        ([{"x": 1, "y": 2}, {"x": 1, "z": 3}], {}, 1),  # the first call takes {x: 1, y: 2}, which the second needs
+        ([{"x": 1, "y": 2}, {"x": 1, "z": 3}], {"pairing": "best"}, 2),
+        ([{"x": 1, "y": {"$gte": 2}}, {"x": 1, "z": 3}], {}, 2),
+        ([{"x": 1, "y": {"$gte": 2}}, {"x": 1, "z": 3}], {"pairing": "first"}, 1),
+        ([{"x": 1, "z": 3}, {"x": 1, "y": 2}], {"pairing": "positional"}, 2),
+        ([{"x": 1, "y": 2}, {"x": 1, "z": 3}], {"pairing": "positional"}, 1),
+    ],
+)
+def test_which_reference_a_call_takes(score: Any, reference: Any, settings: Any, matched: int) -> None:
+    made = [("a", {"x": 1}), ("a", {"x": 9, "y": 2})]
+    flexible = {"mode": "flexible", "argument_match_threshold": 0.5}
+    found = score("tool-call-accuracy", _reference(*(("a", args) for args in reference)), made, **flexible, **settings)
+    assert found.details["true_positives"] == matched
+
+
 @pytest.mark.parametrize("criteria", [None, {}, {"reference_tool_calls": None}, {"reference_tool_calls": []}])
 @pytest.mark.parametrize("calls", [[], ["a"]])
 def test_without_a_reference_nothing_is_scored(score: Any, criteria: Any, calls: Any) -> None:

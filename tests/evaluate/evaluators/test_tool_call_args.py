@@ -30,7 +30,7 @@ def _expect(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
         # each call serves once, the first that matches
         ([("a", {"x": 1}), ("a", {"x": 1})], [("a", {"x": 1})], {}, 0.5),
         ([("a", {"x": 2}), ("a", {"x": 1})], [("a", {"x": 1}), ("a", {"x": 2})], {"strict": True}, 1.0),
-        # not the best assignment: {x} takes the call that {x, y} needs
+        # literal, so by a scan: {x} takes the call that {x, y} needs
         (
             [("a", {"x": 1}), ("a", {"x": 1, "y": 2})],
             [("a", {"x": 1, "y": 2}), ("a", {"x": 1})],
@@ -59,6 +59,36 @@ def test_the_score_is_the_share_of_expected_calls_made(
     score: Any, expected: Any, actual: Any, settings: Any, share: float
 ) -> None:
     assert score("tool-call-args", _expect(*expected), actual, **settings).score == share
+
+
+LITERAL, OVER_TWO = [{"x": 5}, {"x": 5, "y": 1}], {"x": {"$gt": 2}}
+
+
+@pytest.mark.parametrize(
+    ("expected", "criteria", "settings", "matched"),
+    [
+        # The first that fits is the default while everything is literal.
+        (LITERAL, {}, {}, 1),
+        (LITERAL, {}, {"pairing": "best"}, 2),
+        (LITERAL, {}, {"pairing": "positional"}, 1),
+        ([{"x": {"$literal": 5}}, *LITERAL[1:]], {}, {}, 1),
+        ([OVER_TWO, *LITERAL[1:]], {}, {}, 2),
+        ([OVER_TWO, *LITERAL[1:]], {}, {"pairing": "first"}, 1),
+        (LITERAL, {"values": "numeric_tolerance"}, {}, 2),
+        (LITERAL, {"values": "numeric_tolerance"}, {"pairing": "first"}, 1),
+    ],
+)
+@pytest.mark.parametrize("name", ["tool-call-args", "tool-call-output"])
+def test_matchers_make_the_best_pairing_the_default(
+    score: Any, call: Any, name: str, expected: Any, criteria: Any, settings: Any, matched: int
+) -> None:
+    field, part = ("tool_calls", "args") if name == "tool-call-args" else ("tool_outputs", "output")
+    written = {field: [{"name": "a", part: each} for each in expected], **criteria}
+    made = [call("a", value, output=value) for value in ({"x": 5, "y": 1}, {"x": 5})]
+    assert score(name, written, made, subset=True, **settings).score == matched / 2
+    assert score(name, written, made, subset=True, strict=True, **settings).score == float(
+        matched == 2 and (name == "tool-call-args" or "pairing" in settings)  # strict outputs are positional
+    )
 
 
 def test_arguments_that_are_no_object_read_as_none(score: Any, call: Any) -> None:

@@ -174,7 +174,7 @@ def test_how_names_are_compared(score: Any, names: str, expected: Any, made: str
     [
         # first: {x: 1} takes the first call, and {x: 1, y: 2} has none left that fits
         ("first", [{"x": 1}, {"x": 1, "y": 2}], [{"x": 1, "y": 2}, {"x": 1}], 0.5),
-        ("best", [{"x": 1}, {"x": 1, "y": 2}], [{"x": 1, "y": 2}, {"x": 1}], 0.5),
+        ("best", [{"x": 1}, {"x": 1, "y": 2}], [{"x": 1, "y": 2}, {"x": 1}], 1.0),
         ("first", [{"x": 1}, {"x": 2}], [{"x": 2}, {"x": 1}], 1.0),
         ("positional", [{"x": 1}, {"x": 2}], [{"x": 2}, {"x": 1}], 0.0),
         ("positional", [{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 2}], 1.0),

@@ -3,23 +3,25 @@
 Worked example: two searches are expected, the first with any arguments, the second with ``q: Rome``; made were
 ``search(q: Rome)``, then ``search(q: Oslo)``.
 
+- `pair_best` pairs as many as possible: the first takes the Oslo call, the second the Rome call: two of two.
 - `pair_first` takes the expected calls in order. The first takes the first call, which fits. The second finds only the
-  Oslo call, which does not: one of two.
+  Oslo call, which does not: one of two. Where both calls start at the same time and no message tells them apart,
+  nothing says which came first, and it does as `pair_best`.
 - `pair_in_turn` compares the first with the first and the second with the second: one of two again.
-- Where both calls start at the same time and no message tells them apart, nothing says which came first. `pair_first`
-  then takes as many pairs as possible (`most_pairs`): the second expected call takes the Rome call, the first one the
-  Oslo call: two of two.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tracegrade.evaluate.call_facts import names as names_of
 from tracegrade.evaluate.call_facts import positions_by_name, positions_of
 from tracegrade.evaluate.call_order import any_tied, of_equal_rank
+from tracegrade.evaluate.compare.best_pairing import most_pairs_after
 from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
+from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.evaluate.work import Work
+from tracegrade.evaluate.work import WORK_LIMIT, Work
 
 Found = TypeVar("Found")
 _Held = TypeVar("_Held", covariant=True)
@@ -34,10 +36,34 @@ class ByPosition(Protocol[_Held]):
     def __getitem__(self, position: int, /) -> _Held: ...
 
 
+# Of all steps at least this part may be spent after a scan.
+_LEAST_AFTER_SCAN = 5
+# Why there may be more pairs than were found.
+TOO_MANY = (
+    f"it takes more than {WORK_LIMIT} steps to see whether more of the calls made are as expected; "
+    "expect fewer calls of one tool, or judge a smaller subject (scope: agent, or tool-call)"
+)
+
+
+class Pairs(NamedTuple):
+    """The position of the call paired with each expected call, None for none.
+
+    ``more`` says how many more pairs there may be, where it took too much work to see.
+    """
+
+    of: Sequence[int | None]
+    more: int = 0
+
+
 # The names of the expected calls and what each matches, the calls made and what was found of each.
-Pairing: TypeAlias = Callable[
-    [Sequence[str], Sequence[Matches[Found]], Evidence, ByPosition[Found], Work], list[int | None]
-]
+Pairing: TypeAlias = Callable[[Sequence[str], Sequence[Matches[Found]], Evidence, ByPosition[Found], Work], Pairs]
+
+PairingWord: TypeAlias = Literal["first", "best", "positional"]
+
+
+def pairing_in_force(written: PairingWord | None, criteria: ParameterModel) -> PairingWord:
+    """How calls are paired by evaluators whose originals scan: so where nothing is expected that those do not know."""
+    return written or ("first" if criteria.is_literal else "best")
 
 
 def in_step(
@@ -76,14 +102,88 @@ def in_step(
 
 def pair_first(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
-) -> list[int | None]:
+) -> Pairs:
     """For each expected call in order, the first unused call of its name that it matches; None where none does.
 
-    Not the best assignment: a call taken early is not given back, unless the order in which they were made is unknown.
+    A call taken early is not given back, unless the order in which the calls were made is unknown.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
+    if evidence.once(any_tied):
+        return pair_best(names, wanted, evidence, found, work)
+    return Pairs(_scan(names, wanted, evidence, found, work))
+
+
+def pair_best(
+    names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
+) -> Pairs:
+    """As many expected calls as possible, each paired with a call of its name that it matches.
+
+    Of the pairings that have most pairs the one that gives the first expected call its earliest call, then the second,
+    and so on. The calls of a name are looked at again only where the scan of `pair_first` leaves one without a call.
+
+    Raises:
+        EvaluatorError: ``work_bound``, by the scan.
+    """
+    pairs = _scan(names, wanted, evidence, found, work)
+    if None not in pairs:
+        return Pairs(pairs)
+    again = after_scan(work, evidence)
+
+    def fits(index: int, position: int) -> bool:
+        again.spend()
+        again.position = position
+        return wanted[index](found[position], again)
+
+    made = evidence.once(positions_by_name)
+    groups = ((indexes, [made.get(name, ())] * len(indexes)) for name, indexes in positions_of(names).items())
+    return Pairs(pairs, sum(improve(pairs, indexes, candidates, fits, again) for indexes, candidates in groups))
+
+
+def after_scan(work: Work, evidence: Evidence) -> Work:
+    """What may be spent on better pairs than those of a scan, even if it has spent all of `work`."""
+    return Work(max(work.left, work.limit // _LEAST_AFTER_SCAN), evidence)
+
+
+def improve(
+    pairs: list[int | None],
+    indexes: Sequence[int],
+    candidates: Sequence[Sequence[int]],
+    fits: Callable[[int, int], bool],
+    work: Work,
+) -> int:
+    """Pair as many of the expected calls `indexes` as possible, where a scan left some without a call.
+
+    Args:
+        pairs: of the scan; changed where there are more.
+        indexes: expected calls that no other one shares candidates with.
+        candidates: of each of them the positions of the calls that have its name, ascending.
+        fits: whether the call at a position fits an expected call.
+        work: what may be spent on it.
+
+    Returns:
+        How many more pairs there may be, where all of `work` was spent.
+    """
+    scanned = [pairs[index] for index in indexes]
+    paired = len(indexes) - scanned.count(None)
+    lists = {id(some): some for some in candidates}.values()  # mostly one
+    most = min(len(indexes), len({position for some in lists for position in some}))
+    if paired == most:
+        return 0
+    try:
+        found = most_pairs_after(scanned, candidates, lambda place, position: fits(indexes[place], position), work)
+    except EvaluatorError:
+        return most - paired
+    for index, position in zip(indexes, found, strict=True):
+        pairs[index] = position
+    return 0
+
+
+def _scan(
+    names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
+) -> list[int | None]:
+    """For each expected call in order, the first unused call of its name that it matches; None where none does."""
     made = evidence.once(positions_by_name)
     free: dict[str, list[int]] = {}
     pairs: list[int | None] = []
@@ -99,28 +199,6 @@ def pair_first(
                 candidates.remove(position)
                 break
         pairs.append(paired)
-    if None in pairs and evidence.once(any_tied):
-        return _pair_most(names, wanted, evidence, found, work)
-    return pairs
-
-
-def _pair_most(
-    names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
-) -> list[int | None]:
-    """As many pairs as possible: what some order of tied calls gives, and the first that matches in that order."""
-    pairs: list[int | None] = [None] * len(names)
-    made = evidence.once(positions_by_name)
-    for name, indexes in positions_of(names).items():
-        positions = made.get(name, ())
-        fits: list[dict[int, float]] = [{} for _ in positions]
-        for rank, position in enumerate(positions):
-            work.position = position
-            for index in indexes:
-                work.spend()
-                if wanted[index](found[position], work):
-                    fits[rank][index] = 1.0
-        for index, rank in most_pairs(indexes, fits, work):
-            pairs[index] = positions[rank]
     return pairs
 
 
@@ -171,7 +249,7 @@ def in_turn(
 
 def pair_in_turn(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
-) -> list[int | None]:
+) -> Pairs:
     """For each expected call, the call of its name of the same rank (the second with the second), if it matches it.
 
     Raises:
@@ -188,7 +266,10 @@ def pair_in_turn(
     for name, indexes in positions_of(names).items():
         for index, position in in_turn(indexes, of_equal_rank(evidence, made.get(name, ())), fit, work):
             pairs[index] = position
-    return pairs
+    return Pairs(pairs)
+
+
+PAIRINGS: dict[PairingWord, Pairing[Any]] = {"first": pair_first, "best": pair_best, "positional": pair_in_turn}
 
 
 def nearest_unpaired(names: Sequence[str], evidence: Evidence, pairs: Sequence[int | None]) -> list[int | None]:

@@ -6,7 +6,15 @@ from itertools import islice
 from typing import Generic
 
 from tracegrade.evaluate.call_facts import positions_of
-from tracegrade.evaluate.compare.assignment import ByPosition, Found, Matches, Pairing, in_step, nearest_unpaired
+from tracegrade.evaluate.compare.assignment import (
+    TOO_MANY,
+    ByPosition,
+    Found,
+    Matches,
+    Pairing,
+    in_step,
+    nearest_unpaired,
+)
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
@@ -117,7 +125,7 @@ class Comparison(Generic[Found]):
             self._pairs = range(len(names))
             return Score(1.0, justify=self._justify_all)
         self._work = Work(evidence=evidence)  # nothing that led nowhere is counted
-        self._pairs = pair(names, wanted, evidence, found, self._work)
+        self._pairs, more = pair(names, wanted, evidence, found, self._work)
         if None not in self._pairs:
             return Score(1.0, justify=self._justify_all)
         matched = len(names) - self._pairs.count(None)
@@ -125,8 +133,10 @@ class Comparison(Generic[Found]):
         differ = listed_differences(self._compared.root, self._failed(shown))
         details: dict[str, JsonValue] = {self._compared.key: self._explained(shown), "differences": differ}
         uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
-        score = 0.0 if all_or_nothing else matched / len(names)
-        return Score(score, details, self._explain_failed(matched, uncalled, differ))
+        text = self._explain_failed(matched, uncalled, differ)
+        of = len(names)
+        least, most = (float(part == of) if all_or_nothing else part / of for part in (matched, matched + more))
+        return Score(least, details, text, at_best=most if more else None, doubt=TOO_MANY if more else "")
 
     def _justify_all(self) -> Justification:
         text = f"{all_of(len(self._expected.names), 'expected call')} made with the expected {self._compared.words}."

@@ -50,6 +50,11 @@ class Laid(NamedTuple):
     not_asked: Set[int]
 
 
+def laid(pairs: Sequence[int | None]) -> Laid:
+    """`pairs`, the position paired with each expected call, all of which are asked for."""
+    return Laid({index: position for index, position in enumerate(pairs) if position is not None}, frozenset())
+
+
 @dataclass(frozen=True, slots=True)
 class ExpectedCalls:
     """All calls that an evaluation expects.

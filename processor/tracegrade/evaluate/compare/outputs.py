@@ -122,6 +122,10 @@ class ExpectedOutput(Criterion):
         """The same output, its criterion rewritten."""
         return ExpectedOutput(self.source, rewrite(self._criterion))
 
+    def decoded(self) -> Expected:
+        """The criterion for the value that the expected text is the JSON of, else the criterion itself."""
+        return self._value or self._criterion
+
     def as_value(self) -> Expected | None:
         """The criterion for the decoded output; None when a text is expected that is no container's JSON."""
         if self._value is not None or isinstance(self.source, str | None):

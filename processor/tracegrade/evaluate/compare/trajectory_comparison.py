@@ -12,17 +12,19 @@ nights: 3)``, pay and find.
   so.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.call_order import any_tied, batches, of_equal_rank, ties
-from tracegrade.evaluate.compare.assignment import in_turn, most_pairs
+from tracegrade.evaluate.compare.assignment import after_scan, improve, in_turn
+from tracegrade.evaluate.compare.best_pairing import WHOLE, best_pairing, in_units
 from tracegrade.evaluate.compare.outputs import ActualOutputs
 from tracegrade.evaluate.compare.subsequence import align, arrange
 from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Settings
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.tool_names import listed_names
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
 
@@ -42,6 +44,7 @@ class TrajectoryComparison:
         # The position paired with each expected call, and what the pair is worth.
         self.pairs: list[int | None] = [None] * len(criteria.tool_calls or ())
         self.worth = [0.0] * len(criteria.tool_calls or ())
+        self.more = 0.0  # that they may be worth: more than was found, where it took too much work to see
         if settings.occurrence != "any" and evidence.once(any_tied):
             self.made = self._best_of_tied()
 
@@ -73,24 +76,31 @@ class TrajectoryComparison:
     def pair(self) -> None:
         """Pair expected calls with calls made."""
         match = MATCH_ALIASES.get(self.settings.match, self.settings.match)
+        pairing = self.settings.pairing
         if match in ("exact", "in_order"):
             groups = self._groups()
             calls = [position for group in groups for position in group]
             fits = [[self._fits(position) for position in group] for group in groups]
             method = arrange if match == "exact" else align
-            pairs: Iterable[tuple[int, int, float]] = [
-                (index, calls[rank], self.fit(index, calls[rank]))
-                for index, rank in method(len(self.pairs), fits, self.work)
-            ]
-        elif self.settings.pairing == "positional":
-            pairs = self._positional()
+            for index, rank in method(len(self.pairs), fits, self.work):
+                self._pair(index, calls[rank], self.fit(index, calls[rank]))
+        elif pairing == "positional":
+            for index, position, worth in self._positional():
+                self._pair(index, position, worth)
         else:
-            pairs = list(self._best() if self.settings.pairing == "best" else self._first())
-            if len(pairs) < len(self.pairs) and self.evidence.once(any_tied):
-                pairs = self._most()
-        for index, position, worth in pairs:
-            self.pairs[index] = position
-            self.worth[index] = worth
+            candidates = self.by_expected()
+            passed_over = self._scan(candidates)
+            if pairing == "best" or (None in self.pairs and self.evidence.once(any_tied)):
+                self._improve(candidates, passed_over)
+
+    def _pair(self, index: int, position: int | None, worth: float) -> None:
+        self.pairs[index] = position
+        self.worth[index] = worth
+
+    @property
+    def matched(self) -> float:
+        """What all pairs are worth: an exact sum, the same whichever pairs it is made of."""
+        return sum(map(in_units, self.worth)) / WHOLE
 
     def _groups(self) -> Sequence[Sequence[int]]:
         sequential = self.settings.concurrency == "sequential"
@@ -115,41 +125,74 @@ class TrajectoryComparison:
                 shared[key].append(position)
         return found
 
-    def _first(self) -> Iterator[tuple[int, int, float]]:
+    def _scan(self, candidates: Sequence[Sequence[int]]) -> set[int]:
+        """Pair each expected call, in order, with the call left that fits it best, the earliest of equals.
+
+        Returns:
+            The expected calls that are not paired with a whole call, and for which calls taken before were passed over.
+        """
         used: set[int] = set()
-        for index, positions in enumerate(self.by_expected()):
-            best, best_worth = None, 0.0
+        passed_over: set[int] = set()
+        for index, positions in enumerate(candidates):
+            best, best_worth, passed = None, 0.0, False
             for position in positions:
                 if position in used:
                     self.work.spend()
+                    passed = True
                 elif (worth := self.fit(index, position)) > best_worth:
                     best, best_worth = position, worth
                     if worth == 1.0:
                         break
             if best is not None:
                 used.add(best)
-                yield index, best, best_worth
+                self._pair(index, best, best_worth)
+            if passed and best_worth < 1.0:
+                passed_over.add(index)
+        return passed_over
 
-    def _best(self) -> Iterator[tuple[int, int, float]]:
-        used: set[int] = set()
-        for position in self.made:
-            best, best_worth = None, 0.0
-            for index in self.candidates(position):
-                if index in used:
-                    self.work.spend()
-                elif (worth := self.fit(index, position)) > best_worth:
-                    best, best_worth = index, worth
-                    if worth == 1.0:
-                        break
-            if best is not None:
-                used.add(best)
-                yield best, position, best_worth
+    def _improve(self, candidates: Sequence[Sequence[int]], passed_over: Set[int]) -> None:
+        """Make the pairs of a scan worth most together, where they may not be."""
+        scan, self.work = self.work, after_scan(self.work, self.evidence)
+        for indexes in self._apart():
+            if passed_over.isdisjoint(indexes):
+                continue
+            of_each = [candidates[index] for index in indexes]
+            if self.prepared.fractional:
+                self._improve_shares(indexes, of_each)
+                continue
+            self.more += improve(self.pairs, indexes, of_each, lambda i, at: self.fit(i, at) > 0, self.work)
+            for index in indexes:
+                self.worth[index] = float(self.pairs[index] is not None)
+        self.work = scan
 
-    def _most(self) -> Iterator[tuple[int, int, float]]:
-        """As many pairs as possible: what some order of tied calls gives."""
-        fits = [self._fits(position) for position in self.made]
-        for index, rank in most_pairs(range(len(self.pairs)), fits, self.work):
-            yield index, self.made[rank], fits[rank][index]
+    def _improve_shares(self, indexes: Sequence[int], candidates: Sequence[Sequence[int]]) -> None:
+        shares: dict[tuple[int, int], float] = {}
+
+        def worth(place: int, position: int) -> int:
+            share = shares[place, position] = self.fit(indexes[place], position)
+            return in_units(share)
+
+        try:
+            found = best_pairing(candidates, worth, self.work)
+        except EvaluatorError:
+            calls = {position for positions in candidates for position in positions}
+            self.more += min(len(indexes), len(calls)) - sum(self.worth[index] for index in indexes)
+            return
+        for place, (index, position) in enumerate(zip(indexes, found, strict=True)):
+            self._pair(index, position, 0.0 if position is None else shares[place, position])
+
+    def _apart(self) -> list[list[int]]:
+        """The expected calls, ascending, in groups that no call made has the names of two of."""
+        group_of = [[index] for index in range(len(self.pairs))]
+        for position in {self.evidence.calls[position].name: position for position in self.made}.values():
+            met = self.candidates(position)
+            for index in met[1:]:
+                joined, added = group_of[met[0]], group_of[index]
+                if joined is not added:
+                    joined += added
+                    for each in added:
+                        group_of[each] = joined
+        return [sorted(group) for group in {id(group): group for group in group_of}.values()]
 
     def _positional(self) -> Iterator[tuple[int, int, float]]:
         used: set[int] = set()

@@ -14,12 +14,15 @@ from tracegrade.evaluate.compare.arguments import (
     Glob,
     KeyPath,
 )
+from tracegrade.evaluate.compare.assignment import PairingWord
 from tracegrade.evaluate.compare.call_by_call import CompiledNames
 from tracegrade.evaluate.compare.conditions import Conditions
+from tracegrade.evaluate.compare.contention import may_meet, same
 from tracegrade.evaluate.compare.efficiency import Efficiency
 from tracegrade.evaluate.compare.outputs import Output
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import Concurrency, ParameterModel
+from tracegrade.evaluate.criteria.regular_expressions import is_glob
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evidence import CallPart
@@ -98,8 +101,8 @@ class Settings(ParameterModel):
         Field(description="How much a partly matching call counts: nothing, its share, or fully from a threshold."),
     ] = "binary"
     pairing: Annotated[
-        Literal["first", "best", "positional"], Field(description="Which call is compared with which, without order.")
-    ] = "first"
+        PairingWord, Field(description="Which call is compared with which, where `match` asks for no order.")
+    ] = "best"
     occurrence: Annotated[
         Literal["any", "first", "last"] | Annotated[int, Field(ge=0)],
         Field(description="Of each tool look at all calls, or at one: first, last, or its number from 0."),
@@ -118,8 +121,9 @@ class Prepared:
 
     def __init__(self, criteria: Criteria, settings: Settings) -> None:
         calls = criteria.tool_calls or []
-        self.table = NameTable([call.name for call in calls], settings.names)
-        self.shown = CompiledNames([" | ".join(listed_names(call.name)) for call in calls])
+        self.names = [listed_names(call.name) for call in calls]
+        self.table = NameTable(self.names, settings.names)
+        self.shown = CompiledNames([" | ".join(names) for names in self.names])
         self.comparisons = [_comparison(call, settings) for call in calls]
         self.outputs = [call.output if settings.outputs == "exact" else None for call in calls]
         self.limit = settings.call_credit.threshold if isinstance(settings.call_credit, Threshold) else 0.0
@@ -131,6 +135,34 @@ class Prepared:
         for index, (comparison, output) in enumerate(zip(self.comparisons, self.outputs, strict=True)):
             if comparison.match != "ignore" if part == "arguments" else output is not None:
                 yield index
+
+    def contend(self, one: int, other: int) -> bool:
+        """Whether one call may meet both expected calls, which do not expect the same."""
+        if not self._may_share_a_name(one, other):
+            return False
+        args, of_other = self.comparisons[one], self.comparisons[other]
+        outputs = [output.decoded() for index in (one, other) if (output := self.outputs[index]) is not None]
+        if len(outputs) == 2 and not may_meet(outputs[0], outputs[1]):
+            return False
+        if (
+            self.names[one] == self.names[other]
+            and args.match == of_other.match
+            and same(args.expected, of_other.expected)
+            and (not outputs or (len(outputs) == 2 and same(outputs[0], outputs[1])))
+        ):
+            return False
+        matches = {args.match, of_other.match}
+        if not self.whole or not matches.isdisjoint(("ignore", "subset")):
+            return True
+        return may_meet(args.expected, of_other.expected, partly="superset" in matches)
+
+    def _may_share_a_name(self, one: int, other: int) -> bool:
+        names, of_other = self.names[one], self.names[other]
+        return (
+            any(other in self.table.met_by(name) for name in names)
+            or any(one in self.table.met_by(name) for name in of_other)
+            or (any(map(is_glob, names)) and any(map(is_glob, of_other)))
+        )
 
 
 def _comparison(call: TrajectoryCall, settings: Settings) -> ArgumentsComparison:

@@ -20,6 +20,7 @@ from tracegrade.evaluate.criteria.compile import takes_matchers
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Criterion, every_part
 from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
+from tracegrade.evaluate.criteria.matcher import Matcher
 from tracegrade.evaluate.criteria.text_matchers import SemanticMatcher
 
 
@@ -46,6 +47,11 @@ class ParameterModel(FileModel):
         return [
             part for expected in _expected_in(self) for part in every_part(expected) if isinstance(part, FromMatcher)
         ]
+
+    @cached_property
+    def is_literal(self) -> bool:
+        """Whether no criterion inside is a matcher, written as one or by the words of ``values``."""
+        return not any(isinstance(part, Matcher) for expected in _expected_in(self) for part in every_part(expected))
 
     @property
     def reads_meaning(self) -> bool:

@@ -1,17 +1,24 @@
 """tool-call-accuracy: how close are the calls made to the reference calls, both ways? (F1)
 
-Each call made, in order, takes the unused reference call that it fits best (the earlier one of equals), if it fits well
-enough. Precision is the share of calls that took one, recall the share of reference calls taken, the score their
-harmonic mean. Order never matters; a call that took none uses nothing up.
+Each call made is paired with a reference call that it fits well enough, and none with two. Precision is the share of
+calls that have one, recall the share of reference calls that have one, the score their harmonic mean. Order never
+matters.
 
 How well a call fits: not at all when the names differ. ``strict``: wholly when the arguments are equal, else not at
 all. ``flexible``: the share of the reference's arguments that the call has with an equal value (further arguments are
 free), which must reach ``argument_match_threshold``; a reference without arguments fits a call without wholly, a call
-with some by half. What does not fit at all is never taken. Without reference calls there is nothing to score; without
+with some by half. What does not fit at all is never paired. Without reference calls there is nothing to score; without
 calls the score is 0.
+
+``pairing`` decides between several calls of one tool. With ``first``, each call made, in order, takes the unused
+reference call that it fits best (the earlier one of equals), and none is given back. With ``best``, as many as possible
+are paired. With ``positional``, the second reference call of a name is compared with the second call of that name.
+``first`` is the default where all values of the reference are literal, as they are in Ragas; as soon as one is a
+matcher, or compared by ``values``, ``best`` is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -19,10 +26,20 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.call_order import any_tied
-from tracegrade.evaluate.compare.assignment import Matches, in_step, most_pairs, nearest_unpaired
+from tracegrade.evaluate.compare.assignment import (
+    PAIRINGS,
+    TOO_MANY,
+    Matches,
+    PairingWord,
+    Pairs,
+    in_step,
+    nearest_unpaired,
+    pairing_in_force,
+)
 from tracegrade.evaluate.compare.call_by_call import CompiledNames
+from tracegrade.evaluate.compare.contention import first_contended, may_contend, may_contend_in_part
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, Laid, laid, reference_calls
 from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.parameters import ParameterModel
@@ -81,6 +98,15 @@ class Criteria(ComparedValues):
         references = [call.args for call in self.reference_tool_calls or ()]
         return [args.matches_within if args.members else args.matches for args in references]
 
+    def enough(self, share: float) -> Sequence[Matches[Arguments]]:
+        """Whether arguments fit each call by at least that share, flexibly."""
+
+        def fits(fit: Fit, actual: Arguments, work: Work) -> bool:
+            found = fit(actual, work)
+            return found > 0 and found >= share
+
+        return [partial(fits, fit) for fit in self.partly]
+
     @cached_property
     def all_made(self) -> Score:
         """The score of these calls and no others."""
@@ -95,6 +121,13 @@ class Settings(ParameterModel):
     argument_match_threshold: Annotated[
         float, Field(ge=0, le=1, description="flexible: the share of a reference's arguments that is enough.")
     ] = 0.8
+    pairing: Annotated[
+        PairingWord | None,
+        Field(
+            description="Calls of one name: each takes the best reference left, as many as possible, or the second "
+            "with the second; first if omitted, or best with matchers."
+        ),
+    ] = None
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
@@ -106,7 +139,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if in_step(criteria.expected.names, whole, evidence, actual, Work(evidence=evidence), steps=0):
         return criteria.all_made
     work = Work(evidence=evidence)  # nothing that led nowhere is counted
-    taken_by = _align(criteria, evidence, actual, settings, work)
+    taken_by, more = _align(criteria, evidence, settings, work)
     uncalled: list[str] = []
     found: list[JsonValue] = []
     if None in taken_by:
@@ -121,16 +154,21 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 if position is not None and taken_by[i] is None
             ),
         )
-    return _score_of(taken_by, len(actual), uncalled, found)
+    return _score_of(taken_by, len(actual), uncalled, found, more)
 
 
-def _score_of(taken_by: Sequence[int | None], calls: int, uncalled: list[str], found: list[JsonValue]) -> Score:
-    """The score of that many calls made, when each reference call was taken by the call at that position."""
+def _score_of(
+    taken_by: Sequence[int | None], calls: int, uncalled: list[str], found: list[JsonValue], more: int = 0
+) -> Score:
+    """The score of that many calls made, when each reference call was taken by the call at that position.
+
+    `more` pairs may exist.
+    """
     references = len(taken_by)
     matched = references - taken_by.count(None)
     precision = matched / calls if calls else 0.0
     recall = matched / references
-    score = 2 * precision * recall / (precision + recall) if matched else 0.0
+    score = _f1(matched, calls, references)
     takers = set(taken_by)
     details: dict[str, JsonValue] = {
         "true_positives": matched,
@@ -140,17 +178,40 @@ def _score_of(taken_by: Sequence[int | None], calls: int, uncalled: list[str], f
         "band": score_band(score),
         "differences": found,
     }
-    return Score(score, details, _explain(matched, calls, references, uncalled, found))
+    text = _explain(matched, calls, references, uncalled, found)
+    if more:
+        return Score(score, details, text, at_best=_f1(matched + more, calls, references), doubt=TOO_MANY)
+    return Score(score, details, text)
 
 
-def _align(
-    criteria: Criteria,
-    evidence: Evidence,
-    actual: list[dict[str, JsonValue]],
-    settings: Settings,
-    work: Work,
-) -> list[int | None]:
+def _f1(matched: int, calls: int, references: int) -> float:
+    if not matched:
+        return 0.0
+    precision, recall = matched / calls, matched / references
+    return 2 * precision * recall / (precision + recall)
+
+
+def _pairing(criteria: Criteria, settings: Settings) -> PairingWord:
+    return pairing_in_force(settings.pairing, criteria)
+
+
+def _align(criteria: Criteria, evidence: Evidence, settings: Settings, work: Work) -> Pairs:
     """For each reference call the position of the call that took it."""
+    actual = evidence.once(arguments)
+    pairing = _pairing(criteria, settings)
+    if pairing == "first":
+        taken_by = _scan(criteria, evidence, actual, settings, work)
+        if None not in taken_by or not evidence.once(any_tied):
+            return Pairs(taken_by)
+        pairing = "best"  # which is what some order of the tied calls gives
+    wanted = criteria.wholly if settings.mode == "strict" else criteria.enough(settings.argument_match_threshold)
+    return PAIRINGS[pairing](criteria.expected.names, wanted, evidence, actual, work)
+
+
+def _scan(
+    criteria: Criteria, evidence: Evidence, actual: list[Arguments], settings: Settings, work: Work
+) -> list[int | None]:
+    """The same where each call made, in order, takes the reference call left that it fits best."""
     free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
     fits: Sequence[Fit] = criteria.wholly
     enough = 1.0
@@ -171,29 +232,6 @@ def _align(
         if best_fit and best_fit >= enough:
             taken_by[best] = position
             references.remove(best)
-    if None in taken_by and evidence.once(any_tied):
-        return _align_most(criteria, evidence, actual, fits, enough, work)
-    return taken_by
-
-
-def _align_most(
-    criteria: Criteria,
-    evidence: Evidence,
-    actual: list[dict[str, JsonValue]],
-    fits: Sequence[Fit],
-    enough: float,
-    work: Work,
-) -> list[int | None]:
-    """As many reference calls taken as possible: what some order of tied calls gives."""
-    by_name = criteria.expected.by_name
-    worth: list[dict[int, float]] = []
-    for position, call in enumerate(evidence.calls):
-        work.position = position
-        shares = {index: fits[index](actual[position], work) for index in by_name.get(call.name, ())}
-        worth.append({index: share for index, share in shares.items() if share and share >= enough})
-    taken_by: list[int | None] = [None] * len(criteria.expected.names)
-    for index, position in most_pairs(range(len(taken_by)), worth, work):
-        taken_by[index] = position
     return taken_by
 
 
@@ -225,8 +263,23 @@ def _explain(matched: int, actual: int, references: int, uncalled: list[str], di
     return "; ".join(reasons) + "."
 
 
+def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None:
+    args = [call.args for call in criteria.reference_tool_calls or ()]
+    enough = settings.argument_match_threshold
+
+    def contend(one: int, other: int) -> bool:
+        if settings.mode == "flexible":
+            return may_contend_in_part(args[one], args[other], enough)
+        return may_contend(args[one], args[other])
+
+    return first_contended(criteria.expected.names, contend)
+
+
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
-    return reference_calls(criteria.reference_tool_calls)
+    def lay(evidence: Evidence, work: Work) -> Laid:
+        return laid(_align(criteria, evidence, settings, work).of)
+
+    return replace(reference_calls(criteria.reference_tool_calls), lay=lay)
 
 
 EVALUATOR = Evaluator(
@@ -237,7 +290,8 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
-    pairs_in_turn=lambda criteria, settings: criteria.expected.names_one_twice,
+    pairing=lambda criteria, settings: _pairing(criteria, settings) if criteria.expected.names_one_twice else None,
+    contended=_contended,
     score=_score,
     expected_calls=_expected_calls,
     never_scores=lambda criteria, settings: (

@@ -1,24 +1,29 @@
 """tool-call-args: were the expected calls made with the expected arguments?
 
-Each expected call, in order, takes the first unused call of its name whose arguments match. The score is the share of
-expected calls that found one; with ``strict`` it is 1 when all did, else 0. Arguments match whole: the same names with
-equal values, or, with ``subset``, at least the expected ones (nested values are still compared whole). Neither the
+Each expected call is paired with a call of its name whose arguments match, and no call with two. The score is the share
+of expected calls that have one; with ``strict`` it is 1 when all have, else 0. Arguments match whole: the same names
+with equal values, or, with ``subset``, at least the expected ones (nested values are still compared whole). Neither the
 order of calls nor further calls matter. Nothing expected and nothing called is 1, only one of them empty is 0.
 
-With ``pairing: positional`` the second expected call of a name is compared with the second call of that name, whatever
-the first was; UiPath's documents read either way, and their evaluator takes the first that matches.
+``pairing`` decides between several calls of one tool. With ``first``, each expected call, in order, takes the first
+unused call that matches, and none is given back: the score may depend on the order in which they are written. With
+``best``, as many as possible are paired. With ``positional``, the second expected call of a name is compared with the
+second call of that name, whatever the first was. UiPath's evaluator, which takes the first that matches, knows literal
+values only: where all expected values are literal, ``first`` is the default; as soon as one is a matcher, or compared
+by ``values``, ``best`` is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.assignment import Matches, pair_first, pair_in_turn
+from tracegrade.evaluate.compare.assignment import PAIRINGS, Matches, PairingWord, pairing_in_force
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_arguments
+from tracegrade.evaluate.compare.contention import first_contended, may_contend
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, Laid, expected_arguments, laid
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
@@ -77,9 +82,12 @@ class Settings(NotedSettings):
     strict: Annotated[bool, Field(description="1 when every expected call was made, else 0.")] = False
     subset: Annotated[bool, Field(description="Calls may have further arguments than the expected ones.")] = False
     pairing: Annotated[
-        Literal["first", "positional"],
-        Field(description="Calls of one name: the first that matches, or the second with the second."),
-    ] = "first"
+        PairingWord | None,
+        Field(
+            description="Calls of one name: the first that matches, as many as possible, or the second with the "
+            "second; first if omitted, or best with matchers."
+        ),
+    ] = None
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
 
@@ -88,14 +96,31 @@ _COMPARED = Compared("explained_tool_calls_args", "arguments", "args", ArgumentE
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expected = criteria.at_least if settings.subset else criteria.expected
-    pair = pair_in_turn if settings.pairing == "positional" else pair_first
     comparison = Comparison(_COMPARED, evidence, expected, evidence.once(arguments))
-    return comparison.score(pair, all_or_nothing=settings.strict)
+    return comparison.score(PAIRINGS[_pairing(criteria, settings)], all_or_nothing=settings.strict)
+
+
+def _pairing(criteria: Criteria, settings: Settings) -> PairingWord:
+    return pairing_in_force(settings.pairing, criteria)
+
+
+def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None:
+    args = [call.args for call in criteria.tool_calls]
+    return first_contended(
+        criteria.expected.names, lambda one, other: may_contend(args[one], args[other], partly=settings.subset)
+    )
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    expected = criteria.at_least if settings.subset else criteria.expected
+    pair = PAIRINGS[_pairing(criteria, settings)]
+
+    def lay(evidence: Evidence, work: Work) -> Laid:
+        return laid(pair(expected.names, expected.wanted, evidence, evidence.once(arguments), work).of)
+
     partly = settings.subset
-    return ExpectedCalls([expected_arguments([call.name], call.args, partly=partly) for call in criteria.tool_calls])
+    calls = [expected_arguments([call.name], call.args, partly=partly) for call in criteria.tool_calls]
+    return ExpectedCalls(calls, lay=lay)
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
@@ -120,7 +145,8 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
-    pairs_in_turn=lambda criteria, settings: criteria.expected.names_one_twice,
+    pairing=lambda criteria, settings: _pairing(criteria, settings) if criteria.expected.names_one_twice else None,
+    contended=_contended,
     score=_score,
     sentences=_sentences,
     settings_said=frozenset({"subset"}),

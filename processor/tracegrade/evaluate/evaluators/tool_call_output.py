@@ -1,9 +1,14 @@
 """tool-call-output: did the expected calls give the expected outputs?
 
-Each expected call, in order, takes the first unused call of its name whose output is equal. The score is the share of
-expected calls that found one. With ``strict``, order matters per name: the first expected call of a name is compared
-with the first call of that name, the second with the second; 1 when all are equal, else 0. Further calls never matter.
-Nothing expected and nothing called is 1, only one of them empty is 0.
+Each expected call is paired with a call of its name whose output is equal, and no call with two. The score is the share
+of expected calls that have one; with ``strict`` it is 1 when all have, else 0. Further calls never matter. Nothing
+expected and nothing called is 1, only one of them empty is 0.
+
+``pairing`` decides between several calls of one tool. With ``first``, each expected call, in order, takes the first
+unused call whose output is equal, and none is given back. With ``best``, as many as possible are paired. With
+``positional``, the second expected call of a name is compared with the second call of that name, whatever the first
+was. ``positional`` is the default with ``strict``; else ``first`` is, where all expected values are literal, and
+``best`` as soon as one is a matcher, or compared by ``values``.
 
 Outputs are compared whole. A text equals the same text, and a number, true or false that was written so; a text that
 is the JSON of an object or a list also equals any output of the same value, and an expected value that is no text also
@@ -17,9 +22,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.compare.assignment import Matches, pair_first, pair_in_turn
+from tracegrade.evaluate.compare.assignment import PAIRINGS, Matches, PairingWord, pairing_in_force
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_output
+from tracegrade.evaluate.compare.contention import first_contended, may_contend
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, Laid, expected_output, laid
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject
 from tracegrade.evaluate.criteria.expected_words import members_in_words
@@ -72,6 +78,13 @@ class Settings(NotedSettings):
         False
     )
     subset: Annotated[bool, Field(description="Objects may have further members than the expected ones.")] = False
+    pairing: Annotated[
+        PairingWord | None,
+        Field(
+            description="Calls of one name: the first that is equal, as many as possible, or the second with the "
+            "second; if omitted: positional with strict, else first, or best with matchers."
+        ),
+    ] = None
     default_evaluation_criteria: DefaultCriteria[Criteria] = None
 
 
@@ -79,15 +92,37 @@ _COMPARED = Compared("explained_tool_calls_outputs", "output", "output", OutputE
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    pair = pair_in_turn if settings.strict else pair_first
     expected = criteria.at_least if settings.subset else criteria.expected
     comparison = Comparison(_COMPARED, evidence, expected, ActualOutputs(evidence))
-    return comparison.score(pair, all_or_nothing=settings.strict)
+    return comparison.score(PAIRINGS[_pairing(criteria, settings)], all_or_nothing=settings.strict)
+
+
+def _pairing(criteria: Criteria, settings: Settings) -> PairingWord:
+    if settings.strict and settings.pairing is None:
+        return "positional"
+    return pairing_in_force(settings.pairing, criteria)
+
+
+def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None:
+    outputs = [call.output for call in criteria.tool_outputs]
+
+    def contend(one: int, other: int) -> bool:
+        expected, of_other = outputs[one].decoded(), outputs[other].decoded()
+        return may_contend(expected, of_other, partly=settings.subset)
+
+    return first_contended(criteria.expected.names, contend)
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
+    expected = criteria.at_least if settings.subset else criteria.expected
+    pair = PAIRINGS[_pairing(criteria, settings)]
+
+    def lay(evidence: Evidence, work: Work) -> Laid:
+        return laid(pair(expected.names, expected.wanted, evidence, ActualOutputs(evidence), work).of)
+
     partly = settings.subset
-    return ExpectedCalls([expected_output(call.name, call.output, partly=partly) for call in criteria.tool_outputs])
+    calls = [expected_output(call.name, call.output, partly=partly) for call in criteria.tool_outputs]
+    return ExpectedCalls(calls, lay=lay)
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
@@ -111,7 +146,8 @@ EVALUATOR = Evaluator(
     reads=frozenset({"output"}),
     knows_unknown=True,
     compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
-    pairs_in_turn=lambda criteria, settings: criteria.expected.names_one_twice,
+    pairing=lambda criteria, settings: _pairing(criteria, settings) if criteria.expected.names_one_twice else None,
+    contended=_contended,
     score=_score,
     sentences=_sentences,
     settings_said=frozenset({"subset"}),

@@ -8,10 +8,12 @@ named, and ``call_credit`` how much a partly matching call counts. ``score`` set
 was done) or ``f1`` of both. For ``in_order`` the calls that count are a longest common subsequence, for ``exact`` those
 at their position, otherwise those of a pairing one to one.
 
-``pairing`` decides which calls are compared: with ``first``, each expected call, in order, takes the unused call that
-fits it best, the earliest of equals; with ``best``, each call made, in order, takes the expected call that it fits
-best; with ``positional``, the second expected call of a name is compared with the second call of it, and so on. Calls
-made together have no order: they take the best one, unless ``concurrency: sequential``.
+Where no order is asked for, ``pairing`` decides which calls are compared: with ``best``, those that are worth most
+together: as many as possible, or with ``call_credit: fractional`` the greatest sum of shares; with ``first``, each
+expected call, in order, takes the unused call that fits it best, the earliest of equals, and none is given back; with
+``positional``, the second expected call of a name is compared with the second call of it, and so on. With ``best``, the
+order in which the expected calls are written does not change the score. Calls made together have no order: they take
+the best one, unless ``concurrency: sequential``.
 
 Beside or instead of expected calls, conditions that all must hold, or the score is 0: ``counts`` of tools, numbers of
 ``calls``, ``failed_calls`` and ``steps`` (calls made together are one), and names or adjacent sequences that are
@@ -24,13 +26,16 @@ scores neither, ``error`` calls it a mistake.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.call_order import of_equal_rank
 from tracegrade.evaluate.compare.arguments import ArgumentsComparison
+from tracegrade.evaluate.compare.assignment import TOO_MANY, PairingWord
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, output_differences
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, laid, output_differences
 from tracegrade.evaluate.compare.outputs import ExpectedOutput
 from tracegrade.evaluate.compare.trajectory_comparison import TrajectoryComparison, looked_at
 from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Match, Settings, TrajectoryCall
@@ -56,35 +61,58 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         if settings.on_empty == "skip":
             return Score(None, {}, "No calls are expected, so there is nothing to score.")
     comparison = TrajectoryComparison(evidence, criteria, settings)
-    score, text = 1.0, "No particular calls were expected."
+    score = at_best = 1.0
+    text = "No particular calls were expected."
     details: dict[str, JsonValue] = {}
     if criteria.tool_calls is not None:
         comparison.pair()
         score, details, text = _judged(comparison)
+        at_best = _scored(comparison, comparison.matched + comparison.more) if comparison.more else score
     calls = [evidence.calls[position] for position in comparison.made]
     place_of = {position: place for place, position in enumerate(comparison.made)}
     groups = [[place_of[position] for position in group] for group in of_equal_rank(evidence, comparison.made)]
     if broken := criteria.broken(calls, groups, settings.names):
-        score, text = 0.0, f"{'; '.join(broken)}. {text}"
+        score = at_best = 0.0
+        text = f"{'; '.join(broken)}. {text}"
         details["broken"] = list(broken)
     if settings.efficiency is not None:
         taken = settings.efficiency.taken_off(calls, groups, criteria.names_expected(), comparison.work)
-        score = taken.apply(score)
+        score, at_best = taken.apply(score), taken.apply(at_best)
         details |= taken.details
         text = f"{text} {taken.explanation}".rstrip()
     if settings.negate:
-        return Score(1 - score, details, f"This must not be so: {text}")
+        score, at_best, text = 1 - at_best, 1 - score, f"This must not be so: {text}"
+    if comparison.more:
+        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY)
     return Score(score, details, text)
 
 
-def _judged(comparison: TrajectoryComparison) -> tuple[float, dict[str, JsonValue], str]:
+class _Shares(NamedTuple):
+    """The scores that ``score`` may ask for, when the pairs are worth so much."""
+
+    binary: float
+    recall: float
+    precision: float
+    f1: float
+
+
+def _shares(comparison: TrajectoryComparison, matched: float) -> _Shares:
     expected, actual = len(comparison.pairs), len(comparison.made)
-    matched = sum(comparison.worth)
     recall = matched / expected if expected else float(not actual)
     precision = matched / actual if actual else float(not expected)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     holds = _HOLDS[MATCH_ALIASES.get(comparison.settings.match, comparison.settings.match)](matched, expected, actual)
-    scores = {"binary": float(holds), "recall": recall, "precision": precision, "f1": f1}
+    return _Shares(float(holds), recall, precision, f1)
+
+
+def _scored(comparison: TrajectoryComparison, matched: float) -> float:
+    score: float = getattr(_shares(comparison, matched), comparison.settings.score)
+    return score
+
+
+def _judged(comparison: TrajectoryComparison) -> tuple[float, dict[str, JsonValue], str]:
+    matched = comparison.matched
+    binary, recall, precision, f1 = _shares(comparison, matched)
     used = {position for position in comparison.pairs if position is not None}
     unexpected = [comparison.evidence.calls[p].name for p in comparison.made if p not in used]
     shown = _nearest(comparison, used)
@@ -99,8 +127,8 @@ def _judged(comparison: TrajectoryComparison) -> tuple[float, dict[str, JsonValu
     )
     details: dict[str, JsonValue] = {
         "matched": matched,
-        "expected": expected,
-        "actual": actual,
+        "expected": len(comparison.pairs),
+        "actual": len(comparison.made),
         "precision": precision,
         "recall": recall,
         "f1": f1,
@@ -109,8 +137,8 @@ def _judged(comparison: TrajectoryComparison) -> tuple[float, dict[str, JsonValu
         "differences": found,
     }
     missing = [name for name, position in zip(comparison.prepared.shown.names, shown, strict=True) if position is None]
-    text = _explain(comparison, holds, missing, found, unexpected)
-    return scores[comparison.settings.score], details, text
+    text = _explain(comparison, bool(binary), missing, found, unexpected)
+    return _scored(comparison, matched), details, text
 
 
 _HOLDS: dict[Match, Callable[[float, int, int], bool]] = {
@@ -195,16 +223,31 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
             criteria.tool_calls or (), prepared.comparisons, prepared.outputs, strict=True
         )
     ]
-    return ExpectedCalls(calls, _in_order(settings), sequential=settings.concurrency == "sequential")
+
+    def lay(evidence: Evidence, work: Work) -> Laid:
+        comparison = TrajectoryComparison(evidence, criteria, settings)
+        comparison.pair()
+        return laid(comparison.pairs)
+
+    sequential = settings.concurrency == "sequential"
+    if _in_order(settings):
+        return ExpectedCalls(calls, in_order=True, sequential=sequential)
+    return ExpectedCalls(calls, sequential=sequential, lay=lay)
 
 
 def _in_order(settings: Settings) -> bool:
     return MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
 
 
-def _pairs_in_turn(criteria: Criteria, settings: Settings) -> bool:
-    names = [name for call in criteria.tool_calls or () for name in listed_names(call.name)]
-    return not _in_order(settings) and (settings.names != "exact" or len({*names}) < len(names))
+def _pairing(criteria: Criteria, settings: Settings) -> PairingWord | None:
+    names = criteria.names_expected()
+    one_twice = settings.names != "exact" or len({*names}) < len(names)
+    return settings.pairing if one_twice and not _in_order(settings) else None
+
+
+def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None:
+    prepared = criteria.prepared(settings)
+    return next((pair for pair in combinations(range(len(prepared.names)), 2) if prepared.contend(*pair)), None)
 
 
 def _expected_call(
@@ -225,7 +268,8 @@ EVALUATOR = Evaluator(
     summary="How do the calls made compare with those expected, by any of the field's measures?",
     Criteria=Criteria,
     Settings=Settings,
-    pairs_in_turn=_pairs_in_turn,
+    pairing=_pairing,
+    contended=_contended,
     score=_score,
     expected_calls=_expected_calls,
     reads=frozenset({"arguments", "output"}),
