@@ -10,7 +10,7 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
-from tracegrade.evaluate.gate import doubt, gate, unknown
+from tracegrade.evaluate.gate import doubt, gate, open_by_unread, unknown
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
@@ -381,6 +381,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
     outcome = score.outcome(spec.threshold)
     if outcome == "not_evaluable" and score.doubt:
         return pair.unscored(spec, outcome, score.doubt)
+    if gated and (unread := open_by_unread(evaluator, criteria, settings, evidence, score, spec.threshold)) is not None:
+        return pair.unscored(spec, "not_evaluable", unread)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
 
 

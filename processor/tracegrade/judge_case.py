@@ -197,7 +197,7 @@ class _CaseContext:
             return Cost(None, "the case does not state it as 'cost'")
         return Cost(_number(self._case, "cost"))
 
-    def unread_before(self, call: ToolCall | None) -> str | None:
+    def unread_before(self, call: ToolCall | None) -> None:
         return None
 
     def agent_that_called(self, tool: str, before: ToolCall) -> str | None:

@@ -1,19 +1,25 @@
 """A span that is a tool call and names no tool: it may be any call, so what it could change is not evaluable."""
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
 
 from evaluate.conftest import made_call
+from evaluate.criteria_of_each import CRITERIA
 from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.call_facts import unread_call
+from tracegrade.evaluate.evaluator import same_score
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.gate import open_by_unread
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff, handoffs_among
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.usage import Cost
 
+UNREAD_WORK = UnreadWork("0f" * 8, 25, "tool span without a name", "acme.agent")
 UNREAD = 25  # when the span began; calls begin at 10, 20, 30, ...
 
 
@@ -24,14 +30,17 @@ class _Context:
     def handoffs(self) -> Sequence[Handoff]:
         return handoffs_among(self._calls)
 
+    def tool_definitions(self) -> dict[str, Any]:
+        return {}
+
     def tokens(self) -> int | None:
         return None
 
     def cost(self) -> Cost:
         return Cost(None)
 
-    def unread_before(self, call: ToolCall | None) -> str | None:
-        return "0f" * 8 if call is None or call.start_ns >= UNREAD else None
+    def unread_before(self, call: ToolCall | None) -> UnreadWork | None:
+        return UNREAD_WORK if call is None or call.start_ns >= UNREAD else None
 
 
 def made(names: str) -> list[ToolCall]:
@@ -48,10 +57,13 @@ def outcome(evaluator: str, written: dict[str, Any], names: str, *, known: bool 
     criteria = judge.read_criteria({key: value for key, value in written.items() if key not in settings})
     calls = made(names)
     context: Any = None if known else _Context(calls)
-    found = judge.evaluate(Evidence(calls, "Hello", trace_context=context), criteria, judge.read_settings(settings))
-    if found.outcome(threshold) == "not_evaluable" and not known:
-        assert "which tool a call is of cannot be read (span 0f0f0f0f0f0f0f0f)" in (found.doubt or found.explanation)
-    return found.outcome(threshold)
+    evidence, how = Evidence(calls, "Hello", "Bye", trace_context=context), judge.read_settings(settings)
+    found = judge.evaluate(evidence, criteria, how)
+    why = open_by_unread(judge, criteria, how, evidence, found, threshold)
+    if (why is not None or found.outcome(threshold) == "not_evaluable") and not known:
+        said = "which tool a call is of cannot be read (span 0f0f0f0f0f0f0f0f, scope acme.agent)"
+        assert said in (why or found.doubt or found.explanation)
+    return found.outcome(threshold) if why is None else "not_evaluable"
 
 
 CONSTRAINTS: list[tuple[dict[str, Any], str, str, str]] = [
@@ -127,6 +139,27 @@ def test_one_constraint_that_is_broken_for_certain_is_enough() -> None:
         ("condition", {"expression": "calls.exists(c, c.name == 'pay')"}, "pay", "pass", "pass"),
         ("condition", {"expression": "calls.exists(c, c.name == 'pay')"}, "look", "fail", "not_evaluable"),
         ("condition", {"expression": "prompt == 'Hello'"}, "look", "pass", "pass"),
+        ("tool-call-order", {"tool_calls_order": ["a", "b"]}, "a b", "pass", "pass"),
+        ("tool-call-order", {"tool_calls_order": ["a", "b"]}, "b a", "fail", "not_evaluable"),
+        ("tool-call-order", {"tool_calls_order": ["a"], "strict": True}, "a", "pass", "not_evaluable"),
+        ("tool-call-count", {"tool_calls_count": {"a": ["<=", 1]}}, "a", "pass", "not_evaluable"),
+        ("tool-call-count", {"tool_calls_count": {"a": ["<=", 1]}}, "a a", "fail", "fail"),
+        ("tool-call-count", {"tool_calls_count": {"a": [">=", 1]}}, "a", "pass", "pass"),
+        ("tool-call-count", {"tool_calls_count": {"a": [">=", 2]}}, "a", "fail", "not_evaluable"),
+        ("tool-call-args", {"tool_calls": [{"name": "a", "args": {"id": "ORDER-1"}}]}, "b", "fail", "not_evaluable"),
+        ("trajectory", {"tool_calls": [{"name": "a", "args": {}}]}, "b", "fail", "not_evaluable"),
+        ("tool-permission", {"denied_tools": ["pay"]}, "look", "pass", "not_evaluable"),
+        ("tool-permission", {"denied_tools": ["pay"]}, "look pay", "fail", "fail"),
+        ("abstention", {"should_call_tool": True}, "a", "pass", "pass"),
+        ("abstention", {"should_call_tool": False}, "a", "fail", "fail"),
+        ("abstention", {"should_call_tool": False}, "", "pass", "not_evaluable"),
+        ("loop-repetition", {"repetition_threshold": 2}, "a", "pass", "not_evaluable"),
+        ("loop-repetition", {"repetition_threshold": 2}, "a a", "fail", "fail"),
+        ("budget", {"max_calls": 1}, "a", "pass", "not_evaluable"),
+        ("budget", {"max_calls": 1}, "a a", "fail", "fail"),
+        ("args-schema", {"schemas": {"a": {"required": ["id"]}}}, "a", "pass", "not_evaluable"),
+        ("args-schema", {"schemas": {"a": {"required": ["x"]}}}, "a", "fail", "fail"),
+        ("contains", {"search_text": "Bye"}, "a", "pass", "pass"),
     ],
 )
 def test_another_evaluator(evaluator: str, written: dict[str, Any], names: str, if_all: str, found: str) -> None:
@@ -168,3 +201,27 @@ def test_a_call_that_is_judged_by_itself_is_known() -> None:
 )
 def test_which_results_of_an_expression_stay(source: str, stays: set[bool]) -> None:
     assert CelExpression(source).staying == stays
+
+
+def test_further_calls_leave_every_score_within_its_range() -> None:
+    """Of every evaluator that is asked for the range: calls put between the known ones, whichever they are."""
+    draw = Random(7)
+    wrong = []
+    for name, criteria in CRITERIA.items():
+        judge = EVALUATORS[name]
+        read, settings = judge.read_criteria(criteria), judge.read_settings({})
+        if judge.with_further_calls is same_score:
+            continue  # it reads no calls, or is tested above
+        for _ in range(40):
+            known = " ".join(draw.choices("abc", k=draw.randrange(4)))
+            more = known.split()
+            for _ in range(draw.randrange(1, 4)):
+                more.insert(draw.randrange(len(more) + 1), draw.choice("abcx"))
+            evidence = Evidence(made(known), "Hello", "Bye")
+            score = judge.evaluate(evidence, read, settings).score
+            later = judge.evaluate(Evidence(made(" ".join(more)), "Hello", "Bye"), read, settings).score
+            if score is not None and later is not None:
+                least, most = judge.with_further_calls(evidence, read, settings, score)
+                if not least <= later <= most:
+                    wrong.append((name, known, more, score, later, (least, most)))
+    assert not wrong

@@ -5,7 +5,7 @@ import pytest
 
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
 from tracegrade.model.agent_run import AgentRun
-from tracegrade.model.extraction import Extraction
+from tracegrade.model.extraction import Extraction, UnreadWork
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace import Trace
@@ -419,3 +419,41 @@ def test_runs_that_name_each_other_as_parents_are_judged_all_the_same() -> None:
     runs = [AgentRun(ROOT, "a", parent_span_id=SUB), AgentRun(SUB, "b", parent_span_id=ROOT)]
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT)])
     assert len(match(RuleSet([rule_of(depth=9)]), extraction)) == 2
+
+
+def with_unread_work() -> Extraction:
+    """One support run that created an order; a further span of the run is a tool call and names no tool."""
+    unnamed = span_of("dd" * 8, ROOT, **{"acme.note": "for issue_refund"})
+    extraction = extraction_of(spans=[span_of(ROOT), span_of(TOOL, ROOT), unnamed])
+    extraction.unread.append(UnreadWork("dd" * 8, 1, "tool span without a name", "agents"))
+    return extraction
+
+
+@pytest.mark.parametrize(
+    ("fields", "decided"),
+    [
+        ({"match": {"tools": "create_order"}}, True),
+        ({"match": {"tools": "issue_refund"}}, False),
+        ({"match": {"tools": "issue_*"}}, False),
+        ({"match": {"tools": "cancel_all"}}, True),  # which is nowhere in the trace
+        ({"unless": {"tools": "create_order"}}, True),
+        ({"unless": {"tools": "issue_refund"}}, False),
+        ({"match": {"cel": "tools.exists(t, t == 'create_order')"}}, True),
+        ({"match": {"cel": "!tools.exists(t, t == 'issue_refund')"}}, False),
+        ({"match": {"cel": "service == 'other'"}}, True),
+    ],
+)
+def test_work_that_could_not_be_read_may_be_a_call_of_any_tool(fields: dict[str, Any], decided: bool) -> None:
+    known, found = explain(rule_of(**fields), extraction_of()), explain(rule_of(**fields), with_unread_work())
+    assert known[0].not_evaluable is None
+    why = found[0].not_evaluable
+    assert (why is None) is decided, found
+    if decided:
+        assert found[0].clause == known[0].clause
+    else:
+        assert why == f"which tool a call is of cannot be read (span {'dd' * 8}, scope agents)"
+        assert [each.not_evaluable for each in match(RuleSet([rule_of(**fields)]), with_unread_work())] == [why]
+
+
+def test_a_call_judged_alone_is_known_whatever_else_could_not_be_read() -> None:
+    assert explain(rule_of(scope="tool-call", match={"tools": "issue_*"}), with_unread_work())[0].clause == "tools"

@@ -28,11 +28,35 @@ __all__ = [
     "ParameterModel",
     "Reads",
     "Score",
+    "any_score",
     "calls_named",
     "every_call",
+    "same_score",
 ]
 
 Reads: TypeAlias = CallPart | Literal["final_answer"]
+
+
+ScoreRange: TypeAlias = tuple[float, float]
+"""The least and the most that a score can be."""
+
+BELOW_ONE = 1 - 1e-6
+"""The most that a share can be of which one part is missing, however many others there are."""
+
+
+def any_score(evidence: Evidence, criteria: object, settings: object, score: float) -> ScoreRange:
+    """As `Evaluator.with_further_calls`, of an evaluator that further calls may bring to any score."""
+    return 0.0, 1.0
+
+
+def same_score(evidence: Evidence, criteria: object, settings: object, score: float) -> ScoreRange:
+    """The same, of an evaluator that reads no calls, or itself says what further calls leave open."""
+    return score, score
+
+
+def share_of_calls(evidence: Evidence, criteria: object, settings: object, score: float) -> ScoreRange:
+    """The same, of an evaluator whose score is the share of calls that are right."""
+    return 0.0, 1.0 if score == 1.0 else BELOW_ONE
 
 
 def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:
@@ -73,6 +97,8 @@ class Evaluator(Generic[C, S]):
             lets it judge none.
         knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
             it (`Work.doubts_of`); the gate lets no other evaluator see one.
+        with_further_calls: the least and the most that its score can be if further calls were made, of any tools, than
+            those of the evidence; asked with the score, where work of the agent could not be read.
         attributes: span attributes that it needs beyond those that extraction reads.
         attributes_of: those that these criteria need.
     """
@@ -92,6 +118,7 @@ class Evaluator(Generic[C, S]):
     contended: Callable[[C, S], tuple[int, int] | None] = lambda criteria, settings: None
     reads_failures: Callable[[C, S], bool] = lambda criteria, settings: False
     knows_unknown: bool = False
+    with_further_calls: Callable[[Evidence, C, S, float], ScoreRange] = any_score
     attributes: frozenset[str] = frozenset()
     attributes_of: Callable[[C], frozenset[str]] = lambda criteria: frozenset()
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tracegrade.model.evaluation import Outcome
+from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import CallPart as CallPart
@@ -38,8 +39,8 @@ class TraceContext(Protocol):
     def cost(self) -> Cost:
         """What those model calls cost."""
 
-    def unread_before(self, call: ToolCall | None) -> str | None:
-        """The id of a span that started no later than `call` and is a call whose tool's name cannot be read, if any."""
+    def unread_before(self, call: ToolCall | None) -> UnreadWork | None:
+        """The first work that started no later than `call` and that could not be read, if any."""
 
     def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
         """The agent ("": unnamed) of another run of the trace that called `tool` before `before`; None without one."""

@@ -17,10 +17,10 @@ would make a difference whether the value is there, the result is unknown.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tracegrade.evaluate.call_facts import Unknown, unknown_parts
+from tracegrade.evaluate.call_facts import Unknown, unknown_parts, unread_call
 from tracegrade.evaluate.constraints.sides import Where
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.stand_ins import is_hashed, is_masked, is_unknown
 from tracegrade.model.tool_call import ToolCall
@@ -188,6 +188,24 @@ def unknown(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, eviden
                 call = evidence.calls[position]
                 return f"{_said(what, part)} ({listed([call.name])}, span {call.span_id})"
     return None
+
+
+def open_by_unread(
+    evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence, score: Score, threshold: float
+) -> str | None:
+    """Why further calls, in work that could not be read, may change the outcome; None where they cannot.
+
+    Returns:
+        One sentence that names the span of that work.
+
+    Raises:
+        EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
+    """
+    if score.score is None or (unread := unread_call(evidence)) is None:  # nearly always
+        return None
+    in_force = evaluator.criteria_in_force(criteria, settings)
+    least, most = evaluator.with_further_calls(evidence, in_force, settings, score.score)
+    return unread if Score(least, at_best=most).outcome(threshold) == "not_evaluable" else None
 
 
 def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:

@@ -97,7 +97,7 @@ class ExtractionContext:
         """Whether there is work that could not be read."""
         return bool(self._extraction.unread)
 
-    def unread_before(self, runs: Collection[str] | None, call: ToolCall | None) -> str | None:
+    def unread_before(self, runs: Collection[str] | None, call: ToolCall | None) -> UnreadWork | None:
         """As `TraceContext.unread_before`, of some runs (hex ids), of the whole trace when it is None."""
         return _before(call, self.first_unread(runs))
 
@@ -183,7 +183,7 @@ class SubjectContext:
         subject = self._subject
         return None if subject.kind == "trace" or subject.run is None else {subject.run.span_id, *subject.sub_runs}
 
-    def unread_before(self, call: ToolCall | None) -> str | None:
+    def unread_before(self, call: ToolCall | None) -> UnreadWork | None:
         """The first of the trace, or of the runs that are judged or whose call is."""
         return self._trace.unread_before(self._judged_runs, call) if self._trace.has_unread else None
 
@@ -236,20 +236,20 @@ class SessionContext:
         """What its runs' model calls cost."""
         return self._cost_of([usage for part in self._session.parts for usage in part.usages])
 
-    def unread_before(self, call: ToolCall | None) -> str | None:
+    def unread_before(self, call: ToolCall | None) -> UnreadWork | None:
         """The first of its traces."""
         found = (_before(call, part.unread) for part in self._session.parts)
-        return next((span_id for span_id in found if span_id is not None), None)
+        return next((work for work in found if work is not None), None)
 
     def agent_that_called(self, tool: str, before: ToolCall) -> str | None:
         """None: a session has all calls."""
         return None
 
 
-def _before(call: ToolCall | None, unread: UnreadWork | None) -> str | None:
+def _before(call: ToolCall | None, unread: UnreadWork | None) -> UnreadWork | None:
     if unread is None or (call is not None and call.start_ns and unread.start_ns > call.start_ns):
         return None
-    return unread.span_id
+    return unread
 
 
 def _first_unread(extraction: Extraction) -> dict[str | None, UnreadWork]:

@@ -1,6 +1,5 @@
 """What rules ask for of traces, as far as the resources of their spans tell: asked before the rest is read."""
 
-import re
 from collections.abc import Iterable
 
 from tracegrade.match.demand import EVERYTHING, Demand
@@ -10,15 +9,6 @@ from tracegrade.model.span import Resource
 from tracegrade.rule.clauses import RELEASE
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.semconv import SMOLAGENTS_FINAL_ANSWER
-
-# Names that stand in the bytes of a span as they are, whatever writes them: no encoder of JSON or Python escapes these
-# characters, and no number and no base64 text, which is what other values are read as, looks so.
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{2,}")
-_ONLY_BASE64 = re.compile(r"(?:[A-Za-z0-9]{4})+")
-_NUMBERS = frozenset(("NaN", "Infinity"))
-# Names that dialects give to what spans call otherwise.
-_GIVEN = frozenset((SMOLAGENTS_FINAL_ANSWER,))
 
 
 def demand(rule_sets: Iterable[RuleSet], resource: Resource, *, names_are_plain: bool) -> Demand:
@@ -62,14 +52,9 @@ def asks_for_everything(rule_set: RuleSet, *, names_are_plain: bool) -> bool:
 def _tools(rule: Rule) -> frozenset[bytes] | None:
     """The tools of which one must have been called, as they stand in spans; None where that cannot be told."""
     patterns = rule.match.tools
-    if rule.scope == "session" or patterns is None or patterns.globs or patterns.regexes:
+    if rule.scope == "session" or patterns is None or (names := patterns.plain_names) is None:
         return None
-    names = [name for name in patterns.exact if isinstance(name, str) and _is_plain(name)]
-    return frozenset(name.encode() for name in names) if len(names) == len(patterns.exact) else None
-
-
-def _is_plain(name: str) -> bool:
-    return bool(_PLAIN_NAME.fullmatch(name)) and not _ONLY_BASE64.fullmatch(name) and name not in _NUMBERS | _GIVEN
+    return frozenset(name.encode() for name in names)
 
 
 def _share(rule: Rule) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
 from tracegrade.cel.expression import CelContext, CelExpression
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.evidence import Evidence, TraceContext
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
@@ -16,6 +17,7 @@ from tracegrade.model.session import Session
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.stand_ins import holds_unknown
 from tracegrade.model.subject import Subject
+from tracegrade.model.trace import Trace
 from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
 from tracegrade.rule.patterns import Patterns
 from tracegrade.semconv import REDACTED
@@ -37,6 +39,7 @@ class Facts:
 
     ``context_of`` gives what the trace says of the subject beside its calls.
     ``tenant`` is whose trace or session it is. ``redacted``: something of its traces was redacted by us.
+    ``has_unread``: some work of its traces could not be read.
     ``service`` is "" when the resource names none, as everywhere.
     ``attributes`` are the places where an attribute is looked up, in this order: the subject's span, the trace's root
     span, the resource of the subject's span.
@@ -53,6 +56,7 @@ class Facts:
     subject: Subject
     context_of: Callable[[Subject], TraceContext] | None = None
     redacted: bool = False
+    has_unread: bool = False
     _normalised_prompt: str | None = field(default=None, init=False)
     _evidence: Evidence | None = field(default=None, init=False)
     _contexts: dict[bool, CelContext] = field(default_factory=dict, init=False)
@@ -91,10 +95,17 @@ class Facts:
             case _:
                 return patterns.match(self.attribute(clause.removeprefix("attributes.")))
 
-    def unknown(self, clause: str) -> str | None:
-        """Why it is unknown whether a clause holds that does not seem to; None where it is known."""
+    def unknown(self, clause: str, patterns: Patterns | None = None) -> str | None:
+        """Why it is unknown whether a clause holds that does not seem to; None where it is known.
+
+        Args:
+            clause: a name from `Clauses.named`.
+            patterns: what it asks for; None: whatever that is.
+        """
         if clause == "prompt" and self.prompt is None:
             return UNREADABLE_PROMPT
+        if clause == "tools" and (unread := self.unread_call) is not None:
+            return unread if patterns is None or self._may_have_called(patterns) else None
         if not self.redacted:
             return None
         name = clause.removeprefix("attributes.")
@@ -103,16 +114,36 @@ class Facts:
             return None
         return f"{_CALLED.get(clause, name)} was redacted, and a clause asks for it"
 
+    @property
+    def unread_call(self) -> str | None:
+        """Why more calls may have been made than are known, None where all can be read."""
+        if self.subject.kind == "tool-call" or not self.has_unread:
+            return None
+        return unread_call(self.evidence)
+
+    def _may_have_called(self, patterns: Patterns) -> bool:
+        """Whether work that could not be read may be a call of one of some tools.
+
+        A tool of a plain name whose name is nowhere in the trace is taken for not called: traces are left undecoded by
+        the same rule.
+        """
+        names, trace = patterns.plain_names, self.subject.trace
+        return names is None or not isinstance(trace, Trace) or any(_is_named_in(trace, name) for name in names)
+
     def holds(self, expression: CelExpression) -> bool | str:
         """Whether a CEL expression is true of the subject; a text says why this is unknown."""
         with_values = expression.reads_values
         if (context := self._contexts.get(with_values)) is None:
             variables = self.variables(with_values=with_values)
             context = self._contexts[with_values] = CelContext(variables, redacted=self.redacted)
-        if expression.loops <= 1:
-            return expression.holds(context, 0)
-        handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
-        return expression.holds(context, max(handoffs, self.longest(with_values=with_values)))
+        longest = 0
+        if expression.loops > 1:
+            handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
+            longest = max(handoffs, self.longest(with_values=with_values))
+        holds = expression.holds(context, longest)
+        if isinstance(holds, bool) and holds not in expression.staying and (unread := self.unread_call) is not None:
+            return unread
+        return holds
 
     def variables(self, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
         """The variables of expressions, as in `cel.variables.VARIABLES`; each is computed when it is called.
@@ -191,6 +222,7 @@ class FactReader:
             [place.attributes for place in (span, self._root, resource) if place is not None],
             self._context_of,
             redacted=self._extraction.redacted,
+            has_unread=bool(self._extraction.unread),
         )
 
     def _context_of(self, subject: Subject) -> TraceContext:
@@ -204,8 +236,15 @@ def session_facts(session: Session, subject: Subject) -> Facts:
     traces = [part.trace for part in session.parts]
     resource = traces[0].resource
     roots = [root.attributes for trace in traces if (root := trace.root) is not None]
-    places, redacted = [*roots, resource.attributes], session.redacted
-    return _facts(subject, session.tenant, resource, places, lambda _: SessionContext(session), redacted=redacted)
+    return _facts(
+        subject,
+        session.tenant,
+        resource,
+        [*roots, resource.attributes],
+        lambda _: SessionContext(session),
+        redacted=session.redacted,
+        has_unread=any(part.unread is not None for part in session.parts),
+    )
 
 
 def _facts(
@@ -216,6 +255,7 @@ def _facts(
     context_of: Callable[[Subject], TraceContext],
     *,
     redacted: bool,
+    has_unread: bool,
 ) -> Facts:
     tools: dict[str, Any] = {}
     for call in subject.calls:
@@ -232,7 +272,26 @@ def _facts(
         subject=subject,
         context_of=context_of,
         redacted=redacted or REDACTED in resource.attributes,
+        has_unread=has_unread,
     )
+
+
+def _is_named_in(trace: Trace, name: str) -> bool:
+    """Whether a name stands anywhere in what is kept of a trace."""
+    return any(
+        name in span.name
+        or _holds(span.attributes, name)
+        or any(_holds(event.attributes, name) for event in span.events)
+        for span in trace.spans
+    ) or any(_holds(record.event.attributes, name) for record in trace.log_records)
+
+
+def _holds(value: JsonValue, name: str) -> bool:
+    if isinstance(value, str):
+        return name in value
+    if isinstance(value, dict):
+        return any(name in key or _holds(item, name) for key, item in value.items())
+    return isinstance(value, list) and any(_holds(item, name) for item in value)
 
 
 def environment_of(resource: Resource) -> JsonValue:

@@ -171,7 +171,7 @@ def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
     for clause, patterns in rule.match_clauses:
         if facts.match(clause, patterns):
             continue
-        if (why := facts.unknown(clause)) is None:
+        if (why := facts.unknown(clause, patterns)) is None:
             return clause, None
         unknown = why
     if (cel := rule.match.cel) is not None:
@@ -194,7 +194,7 @@ def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str
     for clause, patterns in rule.unless_clauses:
         if facts.match(clause, patterns):
             continue
-        if (why := facts.unknown(clause)) is None:
+        if (why := facts.unknown(clause, patterns)) is None:
             return False
         unknown = why
     if cel is not None and (held := facts.holds(cel)) is not True:

@@ -1,5 +1,6 @@
 """What a clause compares with: globs for names, exact text for tenants and prompts, scalars, ``{$regex: ...}``."""
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, TypeAlias
 
@@ -10,13 +11,26 @@ from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tenant import TENANT_PATTERN, checked_tenant
 from tracegrade.rule.mistakes import mistake, refuse
+from tracegrade.semconv import SMOLAGENTS_FINAL_ANSWER
 
 # Distinct values remembered per clause: service, agent and tool names are few; beyond that forget, never grow. Longer
 # texts are prompts and documents: they do not repeat, and are not remembered.
 MEMO_SIZE = 4096
 LONGEST_REMEMBERED = 256
 
+# Names that stand in the bytes of a span as they are, whatever writes them: no encoder of JSON or Python escapes these
+# characters, and no number and no base64 text, which is what other values are read as, looks so.
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{2,}")
+_ONLY_BASE64 = re.compile(r"(?:[A-Za-z0-9]{4})+")
+_NUMBERS = frozenset(("NaN", "Infinity"))
+# Names that dialects give to what spans call otherwise.
+_GIVEN = frozenset((SMOLAGENTS_FINAL_ANSWER,))
+
 Scalar: TypeAlias = str | int | float | tuple[str, bool]
+
+
+def _is_plain(name: str) -> bool:
+    return bool(_PLAIN_NAME.fullmatch(name)) and not _ONLY_BASE64.fullmatch(name) and name not in _NUMBERS | _GIVEN
 
 
 class Patterns:
@@ -42,6 +56,14 @@ class Patterns:
         self.regexes = regexes
         self._expressions = [*map(glob_expression, globs), *map(regex_expression, regexes)]
         self._memo: dict[str, bool] = {}
+
+    @property
+    def plain_names(self) -> list[str] | None:
+        """The names that are asked for, if each stands in a span as it is, whatever writes it; else None."""
+        if self.globs or self.regexes:
+            return None
+        names = [name for name in self.exact if isinstance(name, str) and _is_plain(name)]
+        return names if len(names) == len(self.exact) else None
 
     def match(self, value: JsonValue) -> bool:
         """Whether `value` matches; of a list, whether one of its items does. None never matches."""

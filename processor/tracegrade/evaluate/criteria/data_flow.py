@@ -44,7 +44,8 @@ from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_plain, is_m
 from tracegrade.model.tool_call import ValueStatus
 
 if TYPE_CHECKING:
-    from tracegrade.evaluate.evidence import Evidence
+    from tracegrade.evaluate.call_facts import said_unread
+from tracegrade.evaluate.evidence import Evidence
 
 Which: TypeAlias = Literal["any", "first", "last"]
 _WHICH: tuple[Which, ...] = ("any", "first", "last")
@@ -250,8 +251,8 @@ class FromMatcher(Matcher):
                     return f"which tool an earlier call is of cannot be read (span {run.calls[place].span_id})"
         if evidence.trace_context is not None:
             call = None if position is None else evidence.calls[position]
-            if (span_id := evidence.trace_context.unread_before(call)) is not None:
-                return f"which tool an earlier call is of cannot be read (span {span_id})"
+            if (work := evidence.trace_context.unread_before(call)) is not None:
+                return said_unread(work)
         return None
 
     def _looked_up(self, evidence: "Evidence", position: int | None) -> Lookup:

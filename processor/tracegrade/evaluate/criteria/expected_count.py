@@ -42,6 +42,10 @@ class ExpectedCount:
         """Whether `actual` calls are as expected."""
         return _OPERATORS[self.operator](actual, self.count)
 
+    def holds_from(self, actual: int) -> set[bool]:
+        """Whether `actual` calls are as expected, and any larger number of them: what the answers may be."""
+        return {self.holds(number) for number in (actual, max(actual, self.count), max(actual, self.count) + 1)}
+
     @property
     def words(self) -> str:
         """It as a person would say it: ``at most 3 times``."""

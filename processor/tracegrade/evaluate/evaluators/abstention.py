@@ -31,11 +31,18 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     return ["some tool is called" if criteria.should_call_tool else "no tool is called"]
 
 
+def _with_further_calls(
+    evidence: Evidence, criteria: Criteria, settings: Settings, score: float
+) -> tuple[float, float]:
+    return (score, score) if evidence.calls else (0.0, 1.0)
+
+
 EVALUATOR = Evaluator(
     name="abstention",
     summary="Was a tool called exactly when one should be?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=_with_further_calls,
     sentences=_sentences,
 )

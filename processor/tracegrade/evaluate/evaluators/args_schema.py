@@ -18,7 +18,7 @@ from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.parameters import ParameterModel
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.wording import agreeing, counted, detailed, listed
 from tracegrade.evaluate.work import Work
@@ -152,6 +152,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=share_of_calls,
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=_compared,

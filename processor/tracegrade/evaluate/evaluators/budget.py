@@ -39,6 +39,9 @@ class Criteria(ParameterModel):
     ] = None
 
 
+_COUNTED = frozenset({"calls", "retries", "errors"})
+
+
 class Settings(ParameterModel):
     """There is one way to judge it."""
 
@@ -123,12 +126,24 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     return [says.format(limit) for limit, says in limits if limit is not None]
 
 
+def _with_further_calls(
+    evidence: Evidence, criteria: Criteria, settings: Settings, score: float
+) -> tuple[float, float]:
+    """Further calls only add to what the limits on calls, retries and errors count."""
+    limits = _used(evidence, criteria)
+    counted = [name for name in limits if name in _COUNTED]
+    held = sum(used is not None and used <= limit for name, (limit, used) in limits.items() if name not in counted)
+    known = sum(used is not None for _, used in limits.values())
+    return (held / known if counted else score), score
+
+
 EVALUATOR = Evaluator(
     name="budget",
     summary="Did the run stay within its limits of calls, retries, errors, duration, tokens and cost?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=_with_further_calls,
     sentences=_sentences,
     never_scores=lambda criteria, settings: (
         None if any(value is not None for _, value in criteria) else "there are no limits; give max_calls or another"

@@ -24,7 +24,7 @@ from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.compare.differences import bounded
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.handoffs_made import handoffs_made
@@ -168,6 +168,7 @@ EVALUATOR = Evaluator(
     # It says itself what it read and could not.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,
+    with_further_calls=same_score,
     attributes_of=lambda criteria: criteria.expression.attributes,
     sentences=lambda criteria, settings: [f"this is true: {criteria.expression.source}"],
 )

@@ -64,7 +64,7 @@ from tracegrade.evaluate.constraints.forms import (
 )
 from tracegrade.evaluate.constraints.sides import tools_named, words_of
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks, why_unknown
 from tracegrade.evaluate.wording import all_of, counted, listed
@@ -385,5 +385,6 @@ EVALUATOR = Evaluator(
     # What cannot be read is taken both ways, and decides only where it makes a difference.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,
+    with_further_calls=same_score,
     sentences=lambda criteria, settings: [f"{form.rule} ({form.template})" for form in criteria.constraints],
 )

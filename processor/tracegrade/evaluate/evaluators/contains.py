@@ -17,7 +17,7 @@ from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.criteria.text_matchers import RegexMatcher
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
@@ -125,6 +125,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=same_score,
     sentences=_sentences,
     settings_said=frozenset({"negated", "case_sensitive"}),
     never_scores=_unread_settings,

@@ -29,7 +29,7 @@ from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_o
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.seen_values import texts_in
 from tracegrade.evaluate.criteria.tool_names import ToolName
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import counted, listed
@@ -246,5 +246,6 @@ EVALUATOR = Evaluator(
     # What cannot be read decides only where no value was found without it.
     compared=lambda evidence, criteria, settings, part: (),
     score=_score,
+    with_further_calls=same_score,
     sentences=_sentences,
 )

@@ -22,7 +22,7 @@ from tracegrade.evaluate.compare.final_answer import (
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue
 from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
@@ -92,6 +92,7 @@ EVALUATOR = Evaluator(
     Criteria=OutputCriteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=same_score,
     sentences=_sentences,
     settings_said=frozenset({"negated"}),
     never_scores=_unread_settings,

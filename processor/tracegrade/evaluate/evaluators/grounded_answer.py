@@ -17,8 +17,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from tracegrade.evaluate.call_facts import said_unread
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims
@@ -136,8 +137,8 @@ def _unread(evidence: Evidence) -> str | None:
     for place, call in enumerate(evidence.run.calls):
         if (why := what_lacks(evidence.run, place, ["output"])) is not None:
             return f"{why} ({listed([call.name])}, span {call.span_id})"
-    if evidence.trace_context is not None and (span_id := evidence.trace_context.unread_before(None)) is not None:
-        return f"a call cannot be read (span {span_id})"
+    if evidence.trace_context is not None and (work := evidence.trace_context.unread_before(None)) is not None:
+        return said_unread(work)
     return None
 
 
@@ -171,6 +172,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=same_score,
     reads=frozenset({"output", "final_answer"}),
     knows_unknown=True,
     # What cannot be read decides only where something is found nowhere.

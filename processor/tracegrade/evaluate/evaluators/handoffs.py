@@ -24,7 +24,7 @@ from pydantic import Field
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
@@ -207,6 +207,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=same_score,
     sentences=_sentences,
     never_scores=lambda criteria, settings: (
         None

@@ -16,7 +16,7 @@ from tracegrade.evaluate.compare.final_answer import (
 )
 from tracegrade.evaluate.criteria.expected import Expected, ExpectedList, ExpectedObject, LiteralValue
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -111,6 +111,7 @@ EVALUATOR = Evaluator(
     Criteria=OutputCriteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=same_score,
     never_scores=unread_settings,
     reads=frozenset({"final_answer"}),
 )

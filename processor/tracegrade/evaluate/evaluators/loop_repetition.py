@@ -94,12 +94,20 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     return [said if settings.count_retries else f"{said}; one that failed before an equal one succeeded does not count"]
 
 
+def _with_further_calls(
+    evidence: Evidence, criteria: Criteria, settings: Settings, score: float
+) -> tuple[float, float]:
+    """A repetition stays one, but for failed calls that a later success makes retries."""
+    return 0.0, score if settings.count_retries else 1.0
+
+
 EVALUATOR = Evaluator(
     name="loop-repetition",
     summary="Was the same call made again and again?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=_with_further_calls,
     sentences=_sentences,
     settings_said=frozenset({"repetition_threshold", "count_retries", "failed_only"}),
     reads=frozenset({"arguments"}),

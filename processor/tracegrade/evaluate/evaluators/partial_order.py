@@ -36,7 +36,7 @@ from tracegrade.evaluate.compare.differences import listed_differences
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, expected_arguments
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
@@ -257,6 +257,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=same_score,
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=_compared,

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
+from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line
 from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
@@ -96,11 +96,24 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     return [f"{name} is called {count.words}" for name, count in criteria.tool_calls_count.items()]
 
 
+def _with_further_calls(
+    evidence: Evidence, criteria: Criteria, settings: Settings, score: float
+) -> tuple[float, float]:
+    counts = criteria.expected.by_name
+    if not counts:
+        return (score, score) if evidence.calls else (0.0, 1.0)
+    made = Counter(evidence.once(names))
+    later = {name: count.holds_from(made[name]) for name, count in counts.items()}
+    least, most = (sum(test(held) for held in later.values()) / len(later) for test in (all, any))
+    return (float(least == 1.0), float(most == 1.0)) if settings.strict else (least, most)
+
+
 EVALUATOR = Evaluator(
     name="tool-call-count",
     summary="Was each tool called as often as expected?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=_with_further_calls,
     sentences=_sentences,
 )

@@ -26,7 +26,7 @@ from tracegrade.evaluate.compare.subsequence import (
     longest_of_single_calls,
 )
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.evaluate.work import Work
@@ -158,12 +158,18 @@ def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     return [f"in this order, with or without others between, are called: {order}"]
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    """Calls in between take nothing from a common order; none may stand between exactly these."""
+    return (score if not settings.strict and criteria.expected.order.names else 0.0), 1.0
+
+
 EVALUATOR = Evaluator(
     name="tool-call-order",
     summary="Were the expected tools called in the expected order?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=_with_further_calls,
     sentences=_sentences,
     settings_said=frozenset({"strict"}),
     expected_calls=_expected_calls,

@@ -18,7 +18,7 @@ from pydantic import Field
 from tracegrade.evaluate.call_facts import names, unknown_parts
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import MAX_LISTED, counted, detailed, listed
@@ -115,6 +115,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    with_further_calls=share_of_calls,
     sentences=_sentences,
     settings_said=frozenset({"allowed_tools", "denied_tools", "declared_only"}),
     never_scores=lambda criteria, settings: (
