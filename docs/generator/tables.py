@@ -26,8 +26,9 @@ from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract import dialects
 from tracegrade.extract.registry import DIALECTS, OURS
 from tracegrade.otlp.prometheus import prometheus_name
+from tracegrade.rule.builtin import DEFAULT_RULES
 from tracegrade.rule.evaluation_spec import ItemHead
-from tracegrade.rule.load import DEFAULT_RULES, load_rules
+from tracegrade.rule.load import load_rules
 from tracegrade.rule.schema import rule_schema
 from tracegrade.telemetry.conditions import KINDS
 from tracegrade.telemetry.metrics import METRICS

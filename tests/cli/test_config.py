@@ -7,7 +7,7 @@ from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
 from tracegrade.cli import main
-from tracegrade.rule.load import DEFAULT_RULES
+from tracegrade.rule.builtin import DEFAULT_RULES
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "config.example.yaml"
 

@@ -12,7 +12,7 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline import latest_results
-from tracegrade.rule.load import DEFAULT_RULES
+from tracegrade.rule.builtin import DEFAULT_RULES
 
 
 @pytest.fixture

@@ -133,7 +133,8 @@ class Reader:
             self._stop(name)
 
     def _here(self, text: str) -> str:
-        """The same with the ports of this test."""
+        """The same with the ports and the folder of this test."""
+        text = text.replace("/home/me/refunds", str(self.folder))
         return re.sub(r"\b(" + "|".join(_PORTS) + r")\b", lambda port: self.ports[port[0]], text)
 
     def _endpoints(self) -> str:

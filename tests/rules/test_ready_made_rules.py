@@ -13,7 +13,8 @@ from yamlcore import CoreLoader
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.rule_tests import run_tests
-from tracegrade.rule.load import DEFAULT_RULES, builtin_rules, load_rules
+from tracegrade.rule.builtin import DEFAULT_RULES
+from tracegrade.rule.load import builtin_rules, load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.schema import rule_schema
 

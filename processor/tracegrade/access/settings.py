@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tracegrade.access.rights import Role
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.paths import FilePath
 from tracegrade.document.tenants import Tenant
 
 
@@ -53,7 +54,7 @@ class AccessLogSettings(FileModel):
 class AccessSettings(FileModel):
     """Who may call, on every server that has ``auth``, and whose spans a sender's are."""
 
-    tokens_file: str | None = Field(
+    tokens_file: FilePath | None = Field(
         None, description="The file of the tokens that `tracegrade tokens` makes; null: tokens.json in the data folder"
     )
     log: AccessLogSettings | None = Field(

@@ -38,7 +38,7 @@ def slo(config: "Config", output_format: str, rules: tuple[str, ...], tenant: st
     from tracegrade.store.alerts import open_alerts
     from tracegrade.store.open import reading_store
 
-    rule_set = config.rules.reading.load(list(rules or config.rules.paths))
+    rule_set = config.load_rules(rules)
     with reading_store(config.store_url, tenant) as connection:
         found = stored_slos(connection, with_objectives(rule_set), time.time_ns())
         firing = firing_places(open_alerts(connection))

@@ -31,7 +31,7 @@ class Asking:
         """All settings; raises `FileError` for wrong ones."""
         from tracegrade.config import load_config
 
-        return load_config(self.config_path, data_dir=self.data_dir)
+        return load_config(self.config_path, data_dir=self.data_dir, allow_unset=True)
 
     def listed(self, server: str) -> "Listed":
         """The tools of `server`; raises as `list_tools`, and `FileError` for wrong settings."""

@@ -156,7 +156,7 @@ def _judged(
     from tracegrade.pipeline.workers import WorkerEnded
 
     paths = tuple(rule_paths or config.rules.paths)
-    rule_set = config.rules.reading.load(paths)
+    rule_set = config.load_rules(rule_paths)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     try:

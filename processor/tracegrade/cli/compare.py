@@ -132,7 +132,7 @@ def _rejudging(settings: ReadSettings, rule_paths: tuple[str, ...]) -> "Rejudgin
 
     config = settings.whole()
     paths = rule_paths or tuple(config.rules.paths)
-    rule_set = config.rules.reading.load(paths)
+    rule_set = config.load_rules(rule_paths)
     if not len(rule_set):
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     return Rejudging(rule_set, paths, config.rules.reading, config.traces, cores(), config.data_path)

@@ -39,30 +39,31 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.rule.load import costs_without_prices
 
     config = load_config(path or config_path)
-    protocols = config.receivers.otlp.protocols
-    servers = {
-        "receivers.otlp.protocols.grpc": protocols.grpc,
-        "receivers.otlp.protocols.http": protocols.http,
-        "web": config.web,
-    }
-    made = MadeTokens(config.tokens_path)
-    for where, server in servers.items():
-        if server is not None:
-            check_access(where, server, made)
-            if (warning := lets_nobody_in(where, server, made)) is not None:
-                print_line(f"Warning: {warning}", err=True)
-    for exporter in config.exporters.values():
-        exporter.tls_context()
-    if config.redaction is not None:
-        trial_door(config.redaction)
-    if config.journal.kafka is not None:
-        check_client(config.journal.kafka)
-    if config.parquet is not None:
-        check_extra()
-    rule_set = config.rules.reading.load(config.rules.paths)
-    config.quotas.check_rules(rule_set)
-    costs = [] if config.traces.prices else costs_without_prices(rule_set)
-    access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
+    with config.names_lines():
+        protocols = config.receivers.otlp.protocols
+        servers = {
+            "receivers.otlp.protocols.grpc": protocols.grpc,
+            "receivers.otlp.protocols.http": protocols.http,
+            "web": config.web,
+        }
+        made = MadeTokens(config.tokens_path)
+        for where, server in servers.items():
+            if server is not None:
+                check_access(where, server, made)
+                if (warning := lets_nobody_in(where, server, made)) is not None:
+                    print_line(f"Warning: {warning}", err=True)
+        for exporter in config.exporters.values():
+            exporter.tls_context()
+        if config.redaction is not None:
+            trial_door(config.redaction)
+        if config.journal.kafka is not None:
+            check_client(config.journal.kafka)
+        if config.parquet is not None:
+            check_extra()
+        rule_set = config.load_rules()
+        config.quotas.check_rules(rule_set)
+        costs = [] if config.traces.prices else costs_without_prices(rule_set)
+        access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     for warning in (*config.warnings, *rule_set.warnings, *costs, *access):
         print_line(f"Warning: {warning}", err=True)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
@@ -89,7 +90,11 @@ def show(path: Path | None, config_path: Path | None, data_dir: str | None) -> N
     from tracegrade.config import load_config
 
     config = load_config(path or config_path, data_dir=data_dir)
-    print_lines(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False).rstrip("\n"))
+    shown = config.model_dump(mode="json")
+    # Defaults are relative to the working directory; what is printed means the same anywhere.
+    shown["data_dir"] = str(config.data_path)
+    shown["suites"]["models"] = str(Path(config.suites.models).absolute())
+    print_lines(yaml.safe_dump(shown, sort_keys=False).rstrip("\n"))
 
 
 @command.command()

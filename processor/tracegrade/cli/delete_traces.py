@@ -69,7 +69,7 @@ def delete(
     if sum(chosen is not None for chosen in (trace_ids or None, session, user, before)) != 1:
         raise click.UsageError("expected trace ids, or one of --session, --user and --before")
     if config.journal.kafka is None and not (config.data_path / "journal").is_dir():
-        raise TraceGradeError(f"{config.data_dir}: nothing was received here; -c or --data-dir says where it was")
+        raise TraceGradeError(f"{config.data_path}: nothing was received here; -c or --data-dir says where it was")
     choice = Choice(session, user, before, tenant)
     what = count(len(trace_ids), "trace") if choice.by_id_alone else f"all traces {_described(choice)}"
     if tenant is not None:

@@ -105,7 +105,7 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
         print_line(f"Not every run was judged within {_JUDGED_WITHIN_S:g} s; see the messages above.", err=True)
     failing = next((trace for trace, title in titles.items() if "before" in title), next(iter(titles)))
     if not once:
-        where = f"--data-dir {shlex.quote(config.data_dir)}"
+        where = f"--data-dir {shlex.quote(str(config.data_path))}"
         print_line(f"Open:         {endpoints['web']}")
         print_line(f"Look closer:  {own_command()} results list {where}")
         print_line(f"              {own_command()} why {failing} {where}")

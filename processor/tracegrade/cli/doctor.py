@@ -87,7 +87,7 @@ def command(
 
     if repairs and tenant is not None:
         raise click.UsageError("--repair makes the store of all tenants whole; leave --tenant out")
-    rule_set = config.rules.reading.load(list(rule_paths or config.rules.paths))
+    rule_set = config.load_rules(rule_paths)
     if repairs:
         _repair(config, rule_set)
     examined = examine(

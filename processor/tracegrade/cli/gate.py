@@ -74,7 +74,7 @@ def command(
     from tracegrade.store.open import reading_store
     from tracegrade.store.result_filter import ResultFilter
 
-    rule_set = config.rules.reading.load(rule_paths or config.rules.paths)
+    rule_set = config.load_rules(rule_paths)
     if not len(rule_set):
         raise click.UsageError("no rules to gate: give --rules PATH, or rules.paths in the settings")
     bounds = gate.bounds(rule_set)

@@ -15,7 +15,7 @@ def read_headers(option: str, written: Sequence[str], own: Collection[str]) -> d
     Raises:
         UsageError: no header, one that is set by TraceGrade, or one that cannot be sent.
     """
-    from tracegrade.document.yaml_text import expand
+    from tracegrade.document.yaml_text import UnsetVariable, expand
     from tracegrade.suites.mcp.headers import HEADER_NAME, is_sendable
 
     found: dict[str, str] = {}
@@ -30,7 +30,10 @@ def read_headers(option: str, written: Sequence[str], own: Collection[str]) -> d
         def refuse(message: str, name: str = name) -> Never:
             raise click.UsageError(f"{option} {name}: {message}")
 
-        value = expand(value.strip(), os.environ, refuse)[0].strip()
+        try:
+            value = expand(value.strip(), os.environ, refuse)[0].strip()
+        except UnsetVariable as error:
+            refuse(str(error))
         if not is_sendable(value):
             refuse("expected printable ASCII, found something else, which is not shown: it may be a key")
         found[name] = value

@@ -108,7 +108,7 @@ def command(
     if known_gap and not expect:
         raise click.UsageError("--known-gap says why --expect does not hold yet: give --expect, too")
     named = rule_paths or config.rules.paths
-    rule_set = config.rules.reading.load(named)
+    rule_set = config.load_rules(rule_paths)
     if suite is not None:
         of_rule = rules_of_id(rule_set, chosen)[0] if chosen else None
         _promote_to_suite(config, of_rule, suite, run, search, no_redact, dry_run, output_format)

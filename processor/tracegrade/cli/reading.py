@@ -48,7 +48,7 @@ class ReadSettings:
         """All settings; reading them takes as long as showing what is stored."""
         from tracegrade.config import load_config
 
-        return load_config(self.config_path, data_dir=self.data_dir)
+        return load_config(self.config_path, data_dir=self.data_dir, allow_unset=True)
 
     @property
     def has_prices(self) -> bool:
@@ -80,12 +80,13 @@ def read_settings(config_path: Path | None, data_dir: str | None) -> ReadSetting
     is stored.
 
     Raises:
-        FileError: every mistake in the file, with its line and column.
+        FileError: every mistake in the file, with its line and column; an environment variable that is not set is one
+            where it is needed to show what is stored.
     """
     if config_path is None:
         return ReadSettings(sqlite_url(Path(DATA_DIR if data_dir is None else data_dir)), NO_LINKS, data_dir=data_dir)
     from tracegrade.config import load_config
 
-    config = load_config(config_path, data_dir=data_dir)
+    config = load_config(config_path, data_dir=data_dir, allow_unset=True)
     prices, rules = config.traces.prices, config.rules.reading
     return ReadSettings(config.store_url, config.alerts.links, prices, rules, config_path, data_dir)

@@ -59,10 +59,11 @@ def command(
         raise click.UsageError("--store looks at the stored traces and reads no SOURCE; give one of both")
     if "-" in sources and sys.stdin.isatty():
         raise click.UsageError("'-' reads standard input, which is a terminal here; give it a file: < traces.json")
-    door = trial_door(config.redaction or RedactionSettings())
     report = SourceReport()
-    with _stored(config, tenant) if of_store else _records(config, sources, tenant, report) as records:
-        trial = try_redaction(door, records)
+    with config.names_lines():
+        door = trial_door(config.redaction or RedactionSettings())
+        with _stored(config, tenant) if of_store else _records(config, sources, tenant, report) as records:
+            trial = try_redaction(door, records)
     print_source_report(report, output_format)
     if output_format == "json":
         print_json(_rows(trial))

@@ -93,7 +93,7 @@ class Asked:
 
         paths = tuple(rule_paths or config.rules.paths)
         tenant = None if selection is None else selection.tenant
-        rule_set = config.rules.reading.load(paths).seen_by(tenant)
+        rule_set = config.load_rules(rule_paths).seen_by(tenant)
         if not len(rule_set):
             whose = "" if tenant is None else f" the traces of {tenant!r}"
             raise click.UsageError(f"no rules to judge{whose} by: give --rules PATH, or rules.paths in the settings")

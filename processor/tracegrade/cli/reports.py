@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -250,7 +251,10 @@ def _sarif_gate(standing: _Standing) -> dict[str, Any]:
 
 def file_location(path: str) -> dict[str, Any]:
     """The file at `path`, as SARIF says it."""
-    return {"artifactLocation": {"uri": path}, "region": {"startLine": 1}}
+    here = Path(path).absolute()
+    inside = here.is_relative_to(Path.cwd())  # code scanning looks for files of the checkout
+    uri = here.relative_to(Path.cwd()).as_posix() if inside else path
+    return {"artifactLocation": {"uri": uri}, "region": {"startLine": 1}}
 
 
 def _sarif_result(check: Check) -> dict[str, Any]:

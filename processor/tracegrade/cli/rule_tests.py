@@ -45,7 +45,7 @@ def test(paths: Sequence[str], config_path: Path | None, output_format: str) -> 
     from tracegrade.config import load_config
     from tracegrade.pipeline.rule_tests import run_tests
 
-    config = load_config(config_path)
+    config = load_config(config_path, allow_unset=True)
     rules = rules_with_paths(paths, config.rules.reading)
     tested = [(rule, path, list(run_tests(rule, Path(path), config.traces))) for rule, path in rules]
     results = [result for _, _, found in tested for result in found]

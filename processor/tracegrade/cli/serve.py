@@ -64,14 +64,15 @@ def command(
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
     if config.parquet is not None and role in ("all", "judge") and not ends_with_stdin:
         check_place(config.parquet)  # at the start alone: later, rows wait in the results journal
-    if role == "judge":
-        exit_code = _judge(config, config_path, ends_with_stdin, part)
-    elif role == "web":
-        exit_code = _web(config, ends_with_stdin, listens_on)
-    elif role == "jobs":
-        exit_code = _jobs(config, ends_with_stdin)
-    else:
-        exit_code = _receive(config, config_path, with_judge=role == "all")
+    with config.names_lines():
+        if role == "judge":
+            exit_code = _judge(config, config_path, ends_with_stdin, part)
+        elif role == "web":
+            exit_code = _web(config, ends_with_stdin, listens_on)
+        elif role == "jobs":
+            exit_code = _jobs(config, ends_with_stdin)
+        else:
+            exit_code = _receive(config, config_path, with_judge=role == "all")
     # All is closed. The interpreter would look several times for garbage among what ends with it, some 0.4 s of CPU.
     gc.freeze()
     sys.exit(exit_code)
@@ -194,7 +195,7 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
             scheme = "http" if settings.tls is None else "https"
             shown = f"{scheme}://{host}:{listening.getsockname()[1]}"
             listening.listen()  # before the next line is printed: its reader may connect at once
-            print_line(f"Listening: web {shown}. Data in {config.data_dir}.", err=True)
+            print_line(f"Listening: web {shown}. Data in {config.data_path}.", err=True)
         await role.run(stop, listening)
         return 0
 
@@ -214,7 +215,7 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     dialects = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.dialects]
     evaluators = [f"{plugin.name} of {plugin.package} {plugin.version}" for plugin in plugins.evaluators]
     # A wrong rule stops the start here, not in a restarted judge.
-    rule_set = config.rules.reading.load(config.rules.paths)
+    rule_set = config.load_rules()
     config.quotas.check_rules(rule_set)
     costs = [] if config.traces.prices else costs_without_prices(rule_set)
     access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
@@ -232,7 +233,7 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
 
     def ready(endpoints: dict[str, str]) -> None:
         shown = ", ".join(f"{name} {endpoint}" for name, endpoint in endpoints.items())
-        print_line(f"Listening: {shown}. Data in {config.data_dir}. {count(len(rule_set), 'rule')}.", err=True)
+        print_line(f"Listening: {shown}. Data in {config.data_path}. {count(len(rule_set), 'rule')}.", err=True)
         if dialects:
             print_line(f"Dialects of installed packages: {', '.join(dialects)}.", err=True)
         if evaluators:

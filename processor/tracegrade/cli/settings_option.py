@@ -51,11 +51,14 @@ def options_read_by(
 
 
 def settings_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add ``-c/--config`` and ``--data-dir``; the command is called with ``config``, read and checked."""
+    """Add ``-c/--config`` and ``--data-dir``; the command is called with ``config``, read and checked.
+
+    Parts of it that name unset environment variables are refused when the command looks into them.
+    """
     return options_read_by(_read_and_checked, "config")(function)
 
 
 def _read_and_checked(config_path: Path | None, data_dir: str | None) -> "Config":
     from tracegrade.config import load_config
 
-    return load_config(config_path, data_dir=data_dir)
+    return load_config(config_path, data_dir=data_dir, allow_unset=True)

@@ -81,7 +81,7 @@ def command(
     from tracegrade.store.read import stored_traces
     from tracegrade.store.rule_texts import judges_alike
 
-    rule_set = config.rules.reading.load(rule_paths or config.rules.paths)
+    rule_set = config.load_rules(rule_paths)
     with reading_store(config.store_url, tenant) as connection:
         check_run(connection, run)
         stored_ones = stored_traces(connection, trace_id, run=run)

@@ -14,7 +14,7 @@ MEANT_OPERATORS = {"=<": "<=", "=>": ">=", "<>": "!=", "=!": "!=", "≤": "<=", 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in one file; ``line`` and ``column`` count from 1."""
+    """One mistake in one file; ``line`` and ``column`` count from 1, and are 0 where it is about the path itself."""
 
     path: str
     line: int
@@ -22,7 +22,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}: {self.message}"
+        return f"{self.path}:{self.line}:{self.column}: {self.message}" if self.line else f"{self.path}: {self.message}"
 
 
 class FileError(TraceGradeError):

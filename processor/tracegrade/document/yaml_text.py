@@ -21,6 +21,7 @@ except ImportError:  # PyYAML without libyaml: the same language, slower
 
 from tracegrade.document.document import Document
 from tracegrade.document.problem import FileError, Location, Problem
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 
 _PLAIN_COLLECTIONS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -43,7 +44,14 @@ _TO_DO = {
 _HARMLESS_LENGTH = 16_384  # a text this short cannot nest deep enough to exhaust the C stack
 
 
-def parse(text: str, path: str, *, expand_env: bool = False, environment: Mapping[str, str] | None = None) -> Document:
+def parse(
+    text: str,
+    path: str,
+    *,
+    expand_env: bool = False,
+    environment: Mapping[str, str] | None = None,
+    allow_unset: bool = False,
+) -> Document:
     """Parse one YAML document.
 
     Args:
@@ -52,10 +60,11 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
         expand_env: replace ``${env:NAME}`` and ``${env:NAME:-default}`` (``$$`` is a literal dollar). A value that is
             one whole reference is typed as YAML after the replacement; inside a longer text it stays text.
         environment: where names are looked up, `os.environ` when omitted.
+        allow_unset: read a value that names an unset variable as null, and list it in `Document.unset`.
 
     Raises:
-        FileError: not YAML, duplicate keys, aliases, merge keys, keys that are not text, too deep or too large, an
-            unset environment variable without a default.
+        FileError: not YAML, duplicate keys, aliases, merge keys, keys that are not text, too deep or too large, unset
+            environment variables without a default.
     """
     loader = _Loader(text)
     try:
@@ -67,6 +76,8 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
         )
         marks: dict[Location, tuple[int, int]] = {}
         value = composer.build(node, (), marks, 0) if node is not None else None
+        if composer.unset and not allow_unset:
+            raise FileError(composer.unset.values())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # At the end of the file, libyaml points after it; people look for the last thing they wrote.
@@ -85,7 +96,7 @@ def parse(text: str, path: str, *, expand_env: bool = False, environment: Mappin
         raise FileError([Problem(path, 1, 1, f"nested more than {MAX_NESTING} deep")]) from None
     finally:
         loader.dispose()
-    return Document(path, value, marks)
+    return Document(path, value, marks, composer.unset)
 
 
 def _to_do(reason: str, rest: str) -> str:
@@ -115,7 +126,7 @@ def _line_and_column(text: str, position: int) -> tuple[int, int]:
     return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
 
 
-def read(path: Path, *, expand_env: bool = False) -> Document:
+def read(path: Path, *, expand_env: bool = False, allow_unset: bool = False) -> Document:
     """`parse` the file at `path`; raises FileError also when it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -123,7 +134,7 @@ def read(path: Path, *, expand_env: bool = False) -> Document:
         raise FileError([Problem(str(path), 1, 1, f"cannot be read: {error.strerror or error}")]) from None
     except UnicodeDecodeError as error:
         raise FileError([Problem(str(path), 1, 1, f"not UTF-8 at byte {error.start}")]) from None
-    return parse(text, str(path), expand_env=expand_env)
+    return parse(text, str(path), expand_env=expand_env, allow_unset=allow_unset)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -151,13 +162,14 @@ def dumped(value: object) -> str:
 
 
 class _Composer:
-    """Builds the plain value of a node tree and notes where every part stands."""
+    """Builds the plain value of a node tree; notes where every part stands, and which name unset variables."""
 
     def __init__(self, loader: Any, path: str, environment: Mapping[str, str] | None) -> None:
         self._loader = loader
         self._path = path
         self._environment = environment
         self._seen: set[int] = set()
+        self.unset: dict[Location, Problem] = {}
 
     def build(self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int) -> JsonValue:
         if id(node) in self._seen:
@@ -174,7 +186,7 @@ class _Composer:
             return self._build_mapping(node, location, marks, depth)
         if isinstance(node, yaml.SequenceNode):
             return [self.build(item, (*location, i), marks, depth + 1) for i, item in enumerate(node.value)]
-        return self._build_scalar(node)
+        return self._build_scalar(node, location)
 
     def _build_mapping(
         self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int
@@ -192,9 +204,13 @@ class _Composer:
             value[key] = self.build(value_node, (*location, key), marks, depth + 1)
         return value
 
-    def _build_scalar(self, node: Any) -> JsonValue:
+    def _build_scalar(self, node: Any, location: Location) -> JsonValue:
         if self._environment is not None and "$" in node.value:
-            text, whole = expand(node.value, self._environment, lambda message: self._refuse(node, message))
+            try:
+                text, whole = expand(node.value, self._environment, lambda message: self._refuse(node, message))
+            except UnsetVariable as error:
+                self.unset[location] = self._problem(node, str(error))
+                return None
             if whole and not node.style:  # libyaml says '', PyYAML None for a plain scalar
                 tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))
                 node = yaml.ScalarNode(tag, text, node.start_mark, node.end_mark)
@@ -211,15 +227,25 @@ class _Composer:
         return value
 
     def _refuse(self, node: Any, message: str) -> Never:
-        mark = node.start_mark
-        raise FileError([Problem(self._path, mark.line + 1, mark.column + 1, message)])
+        raise FileError([self._problem(node, message)])
+
+    def _problem(self, node: Any, message: str) -> Problem:
+        return Problem(self._path, node.start_mark.line + 1, node.start_mark.column + 1, message)
+
+
+class UnsetVariable(TraceGradeError):
+    """A reference to an environment variable that is not set, and no default."""
 
 
 _REFERENCE = re.compile(r"\$\$|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 
 
 def expand(text: str, environment: Mapping[str, str], refuse: Any) -> tuple[str, bool]:
-    """`text` with its environment references replaced, and whether all of it was one reference."""
+    """`text` with its environment references replaced, and whether all of it was one reference.
+
+    Raises:
+        UnsetVariable: a variable is not set. Whatever else is wrong goes to `refuse`, which raises.
+    """
     whole = (match := _REFERENCE.fullmatch(text)) is not None and match.group() != "$$"
 
     def replace(match: re.Match[str]) -> str:
@@ -230,7 +256,8 @@ def expand(text: str, environment: Mapping[str, str], refuse: Any) -> tuple[str,
             refuse(f"expected ${{env:NAME}} or ${{env:NAME:-default}}, found '${{{other}}}'; write $$ for a dollar")
         found = environment.get(name, default)
         if found is None:
-            refuse(f"environment variable {name} is not set; set it, or give a default: ${{env:{name}:-default}}")
+            message = f"environment variable {name} is not set; set it, or give a default: ${{env:{name}:-default}}"
+            raise UnsetVariable(message)
         return str(found)
 
     return _REFERENCE.sub(replace, text), whole

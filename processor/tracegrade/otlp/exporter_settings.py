@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
 from tracegrade.display import without_secrets
+from tracegrade.document.address import address_text
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.paths import FilePath, is_opened
 from tracegrade.document.tenants import ForTenants
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
@@ -27,7 +29,9 @@ _OWN_HEADERS = {"content-type", "content-encoding", "content-length", "host", "t
 }
 
 
-def _readable(path: str) -> str:
+def _readable(path: str, info: ValidationInfo) -> str:
+    if not is_opened(info):
+        return path
     try:
         with Path(path).open("rb"):
             return path
@@ -35,7 +39,7 @@ def _readable(path: str) -> str:
         raise ValueError(f"expected a readable file, found {path!r}: {error.strerror}") from None
 
 
-ReadableFile = Annotated[str, AfterValidator(_readable)]
+ReadableFile = Annotated[FilePath, AfterValidator(_readable)]
 
 
 class ClientTls(FileModel):
@@ -72,7 +76,7 @@ class ExporterSettings(ForTenants):
     """One ``exporters.otlp`` entry: where originals and results go."""
 
     protocol: Literal["grpc", "http"] = Field("grpc", description="OTLP/gRPC, or OTLP/HTTP with protobuf bodies.")
-    endpoint: str = Field(
+    endpoint: Annotated[str, address_text("collector:4317")] = Field(
         description="grpc: host:port. http: a URL; /v1/traces, /v1/logs and /v1/metrics are added to it."
     )
     tls: ClientTls = Field(default_factory=ClientTls, description="Encrypted by default; see `insecure`.")

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from tracegrade.document.address import address_text
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.paths import FilePath
 
 SHORTEST_TOKEN = 16
 
@@ -40,16 +42,16 @@ def _checked_endpoint(endpoint: str) -> str:
     return endpoint
 
 
-Endpoint = Annotated[str, AfterValidator(_checked_endpoint)]
+Endpoint = Annotated[str, address_text("127.0.0.1:4317"), AfterValidator(_checked_endpoint)]
 Mebibytes = Annotated[int, Field(ge=1, le=1024)]
 
 
 class TlsServerSettings(FileModel):
     """A server's certificate: PEM files. With ``client_ca_file`` clients must show a certificate of that authority."""
 
-    cert_file: str = Field(description="The server's certificate and its chain (PEM)")
-    key_file: str = Field(description="The key of `cert_file`")
-    client_ca_file: str | None = Field(None, description="Clients must have a certificate of this authority (PEM)")
+    cert_file: FilePath = Field(description="The server's certificate and its chain (PEM)")
+    key_file: FilePath = Field(description="The key of `cert_file`")
+    client_ca_file: FilePath | None = Field(None, description="Clients must have a certificate of this authority (PEM)")
 
 
 def token_mistake(text: str) -> str | None:
@@ -89,7 +91,7 @@ class AuthSettings(FileModel):
             default_factory=list, description="Bearer tokens of clients that are let in; keep them in the environment"
         )
     )
-    token_file: str | None = Field(None, description="A file with one token per line; read again when it changes")
+    token_file: FilePath | None = Field(None, description="A file with one token per line; read again when it changes")
 
 
 class ListenSettings(FileModel):

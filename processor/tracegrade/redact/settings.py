@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.document.file_model import FileModel
+from tracegrade.document.paths import FilePath, read_as_path
 from tracegrade.document.problem import did_you_mean
 
 Action: TypeAlias = Literal["drop", "mask", "hash", "keep", "detect"]
@@ -85,7 +86,10 @@ class PlaceSettings(FileModel):
 class PresidioSettings(FileModel):
     """Names of people, places and more in running text, by Presidio; needs the extra ``tracegrade[presidio]``."""
 
-    model: str = Field(description="The spaCy model that reads the language: its name, or a folder; nothing is fetched")
+    model: Annotated[str, read_as_path(lambda text: "/" in text or "\\" in text)] = Field(
+        description="The spaCy model that reads the language: its name, or the path of a folder, which has a '/' in "
+        "it; nothing is fetched"
+    )
     language: str = Field("en", description="The language that it reads, by its two letters")
     entities: list[str] = Field(["PERSON"], min_length=1, description="What is looked for, by Presidio's names")
     min_score: float = Field(0.5, ge=0, le=1, description="How sure Presidio must be")
@@ -102,7 +106,7 @@ class RedactionSettings(FileModel):
     patterns: Annotated[dict[str, str], AfterValidator(_checked_patterns)] = Field(
         default_factory=dict, description="Own detectors: a name and a regular expression (RE2) each"
     )
-    names_file: str | None = Field(
+    names_file: FilePath | None = Field(
         None,
         description="A file with one name of a person, or other word, per line; they are looked for whatever "
         "`detectors` says",
@@ -121,7 +125,7 @@ class RedactionSettings(FileModel):
     key: Annotated[SecretStr, AfterValidator(_checked_key)] | None = Field(
         None, description="For hash: 32 characters or more; each tenant gets one of its own from it"
     )
-    key_file: str | None = Field(None, description="A file that holds the key, instead of `key`")
+    key_file: FilePath | None = Field(None, description="A file that holds the key, instead of `key`")
 
     @property
     def hashes(self) -> Iterator[str]:

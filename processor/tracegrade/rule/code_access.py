@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tracegrade.rule.load import BUILTIN, folders_in
+from tracegrade.rule.builtin import BUILTIN
+from tracegrade.rule.load import folders_in
 from tracegrade.rule.rule_set import RuleSet
 
 _MOST_NAMED = 3

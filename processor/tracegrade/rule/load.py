@@ -12,6 +12,7 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.evaluate.criteria import semantic
 from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.builtin import ALL, BUILTIN, DEFAULT, DEFAULT_RULES
 from tracegrade.rule.code_files import CodeFiles, named_files
 from tracegrade.rule.evaluator_file import CODE
 from tracegrade.rule.rule import Rule
@@ -21,24 +22,8 @@ from tracegrade.rule.warnings import Warning, costs_not_known, unknown_tools, wa
 
 __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 
-BUILTIN = "builtin:"
-ALL = "all"
-DEFAULT = "default"
 _KEY = re.compile(rb"^([a-z_]+):", re.MULTILINE)  # of the whole document: those of inner mappings are indented
 _LOOKED_AT_BYTES = 65536
-DEFAULT_RULES = frozenset(
-    {
-        "arguments-invalid-by-schema",
-        "error-text-as-answer",
-        "every-call-failed",
-        "failed-call-repeated-unchanged",
-        "placeholder-in-arguments",
-        "same-call-repeated",
-        "secret-in-arguments",
-        "undeclared-tool-called",
-    }
-)
-"""``builtin:default``, the rules in force when none is named: for mistakes of any agent with any tools."""
 
 
 def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None, allow_code: bool = False) -> RuleSet:
@@ -242,7 +227,7 @@ def _names(rule_file: Path) -> set[str]:
 
 
 def _problem(path: str, message: str) -> FileError:
-    return FileError([Problem(path, 1, 1, message)])
+    return FileError([Problem(path, 0, 0, message)])
 
 
 def tests_path(rule_path: Path) -> Path:

@@ -101,15 +101,15 @@ def explains_folder_errors(config: Config) -> Iterator[None]:
         if not isinstance(error, _WRONG_FOLDER) and error.errno != errno.EROFS:
             raise
         raise TraceGradeError(
-            f"data_dir: cannot use {config.data_dir!r}: {error.filename}: {error.strerror}; expected a folder that "
-            "this user may write to, made if missing"
+            f"data_dir: cannot use {str(config.data_path)!r}: {error.filename}: {error.strerror}; expected a folder "
+            "that this user may write to, made if missing"
         ) from None
 
 
 def role_command(role: str, config: Config, config_path: Path | None) -> list[str]:
     """The command that starts a role of these settings; it ends with the process that started it."""
     command = [sys.executable, "-m", "tracegrade", "serve", "--role", role, "--ends-with-stdin"]
-    command += ["--data-dir", config.data_dir]
+    command += ["--data-dir", str(config.data_path)]
     return command if config_path is None else [*command, "-c", str(config_path)]
 
 

@@ -3,11 +3,17 @@
 from pathlib import Path
 
 DATA_DIR = "./tracegrade-data"
+_FILE = "tracegrade.db"
 
 
 def sqlite_url(folder: Path) -> str:
-    """The URL of the SQLite file in a data folder."""
-    return f"sqlite:///{folder / 'tracegrade.db'}"
+    """The URL of the SQLite file in a data folder, with its absolute path."""
+    return f"sqlite:///{folder.absolute() / _FILE}"
+
+
+def holds_data(folder: Path) -> bool:
+    """Whether `folder` is a data folder in which something was received or stored."""
+    return any((folder / name).exists() for name in (_FILE, "instance_id", "journal"))
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -7,12 +7,13 @@ from pydantic import Field, field_serializer, model_validator
 from tracegrade.display import without_secrets
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.paths import DatabaseUrl
 
 
 class StoreSettings(FileModel):
     """The ``store`` section of the configuration file."""
 
-    url: str = Field(
+    url: DatabaseUrl = Field(
         default="",
         description="sqlite:///PATH or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE; empty: SQLite in data_dir",
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from tracegrade.document.file_model import FileModel
+from tracegrade.document.paths import FilePath
 
 _ENTRY = re.compile(
     r"(?:(?P<name>[^\[\]/@:\s]+?)\.?|\[(?P<six>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?|(?P<bare>[0-9a-f:.]*:[0-9a-f:.]*)"
@@ -48,7 +49,7 @@ class JobsSettings(FileModel):
 class SuitesSettings(FileModel):
     """Suites of cases, and their runs."""
 
-    models: str = Field(
+    models: FilePath = Field(
         "models.yaml", description="The file that says which models there are, for runs as jobs; read when one begins"
     )
     jobs: JobsSettings = Field(default_factory=JobsSettings, description="How many of them run at a time")

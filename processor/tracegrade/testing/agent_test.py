@@ -17,7 +17,8 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.replay import NOT_STORED, replay_sources
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.receive.environment import exporting_to
-from tracegrade.rule.load import BUILTIN, load_rules
+from tracegrade.rule.builtin import BUILTIN
+from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.sampling import Sample

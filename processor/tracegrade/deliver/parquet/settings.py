@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from tracegrade.display import without_secrets
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.paths import read_as_path
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
@@ -54,7 +55,7 @@ class S3Settings(FileModel):
 class ParquetSettings(FileModel):
     """The ``parquet`` section: results and tool calls as Parquet files; needs the extra tracegrade[parquet]."""
 
-    url: Annotated[str, AfterValidator(_place)] = Field(
+    url: Annotated[str, AfterValidator(_place), read_as_path(lambda text: "://" not in text)] = Field(
         description="A folder, made if missing, outside data_dir; or s3://BUCKET/PREFIX"
     )
     every: Duration = Field(60.0, gt=0, description="Longest time that rows wait until they are written")

@@ -4,9 +4,11 @@ import re
 from socket import gethostname
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, field_serializer, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, model_validator
 
+from tracegrade.document.address import address_text
 from tracegrade.document.file_model import Duration, FileModel
+from tracegrade.document.paths import resolved_path
 
 ClientValue = str | int | float | bool
 
@@ -15,6 +17,8 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _CLIENT_KEY = re.compile(r"[a-z0-9]+([._][a-z0-9]+)*")
 _SECRET = re.compile(r"password|secret|pem$|oauthbearer\.config|token")
 _MASKED = "**********"
+_PATH = re.compile(r"\.(location|keytab)$")  # of what librdkafka reads
+_NO_PATH = "probe"  # looked for in the usual places
 
 # What answering senders, order and committing rest on is not a matter of taste.
 _OWN = {
@@ -47,13 +51,16 @@ def _topic(name: str) -> str:
     return name
 
 
-def _client_keys(client: dict[str, ClientValue]) -> dict[str, ClientValue]:
+def _checked_client(client: dict[str, ClientValue], info: ValidationInfo) -> dict[str, ClientValue]:
     for key in client:
         if not _CLIENT_KEY.fullmatch(key):
             raise ValueError(f"expected a setting of librdkafka such as 'security.protocol', found {key!r}")
         if reason := _OWN.get(key):
             raise ValueError(f"{key!r} cannot be set here: {reason}; remove it")
-    return client
+    return {
+        key: resolved_path(value, info) if isinstance(value, str) and _PATH.search(key) and value != _NO_PATH else value
+        for key, value in client.items()
+    }
 
 
 Topic = Annotated[str, AfterValidator(_topic)]
@@ -62,7 +69,7 @@ Topic = Annotated[str, AfterValidator(_topic)]
 class KafkaSettings(FileModel):
     """``journal.kafka:`` in the configuration file; its presence makes Kafka the journal."""
 
-    brokers: list[Annotated[str, AfterValidator(_broker)]] = Field(
+    brokers: list[Annotated[str, address_text("broker:9092"), AfterValidator(_broker)]] = Field(
         min_length=1, description="host:port of some brokers; they name the others"
     )
     traces_topic: Topic = Field("otlp_spans", description="Spans, one message a trace and request, keyed by trace id")
@@ -74,7 +81,7 @@ class KafkaSettings(FileModel):
         description="Metrics, which are only forwarded; null: they are refused, and senders told not to retry",
     )
     group: str = Field("tracegrade-judge", min_length=1, description="Consumer group of the judges")
-    client: Annotated[dict[str, ClientValue], AfterValidator(_client_keys)] = Field(
+    client: Annotated[dict[str, ClientValue], AfterValidator(_checked_client)] = Field(
         default_factory=dict,
         description="Settings of the client librdkafka, such as security.protocol, sasl.username, ssl.ca.location",
     )
