@@ -16,6 +16,7 @@ def tool(number: int, **changes: Any) -> dict[str, Any]:
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "find",
         "gen_ai.tool.call.arguments": '{"q": 1}',
+        "gen_ai.tool.call.result": '{"found": 1}',
     }
     return {
         "id": number,
@@ -37,7 +38,8 @@ def findings(*traces: list[dict[str, Any]], check: str) -> list[Finding]:
 
 def test_whole_traces_have_nothing_wrong() -> None:
     content = Content()
-    content.add(extract(make_trace([CHAT, tool(2, parent=1, at=[1, 2])])))
+    spans = [{"id": 1, "attributes": AGENT}, {**CHAT, "id": 3, "parent": 1}, tool(2, parent=1, at=[1, 2])]
+    content.add(extract(make_trace(spans)))
     assert {(finding.check, finding.level) for finding in content.findings()} == {
         ("unread spans", "ok"),
         ("content", "ok"),
@@ -69,18 +71,32 @@ def test_model_calls_without_any_tool_call_are_noted() -> None:
     assert findings([CHAT], [CHAT, tool(2, parent=1)], check="no tool calls") == []
 
 
-def test_arguments_that_are_never_recorded_come_with_the_switch_of_their_framework() -> None:
-    without = {"gen_ai.tool.call.arguments": None}
-    traces = [[tool(1, scope="pydantic-ai", attributes=without), tool(2, scope="acme")]]
-    (finding,) = findings(*traces, check="content")
-    assert (finding.level, finding.where) == ("warning", "shop, scope pydantic-ai")
-    assert finding.found == "the arguments of 1 of 1 (100%) calls are not recorded"
-    assert finding.advice.endswith("InstrumentationSettings(include_content=True)")
+AGENT = {
+    "gen_ai.operation.name": "invoke_agent",
+    "gen_ai.agent.name": "clerk",
+    "gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "find it"}]}]',
+}
 
 
-def test_single_calls_without_arguments_are_no_finding() -> None:
-    spans = [tool(1), tool(2, attributes={"gen_ai.tool.call.arguments": None})]
-    assert [finding.level for finding in findings(spans, check="content")] == ["ok"]
+def test_shares_of_content_are_said_by_service_and_agent_with_the_switch_of_the_framework() -> None:
+    arguments, result = {"gen_ai.tool.call.arguments": None}, {"gen_ai.tool.call.result": None}
+    whole = [{"id": 1, "attributes": AGENT}, tool(2, parent=1), tool(3, parent=1)]
+    one_lacks = [
+        {"id": 1, "attributes": AGENT},
+        tool(2, parent=1, scope="pydantic-ai", attributes=arguments | result),
+        tool(3, parent=1),
+    ]
+    (all_recorded,) = findings(whole, check="content")
+    assert all_recorded.level == "ok"
+    (found,) = findings(*[whole] * 4, one_lacks, check="content")
+    assert (found.level, found.where) == ("note", "shop, agent clerk")
+    assert found.found == (
+        "recorded are arguments of 9 of 10 (90%) calls, results of 9 of 10 (90%) calls, prompts of 5 of 5 (100%) runs; "
+        "missing: 2 not recorded"
+    )
+    assert found.advice.endswith("InstrumentationSettings(include_content=True)")
+    (never,) = findings([{"id": 1, "attributes": AGENT}, tool(2, parent=1, attributes=arguments)], check="content")
+    assert (never.level, never.evidence["arguments"]) == ("warning", {"of": 1, "lacking": 1})
 
 
 @pytest.mark.parametrize(
@@ -90,8 +106,9 @@ def test_masked_arguments_are_worth_the_more_the_more_there_are(masked: int, lev
     spans = [
         tool(n, attributes={"gen_ai.tool.call.arguments": "__REDACTED__"} if n <= masked else {}) for n in range(1, 5)
     ]
-    (finding,) = findings(spans, check="content")
-    assert (finding.level, finding.evidence) == (level, {"calls": 4, "redacted": masked})
+    (finding,) = findings([{"id": 9, "attributes": AGENT}, *({**span, "parent": 9} for span in spans)], check="content")
+    assert (finding.level, finding.evidence["arguments"]) == (level, {"of": 4, "lacking": masked})
+    assert finding.found.endswith(f"missing: {masked} masked")
 
 
 def test_a_call_that_two_instrumentations_show_names_the_scope_to_ignore() -> None:

@@ -8,6 +8,8 @@ from tracegrade.doctor.judging import idle_rules
 from tracegrade.extract.extract import extract
 from tracegrade.judge import judge
 from tracegrade.model.evaluation import Decision, JudgedSubject, Pair
+from tracegrade.model.span import Resource
+from tracegrade.model.trace import Trace
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
@@ -20,7 +22,11 @@ def rule(rule_id: str, **changes: object) -> Rule:
 
 
 def findings(
-    *rules: Rule, judged_by: RuleSet | None = None, session: str | None = None, decisions: Sequence[Decision] = ()
+    *rules: Rule,
+    judged_by: RuleSet | None = None,
+    session: str | None = None,
+    decisions: Sequence[Decision] = (),
+    more: Sequence[Trace] = (),
 ) -> list[Finding]:
     """What is found of `rules` over two traces with a call without arguments each."""
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
@@ -28,6 +34,7 @@ def findings(
         attributes["gen_ai.conversation.id"] = session
     spans = [{"id": 1, "attributes": attributes}]
     traces = [make_trace(spans, number.to_bytes(16, "big")) for number in (1, 2)]
+    traces += more
     rule_set = RuleSet(rules)
     decided = [
         found for trace in traces for found in judge(trace, rule_set if judged_by is None else judged_by).decisions
@@ -57,9 +64,19 @@ def test_a_rule_that_excludes_everything_names_unless() -> None:
 
 def test_a_rule_that_is_never_evaluable_gives_the_reason() -> None:
     (found,) = findings(rule("blind", evaluate=[ARGS]))
-    assert (found.level, found.where) == ("warning", "blind")
+    assert (found.level, found.where) == ("warning", "blind, shop")
     assert found.found.startswith("matched 2 times in 2 traces and was never evaluable; mostly (2 times): ")
     assert "arguments" in found.found
+
+
+def test_a_rule_that_is_blind_for_one_service_names_it_though_it_judges_another() -> None:
+    attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+    attributes["gen_ai.tool.call.arguments"] = '{"q": 1}'
+    seen = make_trace([{"id": 1, "attributes": attributes}], bytes(15) + b"9")
+    for span in seen.spans:
+        span.resource = Resource({"service.name": "bank"})
+    (found,) = findings(rule("half", evaluate=[ARGS]), more=[seen])
+    assert (found.level, found.where, found.evidence["decisions"]) == ("warning", "half, shop", 2)
 
 
 def test_a_rule_that_came_after_the_traces_is_new() -> None:

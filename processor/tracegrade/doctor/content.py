@@ -1,4 +1,4 @@
-"""What the spans of stored traces record, and what they leave out, by service and scope."""
+"""What the spans of stored traces record, and what they leave out, by service and scope, or service and agent."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,10 +8,11 @@ from tracegrade.doctor.finding import Finding, share
 from tracegrade.extract.across import fold_across
 from tracegrade.extract.extract import claim
 from tracegrade.extract.unread import keys_of, looks_like_gen_ai, unread_spans
+from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tool_call import ToolCall, ValueStatus
 from tracegrade.semconv import MCP_METHOD
 
 _SKEW_NS = 1_000_000_000  # networks and batching explain less
@@ -42,6 +43,8 @@ _FIXED_BY = {
     "'redaction' in the settings of serve",
 }
 
+_LACKS = {"absent": "not recorded", "redacted": "masked", "truncated": "cut off", "text": "not readable as JSON"}
+
 Place = tuple[str, str]  # service, scope
 
 
@@ -54,8 +57,24 @@ class _Counted:
     model_spans: int = 0
     traces: set[bytes] = field(default_factory=set)
     unread: list[Span] = field(default_factory=list)
-    calls: Counter[str] = field(default_factory=Counter)  # by status of their arguments
     cut_spans: int = 0
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """How much content of one agent at one service is recorded: of ``arguments``, ``results`` and ``prompts``."""
+
+    whole: Counter[str] = field(default_factory=Counter)
+    lacking: Counter[str] = field(default_factory=Counter)
+    why: Counter[str] = field(default_factory=Counter)  # by status
+    scopes: Counter[str] = field(default_factory=Counter)  # of the spans without it
+
+    def add(self, what: str, status: ValueStatus | None, scope: str) -> None:
+        self.whole[what] += 1
+        if status is not None:
+            self.lacking[what] += 1
+            self.why[status] += 1
+            self.scopes[scope] += 1
 
 
 class Content:
@@ -63,6 +82,7 @@ class Content:
 
     def __init__(self) -> None:
         self._places: dict[Place, _Counted] = {}
+        self._recorded: dict[tuple[str, str], _Recorded] = {}  # by service and agent
         self._called: set[str] = set()  # services of which a tool call was read
         self._doubles: Counter[tuple[str, str, str]] = Counter()  # service, scope that counts, scope that does not
         self._skews: dict[tuple[str, str], tuple[int, Span]] = {}  # two services, the largest difference
@@ -80,6 +100,8 @@ class Content:
         for call in extraction.calls:
             if (shown := spans.get(call.span_id)) is not None:
                 self._add_call(call, shown, spans)
+        for run in extraction.runs:
+            self._add_run(run, spans)
         received_ns = extraction.trace.last_received_ns
         for span in spans.values() if received_ns else ():
             if (ahead := span.end_ns - received_ns) > _AHEAD_NS:
@@ -99,12 +121,21 @@ class Content:
             counted.traces.add(span.trace_id)
 
     def _add_call(self, call: ToolCall, shown: Span, spans: dict[str, Span]) -> None:
-        self._at(shown).calls[call.arguments_status] += 1
+        recorded = self._of_agent(shown, call.agent)
+        recorded.add("arguments", call.lack_of("arguments", in_part=True), shown.scope)
+        recorded.add("results", call.lack_of("output", in_part=True), shown.scope)
         self._called.add(shown.resource.service)
         for other in filter(None, map(spans.get, call.also_seen_in)):
             # An MCP client and its server show one call by design.
             if other.scope != shown.scope and MCP_METHOD not in other.attributes | shown.attributes:
                 self._doubles[shown.resource.service, shown.scope, other.scope] += 1
+
+    def _of_agent(self, span: Span, agent: str) -> _Recorded:
+        return self._recorded.setdefault((span.resource.service, agent), _Recorded())
+
+    def _add_run(self, run: AgentRun, spans: dict[str, Span]) -> None:
+        if run.calls and (shown := spans.get(run.span_id)) is not None:
+            self._of_agent(shown, run.agent).add("prompts", "absent" if run.prompt is None else None, shown.scope)
 
     def _compare_clocks(self, span: Span, parent: Span | None) -> None:
         """Note spans that start before a parent that another service sent: one of the two clocks is wrong."""
@@ -172,24 +203,28 @@ class Content:
 
     def _without_content(self) -> Iterator[Finding]:
         found = False
-        for (service, scope), counted in sorted(self._places.items()):
-            calls = counted.calls.total()
-            for status, words in (("absent", "not recorded"), ("redacted", "masked"), ("truncated", "cut off")):
-                lacking = counted.calls[status]
-                if not lacking or (status == "absent" and lacking < calls):
-                    continue
-                found = True
-                text = f"the arguments of {share(lacking, calls)} calls are {words}"
-                yield Finding(
-                    "content",
-                    "warning" if 2 * lacking > calls else "note",
-                    _place(service, scope),
-                    text,
-                    "argument rules answer not_evaluable; to record them: " + _FIXED_BY.get(status, _switch(scope)),
-                    {"calls": calls, status: lacking},
-                )
+        for (service, agent), recorded in sorted(self._recorded.items()):
+            if not recorded.lacking:
+                continue
+            found = True
+            shares = ", ".join(
+                f"{what} of {share(whole - recorded.lacking[what], whole)} {'runs' if what == 'prompts' else 'calls'}"
+                for what, whole in recorded.whole.items()
+            )
+            (why, _), *_ = recorded.why.most_common()
+            (scope, _), *_ = recorded.scopes.most_common()
+            lacks = ", ".join(f"{times} {_LACKS.get(status, status)}" for status, times in recorded.why.most_common())
+            yield Finding(
+                "content",
+                "warning" if 2 * recorded.lacking["arguments"] > recorded.whole["arguments"] else "note",
+                f"{service or 'an unnamed service'}, agent {agent}" if agent else service or "an unnamed service",
+                f"recorded are {shares}; missing: {lacks}",
+                "rules that read what is missing answer not_evaluable; to record it: "
+                + _FIXED_BY.get(why, _switch(scope)),
+                {what: {"of": whole, "lacking": recorded.lacking[what]} for what, whole in recorded.whole.items()},
+            )
         if not found:
-            yield Finding("content", "ok", "", "arguments are recorded")
+            yield Finding("content", "ok", "", "arguments, results and prompts are recorded, of every agent")
 
     def _cut(self) -> Iterator[Finding]:
         for (service, scope), counted in sorted(self._places.items()):

@@ -1,7 +1,7 @@
 """Rules that judge nothing, and why."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from tracegrade.display import count
@@ -11,6 +11,7 @@ from tracegrade.history.stored_extraction import session_of
 from tracegrade.match.select import Explanation, explain, explain_session
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session, SessionPart
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -35,22 +36,37 @@ def idle_rules(
     if not len(rule_set):
         yield Finding("rules", "warning", "", "no rules: nothing is judged", "name rule files in rules.paths")
         return
-    outcomes: dict[str, Counter[str]] = {}
-    reasons: dict[str, Counter[str]] = {}
+    decided: dict[str, dict[str, _Decided]] = {}  # by rule and service
     for decision in decisions:
-        rule_id = decision.pair.rule_id
-        outcomes.setdefault(rule_id, Counter())[decision.kind] += 1
-        if decision.kind != "evaluated":
-            reasons.setdefault(rule_id, Counter())[decision.reason] += 1
+        of_rule = decided.setdefault(decision.pair.rule_id, {})
+        of_rule.setdefault(decision.pair.subject.service, _Decided()).add(decision)
     quiet = True
     looked_at = count(len(extractions), "trace") + (f" and {count(sessions, 'session')}" if sessions else "")
     seen = _Seen(extractions, looked_at)
     for rule in rule_set.rules if extractions else ():
-        for finding in _of_rule(rule, seen, outcomes.get(rule.id), reasons.get(rule.id)):
+        for finding in _of_rule(rule, seen, decided.get(rule.id, {})):
             quiet = False
             yield finding
     if quiet and extractions:
         yield Finding("rules", "ok", "", f"all {len(rule_set)} rules judged something in {looked_at}")
+
+
+class _Decided:
+    """The decisions of one rule on the subjects of one service."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+
+    def add(self, decision: Decision) -> None:
+        self.kinds[decision.kind] += 1
+        if decision.kind != "evaluated":
+            self.reasons[decision.reason] += 1
+
+    @property
+    def blind(self) -> str:
+        """The one kind of decision that there was, where no subject was judged; "" elsewhere."""
+        return "" if len(self.kinds) != 1 or self.kinds["evaluated"] else next(iter(self.kinds))
 
 
 class _Seen:
@@ -79,17 +95,24 @@ class _Seen:
             yield from explain_session(rule, session)
 
 
-def _of_rule(rule: Rule, seen: _Seen, kinds: Counter[str] | None, reasons: Counter[str] | None) -> Iterator[Finding]:
-    if not kinds:
+_BLIND = {
+    "not_evaluable": ("was never evaluable", "see the check 'content' for what is not recorded"),
+    "error": ("always ended in an error", "fix the rule"),
+}
+
+
+def _of_rule(rule: Rule, seen: _Seen, decided: Mapping[str, _Decided]) -> Iterator[Finding]:
+    if not decided:
         yield _never_matched(rule, seen)
         return
-    for kind, words in (("not_evaluable", "was never evaluable"), ("error", "always ended in an error")):
-        if kinds[kind] == kinds.total() and reasons:
-            reason, times = reasons.most_common(1)[0]
-            matched = f"matched {kinds.total()} times in {seen.looked_at}"
-            text = f"{matched} and {words}; mostly ({times} times): {reason}"
-            advice = "see the check 'content' for what is not recorded" if kind == "not_evaluable" else "fix the rule"
-            yield Finding("rules", "warning", rule.id, text, advice, {"decisions": kinds.total(), "reason": reason})
+    for service, of_service in sorted(decided.items()):
+        if (blind := _BLIND.get(of_service.blind)) is not None:
+            (reason, times), matched = of_service.reasons.most_common(1)[0], of_service.kinds.total()
+            words, advice = blind
+            text = f"matched {matched} times in {seen.looked_at} and {words}; mostly ({times} times): {reason}"
+            where = f"{rule.id}, {service or 'an unnamed service'}"
+            evidence: dict[str, JsonValue] = {"decisions": matched, "reason": reason, "service": service}
+            yield Finding("rules", "warning", where, text, advice, evidence)
 
 
 def _never_matched(rule: Rule, seen: _Seen) -> Finding:
