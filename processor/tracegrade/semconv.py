@@ -11,6 +11,13 @@ TOOL_CALL_ID = "gen_ai.tool.call.id"
 TOOL_CALL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_CALL_RESULT = "gen_ai.tool.call.result"
 TOOL_DEFINITIONS = "gen_ai.tool.definitions"
+# What Sentry's SDKs write in place of these, and of a model's answer. Source: sentry-javascript 10,
+# packages/core/src/tracing/ai/gen-ai-attributes.ts.
+TOOL_INPUT = "gen_ai.tool.input"
+TOOL_OUTPUT = "gen_ai.tool.output"
+RESPONSE_TOOL_CALLS = "gen_ai.response.tool_calls"
+RESPONSE_TEXT = "gen_ai.response.text"
+REQUEST_MESSAGES = "gen_ai.request.messages"
 AGENT_NAME = "gen_ai.agent.name"
 CONVERSATION_ID = "gen_ai.conversation.id"
 REQUEST_MODEL = "gen_ai.request.model"
@@ -116,6 +123,10 @@ TOKENS_CACHE_WRITE = (
 )
 TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL, *TOKENS_CACHED, *TOKENS_CACHE_WRITE)
 
+# any-agent. Source: any-agent 1.13, tracing/attributes.py.
+ANY_AGENT_ARGUMENTS = "gen_ai.tool.args"
+ANY_AGENT_OUTPUT = "gen_ai.output"
+
 # OpenLIT's model calls: what they asked tools to be given, and a metric's name. Source: openlit 1.45.0, semcov.
 OPENLIT_TOOL_ARGS = "gen_ai.tool.args"
 OPENLIT_TOKEN_USAGE = "gen_ai.client.token.usage"
@@ -147,6 +158,7 @@ OI_OUTPUT = "output.value"
 OI_AGENT_NAME = "agent.name"
 OI_GRAPH_NODE = "graph.node.id"
 OI_MODEL = "llm.model_name"
+OI_METADATA = "metadata"
 OI_INPUT_MESSAGES = "llm.input_messages."
 OI_OUTPUT_MESSAGES = "llm.output_messages."
 OI_TOOLS = "llm.tools."
@@ -290,6 +302,8 @@ LLAMA_CHAT_END = "LLMChatEndEvent"
 
 # LangGraph's metadata, as langchain-azure-ai writes them. Source: langchain-azure-ai 1.2.12, callbacks/tracers.
 LANGGRAPH_NODE = "metadata.langgraph_node"
+# The agent in whose run something happens, in the metadata of every run. Source: langchain 1.2, agents/factory.py.
+LANGCHAIN_AGENT = "lc_agent_name"
 
 # CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
 CREWAI_EVENT = "crewai.event_name"
@@ -354,6 +368,7 @@ LMNR_USER_ID = "lmnr.association.properties.user_id"
 # Of OpenAI's Agents SDK: lmnr 0.8.2, opentelemetry_lib/opentelemetry/instrumentation/openai_agents.
 LMNR_GROUP_ID = "lmnr.association.properties.metadata.openai.agents.group_id"
 LMNR_PATH = "lmnr.span.path"
+LMNR_LANGCHAIN_METADATA = "langchain.metadata"
 LMNR_HANDOFF_FROM = "openai.agents.handoff.from"
 LMNR_HANDOFF_TO = "openai.agents.handoff.to"
 

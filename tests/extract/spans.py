@@ -30,7 +30,7 @@ def make_trace(
     Each has ``id`` (a small number), and optionally ``parent``, ``name``, ``at: [start, end]`` (ms; default: in the
     order given), ``kind``, ``scope``, ``status`` (ok, error, or the message of an error), ``attributes`` and ``events``
     (objects of event name to attributes), ``dropped`` (how many attributes are missing),
-    ``unread_keys``.
+    ``unread_keys``, ``language`` (of the SDK).
     Log records have ``span`` (its number), ``name``, and optionally ``scope`` and ``attributes`` (with the members of
     their body).
     """
@@ -66,6 +66,7 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
         "events",
         "dropped",
         "unread_keys",
+        "language",
     }
     assert not unknown, f"span {short['id']}: unknown {sorted(unknown)}"
     start_ms, end_ms = short.get("at", [place * 10, place * 10 + 5])
@@ -90,6 +91,9 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
         ],
         dropped_attributes_count=short.get("dropped", 0),
         scope=short.get("scope", "test"),
-        resource=Resource({"service.name": "shop", "service.version": "1.2.3"}),
+        resource=Resource(
+            {"service.name": "shop", "service.version": "1.2.3"}
+            | ({"telemetry.sdk.language": short["language"]} if "language" in short else {})
+        ),
         unread_keys=tuple(short["unread_keys"]) if "unread_keys" in short else None,
     )

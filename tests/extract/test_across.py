@@ -71,3 +71,31 @@ def test_an_mcp_servers_own_trace_adds_no_call_to_its_callers() -> None:
     extractions = [extract(make_trace(agent)), extract(make_trace(served, bytes(15) + b"\x02"))]
     fold_across(extractions)
     assert [len(extraction.calls) for extraction in extractions] == [1, 0]
+
+
+def test_a_call_read_from_messages_is_that_of_a_span_in_another_trace() -> None:
+    """One instrumentation writes no tool span for an agent that is called as a tool."""
+    asked = '[{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"ask","arguments":{}}]}]'
+    answered = '[{"role":"tool","parts":[{"type":"tool_call_response","id":"c1","response":"yes"}]}]'
+
+    def trace(scope: str, number: int, offset_ms: int, *, is_by_span: bool) -> Trace:
+        span: dict[str, Any] = {"scope": scope, "attributes": {"gen_ai.operation.name": "chat"}}
+        first = {**span, "id": 1, "at": [offset_ms, offset_ms + 5]}
+        first["attributes"] = {**span["attributes"], "gen_ai.output.messages": asked}
+        second = {**span, "id": 2, "at": [offset_ms + 30, offset_ms + 40]}
+        second["attributes"] = {**span["attributes"], "gen_ai.input.messages": answered}
+        root = {"id": 9, "scope": scope, "at": [offset_ms, offset_ms + 40], "name": "root"}
+        tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask", "gen_ai.tool.call.id": "c1"}
+        below = (
+            [{"id": 3, "scope": scope, "at": [offset_ms + 6, offset_ms + 20], "attributes": tool}]
+            if is_by_span
+            else [first, second]
+        )
+        return make_trace([root, *({**one, "parent": 9} for one in below)], number.to_bytes(16, "big"))
+
+    by_messages, by_span = extract(trace("one", 1, 0, is_by_span=False)), extract(trace("two", 2, 1, is_by_span=True))
+    later = extract(trace("two", 3, 9000, is_by_span=False))
+    assert [call.read_from for call in by_messages.calls] == ["message"]
+    fold_across([by_messages, by_span, later])
+    found = [call.duplicate_of for one in (by_messages, by_span, later) for call in one.calls]
+    assert found == [f"{by_span.trace.trace_id.hex()}/{span_id(3)}", None, None]

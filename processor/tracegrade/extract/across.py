@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 from tracegrade.extract.decode.values import canonical
 from tracegrade.extract.folding import MAX_COMPARED, NEAR_NS, names_match
+from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import SessionPart
 from tracegrade.model.tool_call import ToolCall
@@ -23,12 +24,14 @@ def fold_across(traces: Sequence[ReadTrace]) -> None:
     """Mark calls that a second instrumentation shows in another trace: sets their `duplicate_of`.
 
     Twins have different scopes, one tool, one call id or equal arguments, and start and end within `NEAR_NS` of each
-    other. The one that stays is in the trace that shows model calls as well, else the one that started first.
+    other. The one that stays is in the trace that shows model calls as well, else the one that started first. A call
+    that one trace has from messages alone is that of the same id which another has a span of, within the agent's run.
     """
     found = [shown for trace in traces for shown in _timed_calls(trace)]
     found.sort(key=lambda shown: (shown.call.start_ns, shown.trace.trace.trace_id, shown.call.span_id))
     for key_of in (_call_id, _arguments):
         _fold_by(key_of, [shown for shown in found if shown.call.duplicate_of is None])
+    _fold_messages(traces, found)
 
 
 def _call_id(call: ToolCall) -> str | None:
@@ -54,6 +57,33 @@ def _fold_by(key_of: Callable[[ToolCall], str | None], found: Sequence[_Shown]) 
         seen.remove(twin)  # one to one
         keep, drop = (shown, twin) if shown.has_model and not twin.has_model else (twin, shown)
         drop.call.duplicate_of = f"{keep.trace.trace.trace_id.hex()}/{keep.call.subject_id}"
+
+
+def _fold_messages(traces: Sequence[ReadTrace], timed: Sequence[_Shown]) -> None:
+    by_id: dict[str, list[_Shown]] = {}
+    for shown in timed:
+        if shown.call.call_id is not None and shown.call.duplicate_of is None:
+            by_id.setdefault(shown.call.call_id, []).append(shown)
+    for trace in traces if by_id else ():
+        scopes = trace.scopes if isinstance(trace, SessionPart) else scopes_of(trace)
+        for run in trace.runs:
+            for call in run.calls:
+                if call.read_from != "message" or call.call_id is None or call.call_id not in by_id:
+                    continue
+                same = by_id[call.call_id][:MAX_COMPARED]
+                scope = scopes[call.span_id]
+                twin = next((shown for shown in same if _is_its_span(shown, trace, run, call, scope)), None)
+                if twin is not None:
+                    call.duplicate_of = f"{twin.trace.trace.trace_id.hex()}/{twin.call.subject_id}"
+
+
+def _is_its_span(shown: _Shown, trace: ReadTrace, run: AgentRun, call: ToolCall, scope: str) -> bool:
+    return (
+        shown.trace is not trace
+        and shown.scope != scope
+        and names_match(shown.call.name, call.name)
+        and run.start_ns - NEAR_NS <= shown.call.start_ns <= run.end_ns + NEAR_NS
+    )
 
 
 def scopes_of(extraction: Extraction) -> dict[str, str]:

@@ -85,7 +85,11 @@ class DialectSet:
         self.attributes: frozenset[str] = frozenset(
             {
                 *(key for some in keys for key in some),
-                *(key for dialect in known for key in dialect.marks.union(dialect.attributes, dialect.metadata)),
+                *(
+                    key
+                    for dialect in known
+                    for key in dialect.marks.union(dialect.attributes, dialect.metadata, dialect.agent_metadata)
+                ),
                 s.ERROR_TYPE,
                 s.JSONRPC_REQUEST_ID,
                 s.MCP_METHOD,

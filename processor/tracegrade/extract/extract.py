@@ -136,7 +136,7 @@ def agent_named_by(span: Span) -> str:
     if claimed is None:
         return first_text(span, CONVENTIONS.agent)
     dialect, kind, keys = claimed
-    return first_text(span, keys.agent) or (dialect.agent_name(span) if kind == "agent" else "")
+    return dialect.agent_of(span, keys) or (dialect.agent_name(span) if kind == "agent" else "")
 
 
 def model_named_by(span: Span) -> str:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
+from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode
-from tracegrade.extract.messages import read_message
+from tracegrade.extract.messages import read_message, say_empty
 from tracegrade.extract.reading import Message
 from tracegrade.model.json_value import JsonValue
 
@@ -92,7 +93,10 @@ def read_flattened(attributes: Mapping[str, JsonValue], prefix: str, role: str |
         bodies = [first, *(body for body in bodies[1:] if "function_call" not in body)]
     if role is not None:
         bodies = [{**body, "role": role} for body in bodies]
-    return [read_message(body, position) for position, body in enumerate(bodies)]
+    messages = [read_message(body, position) for position, body in enumerate(bodies)]
+    if s.REDACTED not in attributes:  # a content that is not there was none
+        say_empty(messages, bodies, lambda body: "content" in body)
+    return messages
 
 
 def _body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:

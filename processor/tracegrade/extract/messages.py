@@ -5,11 +5,14 @@ and ``tool_calls`` (chat completions, LangChain, LiteLLM beside ``parts``). What
 provider's request or response as instrumentations record it whole.
 """
 
+from collections.abc import Callable, Sequence
+
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import open_function_response
 from tracegrade.extract.decode.values import call_id, decode, is_exact, is_masked, parse_plain
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import MASK
 
 USER_ROLES = ("user", "human")
 ASSISTANT_ROLES = ("assistant", "model", "ai", "")
@@ -27,6 +30,7 @@ _GEMINI_RESULT_MEMBERS = ("functionResponse", "function_response")
 # LangChain.
 _HOLDERS = ("messages", "choices", "replies", "candidates", "contents", "generations", "message", "output", "input")
 _MAX_HOLDERS = 5
+_PROMPTS = frozenset({"input", "contents"})  # of these, texts are what a user said
 # What marks an object as a message or an item of a conversation.
 _MESSAGE_MARKS = frozenset({"role", "parts", "content", "tool_calls"})
 # What an event says itself of its message.
@@ -71,11 +75,44 @@ def _read_list(value: JsonValue) -> list[Message]:
                 break
     else:
         value = _items(value, _MAX_HOLDERS)
-    return [
-        _read_plain(item, position) or read_message(item, position)
-        for position, item in enumerate(value)
-        if isinstance(item, dict)
+    given = [(position, item) for position, item in enumerate(value) if isinstance(item, dict)]
+    messages = [_read_plain(item, position) or read_message(item, position) for position, item in given]
+    say_empty(messages, [item for _, item in given], _has_content)
+    return messages
+
+
+def _has_content(message: dict[str, JsonValue]) -> bool:
+    return message.get("content") is not None or bool(message.get("parts")) or MASK in message
+
+
+def _shows_content(message: Message) -> bool:
+    return bool(message.text) or any(call.arguments is not None and call.arguments != {} for call in message.calls)
+
+
+def say_empty(
+    messages: list[Message],
+    written: Sequence[dict[str, JsonValue]],
+    has_content: Callable[[dict[str, JsonValue]], bool],
+) -> None:
+    """Make results of tools' messages without content the empty text: many senders leave that out.
+
+    Where no message has a text or arguments, contents were not recorded, and nothing is known of results.
+
+    Args:
+        messages: those of one list, whose results may be changed.
+        written: what each of them was read from.
+        has_content: whether that has a content.
+    """
+    empty = [
+        message
+        for message, source in zip(messages, written, strict=True)
+        if message.results and not has_content(source)
     ]
+    if empty and any(map(_shows_content, messages)):
+        for message in empty:
+            message.results = tuple(
+                result._replace(output="") if result.output is None else result for result in message.results
+            )
 
 
 def _items(value: JsonValue, levels: int) -> list[JsonValue]:
@@ -106,18 +143,21 @@ def _items_of_object(value: dict[str, JsonValue], levels: int) -> list[JsonValue
         path = value.get("id")
         value = {**kwargs, "type": path[-1]} if isinstance(path, list) and path else kwargs
     content = value.get("content")
-    if isinstance(content, dict) and "role" not in value:  # a candidate of Gemini
+    if isinstance(content, dict) and value.get("role") is None:  # a candidate of Gemini
         value = content
-    if not _MESSAGE_MARKS.isdisjoint(value):
+    if any(value.get(mark) is not None for mark in _MESSAGE_MARKS):
         kind = value.get("type")
-        if "role" not in value and isinstance(kind, str) and kind in _LANGCHAIN_ROLES:
+        if value.get("role") is None and isinstance(kind, str) and kind in _LANGCHAIN_ROLES:
             value = {**value, "role": _LANGCHAIN_ROLES[kind]}
         return [value]
     if levels:
         for key in _HOLDERS:
             inner = value.get(key)
-            if key == "input" and isinstance(inner, str):
-                return [{"role": "user", "content": inner}]
+            if key in _PROMPTS:
+                if isinstance(inner, str):
+                    return [{"role": "user", "content": inner}]
+                if isinstance(inner, list):
+                    inner = [{"role": "user", "content": item} if isinstance(item, str) else item for item in inner]
             if isinstance(inner, dict | list) and (items := _items(inner, levels - 1)):
                 return items
     return []
@@ -171,7 +211,7 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
             if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
                 calls.append(call)
-    if role == "tool" and not results and not calls and (content is not None or texts):
+    if role == "tool" and not results and not calls:
         shown = "\n".join(texts) if texts else content
         results.append(ShownResult(call_id(value.get("tool_call_id") or value.get("id")), shown))
         texts.clear()
@@ -237,7 +277,7 @@ def _read_parts(
                 texts.append(part)
             continue
         kind = part.get("type")
-        if kind == "text" or kind == "output_text" or (kind is None and "text" in part):
+        if kind == "text" or kind == "output_text" or (kind is None and isinstance(part.get("text"), str)):
             if part.get("thought") is True:  # Gemini's reasoning
                 continue
             text = part.get("content", part.get("text"))
@@ -256,6 +296,8 @@ def _read_parts(
         elif (inner := _member(part, _GEMINI_RESULT_MEMBERS)) is not None:
             shown, failed = open_function_response(inner.get("response"))
             results.append(ShownResult(_part_id(inner), shown, failed))
+        elif isinstance(part.get("function"), dict) and (call := _chat_completions_call(part, f"{position}/{index}")):
+            calls.append(call)  # chat completions' calls as the content (Langtrace)
 
 
 def _member(part: dict[str, JsonValue], keys: tuple[str, ...]) -> dict[str, JsonValue] | None:

@@ -48,6 +48,10 @@ class Node:
             self._outputs = self.dialect.outputs(span) or (moved_content.outputs(span) if span.events else [])
         return self._outputs
 
+    def named_agent(self) -> str:
+        """The agent that an attribute of the span names, "" when none does."""
+        return self.dialect.agent_of(self.span, self.keys)
+
     def show_outputs(self, messages: list[Message]) -> None:
         """Set the output messages, which another span shows."""
         self._outputs = messages

@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import decode, text_among
+from tracegrade.extract.decode.values import decode, first_text, text_among
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -174,6 +175,7 @@ class Dialect(NamedTuple):
     is_hidden: Callable[[Span], bool] = _never  # whether a tool span's values stand in for what is left out
     is_refused: Callable[[Span], bool] = _never  # whether its arguments were not valid, so that the tool never ran
     tool_name: Callable[[Span], str] = no_name  # these: where no key (and no event) holds it
+    call_id: Callable[[Span], str] = no_name
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing
     agent_name: Callable[[Span], str] = no_name
@@ -181,10 +183,19 @@ class Dialect(NamedTuple):
     session: Callable[[Span], str] = no_name
     user: Callable[[Span], str] = no_name
     metadata: tuple[str, ...] = ()  # attributes with a JSON object in which applications pass a session and a user
+    agent_metadata: tuple[str, ...] = ()  # and those in which LangChain passes the agent's name
 
     def session_of(self, span: Span) -> str:
         """The session that a span of this dialect names elsewhere than under its keys, "" when it names none."""
         return self.session(span) or (_text_in(span, self.metadata, SESSION_WORDS) if self.metadata else "")
+
+    def agent_of(self, span: Span, keys: Keys) -> str:
+        """The agent that a span names in LangChain's metadata, else under `keys`; "" when it names none."""
+        for key in self.agent_metadata:
+            raw = span.attributes.get(key)
+            if isinstance(raw, str) and s.LANGCHAIN_AGENT in raw and (name := text_among(raw, (s.LANGCHAIN_AGENT,))):
+                return name
+        return first_text(span, keys.agent) if keys.agent else ""
 
     def user_of(self, span: Span) -> str:
         """The same of its user."""

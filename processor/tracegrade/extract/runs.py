@@ -38,6 +38,7 @@ AnySpan = TypeVar("AnySpan", bound=Span)
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
 # Members that hold the rest: LangGraph's callbacks, a bound Python call.
 _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
+_WORKFLOW = "invoke_workflow"
 CREATE_AGENT = "create_agent"
 """The operation of making an agent, which is no run of it."""
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text", "_value")
@@ -57,7 +58,7 @@ def find_runs(top_down: Sequence[Node]) -> None:
     named = set()
     says: dict[Node, str] = {}  # those that say their name themselves
     for node in agents:
-        name = first_text(node.span, node.keys.agent)
+        name = node.named_agent()
         if name:
             named.add(node)
             says[node] = name
@@ -93,6 +94,8 @@ def find_runs(top_down: Sequence[Node]) -> None:
         is_below_agent = above is not None and above.kind == "agent" and above.agent == node.agent
         if is_below_agent and node.run is not None and node.run.agent == node.agent:
             continue
+        if node.run is not None and node.span.attributes.get(s.OPERATION_NAME) == _WORKFLOW:
+            continue  # of an agent: no agent itself
         if node in enclosing and node not in named and node not in busy and node not in chatty:
             continue
         if node in named or node in busy or node.run is None:
@@ -230,7 +233,7 @@ def _describe(
     parent = node.parent.run if node is not None and node.parent is not None else None
     agent = node.agent if node is not None else first_text(span, keys.agent)
     if not agent:
-        agent = next((name for member in members if (name := first_text(member.span, member.keys.agent))), "")
+        agent = next((name for member in members if (name := member.named_agent())), "")
     return AgentRun(
         span_id=span.span_id.hex(),
         agent=agent,

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tracegrade.extract.decode.values import canonical, first_text
+from tracegrade.extract.decode.values import canonical
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.pairing import PairedCall
 from tracegrade.extract.redacted import say_redacted
@@ -48,7 +48,7 @@ def build_calls(
         node = paired.node
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
-        own = first_text(node.span, node.keys.agent) if node.keys.agent else ""
+        own = node.named_agent()
         agent = own if own and (own in names or not run.agent) else run.agent
         call = _build(paired, run, agent, depths[node], batch)
         if paired.request is not None:

@@ -16,7 +16,7 @@ from tracegrade.extract.decode.values import ABSENT, Decoded, call_id, decode, f
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Keys
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import KIND_SERVER, STATUS_ERROR
+from tracegrade.model.span import KIND_SERVER, STATUS_ERROR, Span
 from tracegrade.model.tool_call import ReadFrom, ToolError
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -25,6 +25,7 @@ _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
 _ENVELOPE_MARKS = frozenset({"args", "kwargs", "sanitize_inputs_outputs", "tool_name", "options"})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 _NO_ERROR = ToolError("", "")
+_NO_ARGUMENTS: tuple[JsonValue, ...] = ("null", "None", "undefined", "[]", [])
 
 
 class Execution:
@@ -125,7 +126,7 @@ def call_id_of(node: Node) -> str | None:
     for key in node.keys.call_id:
         if key in attributes and (found := call_id(attributes[key])) is not None:
             return found
-    return None
+    return node.dialect.call_id(node.span) or None
 
 
 def read_outcomes(executions: Sequence[Execution], nodes: Sequence[Node]) -> None:
@@ -171,13 +172,13 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     attributes = span.attributes
     for key in keys.arguments:
         if key in attributes:
-            _offer_arguments(execution, attributes[key], key, keys)
+            _offer_arguments(execution, _written(span, attributes[key]), key, keys)
             if execution.arguments.is_readable:
                 break
     output: Output | None = None
     for key in keys.output:
         if key in attributes:
-            found = dialect.read_output(span, attributes[key])
+            found = dialect.read_output(span, _written(span, attributes[key]))
             if (
                 output is None
                 or found.result.is_readable
@@ -205,6 +206,11 @@ def _read_values(execution: Execution, keys: Keys) -> None:
         execution.output = output.result
         execution.call_id = execution.call_id or output.call_id
         execution.error = output.said_error()
+
+
+def _written(span: Span, raw: JsonValue) -> JsonValue:
+    """A value without what OpenTelemetry for Java makes of an empty text: an attribute of which no value is set."""
+    return "" if raw is None and span.resource.sdk_language == "java" else raw
 
 
 def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys) -> None:
@@ -238,6 +244,8 @@ def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None) -> D
     """Arguments without their envelope: an object, or (status text, if it was readable at all) what else there is."""
     if raw == "":
         return Decoded({}, "repaired")  # how some models call a tool that takes nothing
+    if isinstance(raw, str | list) and raw in _NO_ARGUMENTS and not _takes_text(parameters):
+        return Decoded({}, "repaired")  # and how some senders write that
     decoded = decode(raw)
     inner = callback_input(decoded.value)
     if inner is not None:
@@ -247,6 +255,14 @@ def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None) -> D
         return decoded  # an object, of status text where its arguments have no names
     named = name_lone_argument(raw, decoded, parameters)
     return named if isinstance(named.value, dict) else Decoded(decoded.value, "text")
+
+
+def _takes_text(parameters: dict[str, JsonValue] | None) -> bool:
+    """Whether a tool has one parameter, which is a text: then it may be what looks like none."""
+    if parameters is None or len(parameters) != 1:
+        return False
+    schema = next(iter(parameters.values()))
+    return isinstance(schema, dict) and schema.get("type") == "string"
 
 
 def _read_json_name(execution: Execution, raw_name: str) -> None:

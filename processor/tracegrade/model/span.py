@@ -30,6 +30,11 @@ class Resource:
         name = self.attributes.get("service.name", "")
         return name if isinstance(name, str) else str(name)
 
+    @property
+    def sdk_language(self) -> JsonValue:
+        """The language of the SDK that made its spans, such as "java"; None when the resource has none."""
+        return self.attributes.get("telemetry.sdk.language")
+
 
 @dataclass(slots=True)
 class SpanEvent:

@@ -24,6 +24,7 @@ NOT_BY_PLACE = {"gen_ai/content_moved_to_log_events", "openinference/content_mov
 NOT_LISTED = {
     "crewai_openllmetry/messages_of_a_task",
     "gen_ai/nested_same_tool",
+    "gen_ai/results_in_objects",
     "gen_ai/silent_call_beside_others",
     "llama_index/messages_of_model_calls",
     "llama_index/workflow_steps",

@@ -39,4 +39,8 @@ def _json_of(node: ast.expr, depth: int) -> JsonValue:
         return {CLASS: node.func.id, **members}
     if isinstance(node, ast.List | ast.Tuple):
         return [_json_of(item, depth + 1) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        names = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+        if len(names) == len(node.keys):
+            return {name: _json_of(value, depth + 1) for name, value in zip(names, node.values, strict=True)}
     return literal_json(ast.literal_eval(node))

@@ -7,13 +7,14 @@ import ast
 import re
 from dataclasses import dataclass
 
+from tracegrade.extract.decode.reprs import CLASS, read_repr
 from tracegrade.extract.decode.values import Decoded, call_id, decode
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
 MAX_ENVELOPES = 5
 # An object with more than one member is an envelope only if it has one of these.
-_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output"})
+_ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output", "update"})
 
 _SMOLAGENTS = "sanitize_inputs_outputs"
 _BOUND_CALL = frozenset({"args", "kwargs", _SMOLAGENTS})
@@ -33,6 +34,12 @@ _MESSAGE_STARTS = ("content='", 'content="')
 _REPR_CALL_ID = re.compile(r"\btool_call_id='([^']*)'")
 _REPR_FAILED = re.compile(r"\bstatus='error'")
 _MAX_REPR_CHARS = 100_000
+# LangGraph's `Command`, by which a tool answers with messages and says where the graph goes on.
+_COMMAND = frozenset({"graph", "update", "resume", "goto", CLASS})
+# Objects whose repr is an envelope: LangGraph's, AgentScope's.
+_REPR_STARTS = ("Command(", "ToolResponse(")
+# ADK's plug-in for tools that fail gives the model this as the result.
+_ADK_HANDLED = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
 
 @dataclass(slots=True)
@@ -64,6 +71,8 @@ def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Outpu
     """
     value = decoded.value
     if type(value) is dict and len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
+        if value.get("response_type") == _ADK_HANDLED:
+            return Output(decoded, failed=True, error=_handled_error(value))
         return Output(decoded)  # nearly all results
     layer = _open(value)
     if layer is None and function_response and isinstance(value, dict) and len(value) == 1:
@@ -110,8 +119,27 @@ def _open(value: JsonValue) -> tuple[JsonValue, str | None, bool] | None:
         return _open_object(value)
     if isinstance(value, list):
         return _open_blocks(value)
-    if isinstance(value, str) and value.startswith("content="):
-        return _open_repr(value)
+    if isinstance(value, str):
+        if value.startswith("content="):
+            return _open_repr(value)
+        if value.startswith(_REPR_STARTS) and isinstance(found := read_repr(value), dict):
+            return _open_object(found)
+    return None
+
+
+def _handled_error(value: dict[str, JsonValue]) -> ToolError:
+    kind, details = value.get("error_type"), value.get("error_details")
+    return ToolError(kind if isinstance(kind, str) else "", details if isinstance(details, str) else "")
+
+
+def _open_command(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
+    """The tool's message, which is the last of those that a `Command` brings."""
+    update = value["update"]
+    messages = update.get("messages") if isinstance(update, dict) else update
+    for message in reversed(messages) if isinstance(messages, list) else ():
+        layer = _open(message)
+        if layer is not None and isinstance(message, dict | str):
+            return layer
     return None
 
 
@@ -124,6 +152,11 @@ def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bo
     inner = value.get("kwargs")
     if value.get("type") == "constructor" and isinstance(inner, dict) and "content" in inner:  # LangChain's dumpd
         return _open_message(inner)
+    if "update" in value and _COMMAND.issuperset(value):
+        return _open_command(value)
+    if value.get(CLASS) == "ToolResponse":  # AgentScope's
+        content = value.get("content")
+        return _open_blocks(content) if isinstance(content, list) else None
     if "content" in value and (len(value) == 1 or not _MESSAGE_KEYS.isdisjoint(value) or value.get("role") == "tool"):
         return _open_message(value)
     if isinstance(inner, dict) and "output" in value and _CALLBACK_OUTPUT.issuperset(value):

@@ -32,6 +32,7 @@ _KINDS = Words(
         "execute_tool": "tool",
         "chat": "chat",
         "generate_content": "chat",
+        "call_llm": "chat",  # any-agent's word
         "text_completion": "chat",
         "invoke_agent": "agent",
         "invoke_workflow": "agent",  # a run only where no agent span is one
@@ -159,10 +160,10 @@ DIALECT: Dialect = Dialect(
     keys=Keys(
         tool_name=(s.TOOL_NAME,),
         call_id=(s.TOOL_CALL_ID,),
-        arguments=(s.TOOL_CALL_ARGUMENTS,),
-        output=(s.TOOL_CALL_RESULT,),
+        arguments=(s.TOOL_CALL_ARGUMENTS, s.TOOL_INPUT),
+        output=(s.TOOL_CALL_RESULT, s.TOOL_OUTPUT),
         schema=(s.TOOL_JSON_SCHEMA,),
-        agent=(s.AGENT_NAME,),
+        agent=(s.LANGCHAIN_AGENT, s.AGENT_NAME),  # beside the former, the latter is the outermost agent's (Splunk)
         session=(s.CONVERSATION_ID,),
         user=(s.USER_ID, s.ENDUSER_ID),
         model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),

@@ -5,12 +5,16 @@ A flow is an agent run. A model's messages hold parts `{text}`, `{toolRequest: {
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import decode
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_IN_PARTS = "tool.v2"
+_WRAPPING = ("go", "python")
+_RESULT = frozenset({"output", "content"})
 _OTHER_SUBTYPES = (
     *("embedder", "evaluator", "executable-prompt", "indexer", "prompt", "reranker", "resource", "retriever", "util"),
     *("cancel-operation", "check-operation", "custom", "flowStep"),
@@ -18,7 +22,7 @@ _OTHER_SUBTYPES = (
 _KINDS = Words(
     {
         "tool": "tool",
-        "tool.v2": "tool",
+        _IN_PARTS: "tool",
         "model": "chat",
         "background-model": "chat",
         "flow": "agent",
@@ -59,6 +63,17 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     }
 
 
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    """The result; tools that may answer in several parts, as all of Go's and Python's do, record it as ``output``."""
+    decoded = decode(raw)
+    value = decoded.value
+    if isinstance(value, dict) and _RESULT.issuperset(value):
+        is_wrapped = span.attributes.get(s.GENKIT_SUBTYPE) == _IN_PARTS or span.resource.sdk_language in _WRAPPING
+        if is_wrapped:
+            decoded = Decoded(value.get("output", value.get("content")), decoded.status)
+    return unwrap_output(decoded)
+
+
 def _name(span: Span) -> str:
     return span.name
 
@@ -77,6 +92,7 @@ DIALECT: Dialect = Dialect(
     ),
     outputs=_outputs,
     inputs=_inputs,
+    read_output=_read_output,
     schemas=_schemas,
     tool_name=_name,
     agent_name=_name,

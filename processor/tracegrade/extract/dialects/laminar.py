@@ -6,7 +6,7 @@ handoffs, which have the type of tools.
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.names import quoted
-from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.decode.values import first_text, text_among
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, Words
@@ -28,7 +28,14 @@ def _classify(span: Span) -> SpanKind | None:
         return kind
     path = attributes.get(s.LMNR_PATH)
     is_below_task = isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK
-    return "agent" if is_below_task or span.name.startswith(_MASTRA_AGENT) else None
+    is_agent = is_below_task or span.name.startswith(_MASTRA_AGENT) or span.name == _langchain_agent(span)
+    return "agent" if is_agent else None
+
+
+def _langchain_agent(span: Span) -> str:
+    """The agent in whose run a span of LangChain is; the span of that name is the run's."""
+    raw = span.attributes.get(s.LMNR_LANGCHAIN_METADATA)
+    return text_among(raw, (s.LANGCHAIN_AGENT,)) if isinstance(raw, str) else ""
 
 
 def _inputs(span: Span) -> list[Message]:
@@ -75,4 +82,5 @@ DIALECT: Dialect = Dialect(
     handed_over=_handed_over,
     tool_name=_name,
     agent_name=_name,
+    agent_metadata=(s.LMNR_LANGCHAIN_METADATA,),
 )

@@ -38,6 +38,7 @@ DIALECT: Dialect = Dialect(
     classify=_classify,
     keys=Keys(
         call_id=(s.LANGFUSE_METADATA + "tool_call_id",),
+        agent=(s.LANGFUSE_METADATA + s.LANGCHAIN_AGENT,),
         arguments=(s.LANGFUSE_INPUT,),
         output=(s.LANGFUSE_OUTPUT,),
         session=(

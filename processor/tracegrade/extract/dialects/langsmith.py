@@ -2,7 +2,7 @@
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import ABSENT, Decoded, decode, first_text
+from tracegrade.extract.decode.values import ABSENT, Decoded, call_id, decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
 from tracegrade.model.json_value import JsonValue
@@ -10,7 +10,8 @@ from tracegrade.model.span import STATUS_ERROR, Span
 
 _OTHER_KINDS = ("embedding", "parser", "prompt", "retriever")
 _KINDS = Words({"tool": "tool", "llm": "chat", "chain": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
-_AGENT_OF = s.LANGSMITH_METADATA + "lc_agent_name"
+_AI_CALL_ID = "toolCallId"
+_AGENT_OF = s.LANGSMITH_METADATA + s.LANGCHAIN_AGENT
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -38,11 +39,29 @@ def _inputs(span: Span) -> list[Message]:
 
 
 def _arguments(span: Span) -> JsonValue:
-    """The inputs; LangChain's callbacks give a tool's as text, recorded as ``{"input": text}``."""
+    """The inputs; LangChain's callbacks give a tool's as text, recorded as ``{"input": text}``, and none as null."""
     value = decode(span.attributes.get(s.PROMPT_CONTENT)).value
-    if isinstance(value, dict) and value.keys() == {"input"} and isinstance(decode(value["input"]).value, dict):
-        return value["input"]
+    if (called := _called_by_ai_sdk(value)) is not None:
+        return called[0]
+    if isinstance(value, dict) and value.keys() == {"input"}:
+        if value["input"] is None:
+            return {}
+        if isinstance(decode(value["input"]).value, dict):
+            return value["input"]
     return value
+
+
+def _called_by_ai_sdk(value: JsonValue) -> tuple[JsonValue, str | None] | None:
+    """The arguments and the call id of a tool that the AI SDK called, with options that hold the id; None elsewhere."""
+    given = value.get("args") if isinstance(value, dict) and value.keys() == {"args"} else None
+    if not isinstance(given, list) or len(given) != 2 or not isinstance(options := given[1], dict):
+        return None
+    return (given[0], call_id(options[_AI_CALL_ID])) if _AI_CALL_ID in options else None
+
+
+def _call_id(span: Span) -> str:
+    called = _called_by_ai_sdk(decode(span.attributes.get(s.PROMPT_CONTENT)).value)
+    return (called[1] if called is not None else None) or ""
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
@@ -51,8 +70,10 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     value = decoded.value
     if span.status_code == STATUS_ERROR and value in ({}, {"output": None}):
         return Output(ABSENT)
-    if isinstance(value, dict) and value.keys() == {"output"}:
-        decoded = Decoded(value["output"], decoded.status)
+    if isinstance(value, dict) and len(value) == 1:
+        for name in ("output", "outputs"):  # the latter in JavaScript
+            if name in value:
+                decoded = Decoded(value[name], decoded.status)
     return unwrap_output(decoded)
 
 
@@ -63,16 +84,17 @@ DIALECT: Dialect = Dialect(
     keys=Keys(
         tool_name=(s.TOOL_NAME, s.LANGSMITH_NAME),
         output=(s.COMPLETION_CONTENT,),
+        agent=(_AGENT_OF,),
         session=under(s.LANGSMITH_METADATA, SESSION_WORDS),
         user=under(s.LANGSMITH_METADATA, USER_WORDS),
         prompt=(s.PROMPT_CONTENT,),
         answer=(s.COMPLETION_CONTENT,),
     ),
-    attributes=frozenset({_AGENT_OF}),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
     tool_name=_name,
+    call_id=_call_id,
     arguments=_arguments,
     agent_name=_name,
 )

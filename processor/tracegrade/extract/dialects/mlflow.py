@@ -109,4 +109,5 @@ DIALECT: Dialect = Dialect(
     tool_name=_tool_name,
     agent_name=_agent_name,
     metadata=(s.MLFLOW_LANGCHAIN_METADATA,),
+    agent_metadata=(s.MLFLOW_LANGCHAIN_METADATA,),
 )

@@ -7,7 +7,7 @@ from tracegrade.extract.decode.names import without_method
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import call_id, decode, first_text, parse_plain
 from tracegrade.extract.flattened import members
-from tracegrade.extract.messages import read_messages
+from tracegrade.extract.messages import read_messages, say_empty
 from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, RequestedCall, ShownResult, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
@@ -20,8 +20,8 @@ _FAILURE_SPAN = "error"
 _LANGCHAIN = "openinference.instrumentation.langchain"
 _FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
 _HANDOFF_SPAN = re.compile(r"(?i)^handoff(\s+to)?\s*")
-# What a request has where a tool failed: Anthropic's, Bedrock's.
-_FAILURE_MARKS = ('"is_error"', '"error"')
+# What a request has where a tool failed, or several results are one message: Anthropic's, Bedrock's.
+_REQUEST_MARKS = ('"is_error"', '"error"', '"tool_result"', '"toolResult"')
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -77,18 +77,24 @@ def _inputs(span: Span) -> list[Message]:
 def _complete_results(messages: list[Message], raw: JsonValue) -> None:
     """Give results what only the request as it was sent says of them: which call one is of, and that it failed.
 
+    Of several results in one message, the keys hold the last: the others are taken from the request as well.
+
     Args:
         messages: the latest ones of the request, in order.
         raw: the request as JSON.
     """
     without_id = any(result.call_id is None for message in messages for result in message.results)
-    if not isinstance(raw, str) or not (without_id or any(mark in raw for mark in _FAILURE_MARKS)):
+    if not isinstance(raw, str) or not (without_id or any(mark in raw for mark in _REQUEST_MARKS)):
         return
     request = parse_plain(raw)
     sent = request.get("messages") if isinstance(request, dict) else request
     if not isinstance(sent, list):
         return
-    in_request = [result for message in read_messages(sent[-len(messages) :]) for result in message.results]
+    latest = read_messages(sent[-len(messages) :])
+    in_request = [result for message in latest for result in message.results]
+    for message, as_sent in zip(reversed(messages), reversed(latest), strict=False):
+        if len(as_sent.results) > len(message.results) > 0 and _has_all(as_sent.results, message.results):
+            message.results = as_sent.results
     shown = [result for message in messages for result in message.results]
     if without_id and len(in_request) < len(shown):
         return
@@ -96,6 +102,11 @@ def _complete_results(messages: list[Message], raw: JsonValue) -> None:
     failed: set[str | None] = {result.call_id for result in in_request if result.failed and result.call_id is not None}
     for message in messages:
         message.results = tuple(_completed(result, of_shown.get(id(result)), failed) for result in message.results)
+
+
+def _has_all(results: tuple[ShownResult, ...], shown: tuple[ShownResult, ...]) -> bool:
+    ids = {result.call_id for result in results}
+    return None not in ids and all(result.call_id in ids for result in shown)
 
 
 def _completed(result: ShownResult, in_request: ShownResult | None, failed: set[str | None]) -> ShownResult:
@@ -109,7 +120,10 @@ def _messages(span: Span, prefix: str) -> list[Message]:
     # Empty arguments are left out, but so are attributes beyond a limit.
     left_out: JsonValue = {} if not span.dropped_attributes_count else None
     found = members(span.attributes, prefix, "message.")
-    return [_message(fields, position, left_out) for position, fields in enumerate(found)]
+    messages = [_message(fields, position, left_out) for position, fields in enumerate(found)]
+    if s.REDACTED not in span.attributes:  # a content that is not there was none
+        say_empty(messages, found, lambda fields: any(key.startswith("content") for key in fields))
+    return messages
 
 
 def _message(fields: dict[str, JsonValue], position: int, left_out: JsonValue) -> Message:
@@ -200,4 +214,6 @@ DIALECT: Dialect = Dialect(
     handed_over=_handed_over,
     tool_name=_tool_name,
     agent_name=_agent_name,
+    metadata=(s.OI_METADATA,),
+    agent_metadata=(s.OI_METADATA,),
 )

@@ -98,6 +98,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     keys=Keys(
         arguments=(s.TOOL_ARGUMENTS, s.TRACELOOP_INPUT),
         output=(s.TRACELOOP_OUTPUT,),
+        agent=(s.TRACELOOP_LANGCHAIN_AGENT,),
         session=under(s.TRACELOOP_PROPERTIES, SESSION_WORDS),
         user=under(s.TRACELOOP_PROPERTIES, USER_WORDS),
         prompt=(s.TRACELOOP_INPUT,),

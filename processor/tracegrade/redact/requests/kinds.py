@@ -29,6 +29,7 @@ _ARGUMENT_WORDS = frozenset(
         "kwargs",
         "parameters",
         "params",
+        "tool.args",
         "tool_args",
         "tool_arguments",
         "tool_call_args",
@@ -186,6 +187,7 @@ SESSION_MEMBERS = frozenset({"session_id", "sessionid", "conversation_id", "conv
 # The same inside messages: by the names of members.
 STRUCTURE_MEMBERS = SESSION_MEMBERS | frozenset(
     {
+        s.LANGCHAIN_AGENT,
         "role",
         "type",
         "id",
@@ -218,7 +220,8 @@ _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 
 def is_structure(key: str) -> bool:
     """Whether an attribute is one of those that traces are put together from."""
-    if key in STRUCTURE or key.rpartition(".")[2].lower() in SESSION_MEMBERS:
+    last = key.rpartition(".")[2]
+    if key in STRUCTURE or last == s.LANGCHAIN_AGENT or last.lower() in SESSION_MEMBERS:
         return True
     flat = _FLAT.search(key)
     return flat is not None and flat[1].lower() in STRUCTURE_MEMBERS
