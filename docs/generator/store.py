@@ -55,7 +55,12 @@ _OF_RESULTS = {
     "outcome": "pass, fail, not_evaluable or error",
     "trace_id": "32 hex digits",
 }
-_OF_VIEW = {"results": _OF_RESULTS, "agent_runs": _OF_AGENT_RUNS}
+_OF_EVALUATIONS = {
+    "service": "the service's own name where `series` counts one of the three names as `other`; else null",
+    "release": "the release's, likewise",
+    "agent": "the agent's, likewise",
+}
+_OF_VIEW = {"results": _OF_RESULTS, "evaluations": _OF_EVALUATIONS, "agent_runs": _OF_AGENT_RUNS}
 
 
 def store_tables() -> str:

@@ -193,9 +193,9 @@ def test_a_run_broken_off_is_gone_on_with_by_the_same_command(
 ) -> None:
     arguments = (source, "--rules", rule, "--experiment", "tuning", "--run", "long", "--jobs", "1")
     monkeypatch.setattr("tracegrade.history.runs.recorded_run._BATCH_RECORDS", 1)
-    write, calls = StoreWriter.write_those, count()
+    write, calls = StoreWriter.write_allowed, count()
     with monkeypatch.context() as broken:
-        broken.setattr(StoreWriter, "write_those", lambda *given: _interrupt() if next(calls) else write(*given))
+        broken.setattr(StoreWriter, "write_allowed", lambda *given: _interrupt() if next(calls) else write(*given))
         assert replay(data, *arguments).exit_code == 1
     assert ([run.state for run in runs(data)], len(stored(data, "long"))) == (["incomplete"], 1)
     done = replay(data, *arguments)

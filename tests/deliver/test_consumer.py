@@ -147,6 +147,31 @@ def test_a_retry_repeats_the_batch_and_a_failure_gives_it_up(journalled: Journal
     assert journalled.telemetry.value("tracegrade.sink.dropped_records", reason="refused") == 1
 
 
+@pytest.mark.parametrize("remember", [True, False], ids=["from memory", "from the journal"])
+def test_what_a_sink_puts_off_comes_again_with_what_came_meanwhile_and_holds_the_position(
+    journalled: Journalled, remember: bool
+) -> None:
+    first = journalled.append("slow", "a", remember=remember)
+    ends = [journalled.append(name, remember=remember) for name in "bc"]
+    positions: list[int | None] = []
+
+    class Slow(Recorder):
+        async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
+            await super().deliver(batch)
+            positions.append(Position(journalled.folder / "position").load())
+            return Delivery(
+                "done", rest=[item for item in batch if item.trace.trace_id == "slow"][: len(positions) < 3]
+            )
+
+    sink = Slow()
+    consumer = journalled.drain(sink)
+    delivered = [name for batch in sink.batches for name in batch]
+    assert (delivered.count("slow"), [name for name in delivered if name != "slow"]) == (3, ["a", "b", "c"])
+    assert first not in positions, "after a kill, what was put off must come again"
+    assert consumer.position == Position(journalled.folder / "position").load() == ends[-1]
+    assert journalled.telemetry.value("tracegrade.sink.delivered_records", sink="recorder") == 4
+
+
 def test_a_consumer_that_is_up_to_date_sleeps_until_it_is_woken(
     journalled: Journalled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

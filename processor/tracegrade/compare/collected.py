@@ -17,6 +17,7 @@ from tracegrade.pipeline.progress import Advance, LookedThrough, Progress
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideSeries, side_rows
+from tracegrade.telemetry.series_bound import OTHER
 
 MOST_TRACES = 500_000
 """So many traces of a side are read, the newest; a million results need about a gigabyte of memory."""
@@ -239,7 +240,9 @@ class _Subjects:
             return subject in self._runs and self._runs[subject][4] == self._model
         if kind == _SESSION or self._outermost is None:
             return False
-        return bool(agent in self._agents) if agent else bool(self._outermost[4] == self._model)
+        # Of an agent that is counted as `other`, only the trace knows the name.
+        is_named = agent and agent != OTHER
+        return bool(agent in self._agents) if is_named else bool(self._outermost[4] == self._model)
 
     def prompt(self, kind: int, subject: str) -> str | None:
         """The agent and the hash of what it was asked; None where that is not known, or of single calls."""

@@ -25,7 +25,10 @@ PATIENT = RetrySettings(initial_interval=0.5, max_interval=30.0, max_elapsed_tim
 
 
 class SinkConsumer:
-    """Delivers the records of the results journal to one sink, in order, at least once."""
+    """Delivers the records of the results journal to one sink, in order but for what the sink puts off, at least once.
+
+    ``position`` is up to where the sink has taken everything.
+    """
 
     def __init__(
         self,
@@ -56,6 +59,9 @@ class SinkConsumer:
         self.position = reader.first()
         if (committed := position.load()) is not None:
             self.position = committed
+        # The sink has taken everything before this one, but for the rest; before `position`, that too.
+        self._reached = self.position
+        self._rest: Sequence[TraceResult] = ()
         self._reader = reader
         self._committed = position
         self._telemetry = telemetry
@@ -67,9 +73,14 @@ class SinkConsumer:
         delivered(self.position)
 
     @property
+    def end(self) -> int:
+        """The end of everything that is durable now."""
+        return self._reader.durable().end
+
+    @property
     def has_all(self) -> bool:
         """Whether the sink has taken everything that is durable now."""
-        return self.position >= self._reader.durable().end
+        return self.position >= self.end
 
     def wake(self) -> None:
         """Look for more to deliver, or for `stop`; called in the event loop."""
@@ -91,20 +102,25 @@ class SinkConsumer:
     async def deliver_batch(self, stop: asyncio.Event) -> bool:
         """Deliver the result of one read; False when there was nothing to deliver, or `stop` came in between."""
         try:
-            batch, end = self._recent.after(self.position) or self._read(self.position)
+            batch, end = self._recent.after(self._reached) or self._read(self._reached)
         except SegmentDeleted as error:
             self._telemetry.add("tracegrade.sink.dropped_records", sink=self.sink.name, reason="journal_full")
+            self._reached = error.first
             self._advance(error.first)
             return True
-        if end == self.position:
+        if end == self._reached and not self._rest:
             return False
         if self._is_for is not None:
             batch = [judged for judged in batch if self._is_for(judged.trace.tenant)]
-        if batch:
+        if batch or self._rest:
             async with self._turn:
-                if not await self._deliver(batch, stop):
+                if not await self._deliver([*self._rest, *batch], stop):
                     return False
-        self._advance(end)
+        self._reached = end
+        if self._rest:
+            self._recent.taken(self.sink.name, end)
+        else:
+            self._advance(end)
         return True
 
     def _read(self, position: int) -> tuple[Sequence[TraceResult], int]:
@@ -137,7 +153,9 @@ class SinkConsumer:
             delivery = await attempt()
             if delivery.kind == "done":
                 self._telemetry.conditions.end(*self.sink.failing)
-                self._telemetry.add("tracegrade.sink.delivered_records", records - delivery.failed_records, sink=name)
+                self._rest = delivery.rest
+                delivered = records - delivery.failed_records - len(delivery.rest)
+                self._telemetry.add("tracegrade.sink.delivered_records", delivered, sink=name)
                 if delivery.failed_records:
                     self._telemetry.add(
                         "tracegrade.sink.dropped_records", delivery.failed_records, sink=name, reason=delivery.reason
@@ -145,6 +163,7 @@ class SinkConsumer:
                 return True
             delay = backoff.next_delay(time.monotonic(), delivery.retry_after_s) if delivery.kind == "retry" else None
             if delay is None:
+                self._rest = ()
                 self._telemetry.add(
                     "tracegrade.sink.dropped_records", records, sink=name, reason=delivery.reason or "failed"
                 )

@@ -9,6 +9,7 @@ from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.exporter_settings import ExporterSettings
+from tracegrade.store.settings import MAX_NAMES
 from tracegrade.telemetry.metrics import Telemetry
 
 if TYPE_CHECKING:
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
 class Delivery:
     """The result of delivering a batch: done; retry (later, not before ``retry_after_s``); failed (for good).
 
-    ``failed_records`` counts the records that were given up while the others of the batch were delivered.
+    ``failed_records`` counts the records that were given up while the others of the batch were delivered. ``rest`` are
+    those of a batch that is done which need more work than others shall wait for: they are delivered again, with what
+    comes meanwhile, until none is left.
     """
 
     kind: Literal["done", "retry", "failed"]
     reason: str = ""
     retry_after_s: float | None = None
     failed_records: int = 0
+    rest: Sequence[TraceResult] = ()
 
 
 DONE = Delivery("done")
@@ -41,7 +45,8 @@ class SinkContext:
     own. ``instance_id`` names this instance to peers. ``exporters`` are the settings' ``exporters`` by name.
     ``include_values`` says whether values of traces may be sent, or only their paths. ``parquet`` is the section of
     that name. ``deleted`` gives the ids of traces whose deletion was requested, as of now. ``has_turns`` chooses the
-    traces of which the store notes turns of sessions; None where judges are told otherwise.
+    traces of which the store notes turns of sessions; None where judges are told otherwise. ``max_names`` is the
+    setting ``store.max_names``.
     """
 
     store: "Engine"
@@ -53,6 +58,7 @@ class SinkContext:
     parquet: ParquetSettings | None = None
     deleted: Callable[[], Container[bytes]] = frozenset
     has_turns: "HasTurns | None" = None
+    max_names: int = MAX_NAMES
 
 
 class Sink(Protocol):

@@ -9,7 +9,7 @@ the next one replaces it.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -146,6 +146,12 @@ class BackfillWriter:
         Raises:
             SQLAlchemyError: the database refused; nothing of `batch` was stored.
         """
+        with reading(self.engine) as connection:
+            rows = self._read(connection, batch)
+        known = [(rows[judged.number], judged.decisions) for judged in batch if judged.number in rows]
+        self._series.prepare(self.engine)
+        while missing := dict(chain.from_iterable(self._rows_of(*each).missing.items() for each in known)):
+            self._series.learn(self.engine, missing)
         self._in_transaction(partial(self._write, batch))
 
     def finish(self) -> None:
@@ -175,10 +181,7 @@ class BackfillWriter:
     def _write(self, batch: Sequence[JudgedAfter], connection: Connection) -> None:
         changes = _Changes(self.rules, self._numbers(connection, series.c.run == BACKFILL))
         live = self._live(connection)
-        rows: dict[int, Any] = {}
-        for some in in_parts([judged.number for judged in batch]):
-            query = select(*_READ).where(traces.c.number.in_(some), *self._rows())
-            rows |= {row.number: row for row in connection.execute(query)}
+        rows = self._read(connection, batch)
         subjects: dict[tuple[str, str], int] = {}
         stored = StoredBackfill()
         for judged in batch:
@@ -194,7 +197,7 @@ class BackfillWriter:
                 (decision for decision in judged.decisions if _key(decision) not in decided),
                 key=lambda decision: decision.pair.rule_id,
             )
-            if not changes.replace(row, new, partial(self._rows_of, connection, row)):
+            if not changes.replace(row, new, partial(self._rows_of, row)):
                 stored.changed += 1
                 continue
             stored.judged_live += len(judged.decisions) - len(new)
@@ -209,10 +212,17 @@ class BackfillWriter:
         for name in ("subjects", "traces", "judged_live", "changed"):
             setattr(self.stored, name, getattr(self.stored, name) + getattr(stored, name))
 
-    def _rows_of(self, connection: Connection, row: Any, decisions: Sequence[Decision]) -> ResultRows:
+    def _read(self, connection: Connection, batch: Sequence[JudgedAfter]) -> dict[int, Any]:
+        """The rows of the traces of `batch`, by number."""
+        rows: dict[int, Any] = {}
+        for some in in_parts([judged.number for judged in batch]):
+            query = select(*_READ).where(traces.c.number.in_(some), *self._rows())
+            rows |= {row.number: row for row in connection.execute(query)}
+        return rows
+
+    def _rows_of(self, row: Any, decisions: Sequence[Decision]) -> ResultRows:
         release = decisions[0].pair.subject.release if decisions else None
-        origin = (row.tenant, BACKFILL, row.service, release, self.tracegrade)
-        return ResultRows(connection, self._series, origin, decisions)
+        return ResultRows(self._series, row.tenant, BACKFILL, row.service, release, self.tracegrade, decisions)
 
     def _live(self, connection: Connection) -> dict[int, str]:
         """The rule ids of the series of decisions that the rules made live, as they are."""

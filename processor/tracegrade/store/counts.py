@@ -11,18 +11,17 @@ from sqlalchemy import Connection, select
 
 from tracegrade.store import schema
 from tracegrade.store.many_rows import insert_or_change
+from tracegrade.store.parts import in_parts
 from tracegrade.store.rows import DecisionRow, EvaluationRow
 from tracegrade.store.schema import (
     COUNTED_MINUTES,
-    EVERY_TRACE,
     LIVE,
     MINUTE_NS,
     OUTCOMES,
-    WHOLE_RULE,
     WHOLE_RUN,
     traces,
 )
-from tracegrade.store.series import Rule, SeriesNumbers
+from tracegrade.store.series import stored_traffic
 
 _Place = tuple[int, int, bool]  # minute, series, complete
 _PASS = OUTCOMES.index("pass")
@@ -32,7 +31,6 @@ _ADDED = ", ".join(
     for column in schema.counts.columns
     if not column.primary_key
 )
-_TRACES: Rule = (EVERY_TRACE, "", "", "", 1.0)
 
 
 class CountChanges:
@@ -62,7 +60,7 @@ class CountChanges:
         sums = self._sums[minute, bool(complete)]
         if traffic is not None:
             sums[traffic][_PASS] += by
-        for _, series, _, _, _, outcome, score, _ in evaluations:
+        for _, series, _, _, _, outcome, score, *_ in evaluations:
             of_series = sums[series]
             of_series[outcome] += by
             if score is not None:
@@ -78,16 +76,18 @@ class CountChanges:
                     of_series[-2] += by * value
                     of_series[-1] += by * value * value
 
-    def take_back(self, connection: Connection, known: SeriesNumbers, numbers: Sequence[int]) -> None:
+    def take_back(self, connection: Connection, numbers: Sequence[int]) -> None:
         """Subtract the counts of the traces with these `numbers`, which will be replaced."""
-        place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None))
+        place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None), traces.c.traffic)
         columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
-        for tenant, run, service, is_session, last_received_ns, complete, evaluations, decisions in connection.execute(
-            select(*place, *columns).where(traces.c.number.in_(numbers))
-        ):
-            traffic = None if is_session else traffic_series(connection, known, tenant, run, service)
-            minute = counted_minute(run, last_received_ns)
-            self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
+        for some in in_parts(numbers):
+            query = select(*place, *columns).where(traces.c.number.in_(some))
+            for tenant, run, service, is_session, traffic, last_received_ns, *results in connection.execute(query):
+                if traffic is None and not is_session:
+                    traffic = stored_traffic(connection, tenant, run, service)
+                complete, evaluations, decisions = results
+                minute = counted_minute(run, last_received_ns)
+                self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def write(self, connection: Connection) -> None:
         """Add the sums to those stored."""
@@ -108,13 +108,6 @@ class CountChanges:
 def counted_minute(run: str, last_received_ns: int) -> int | None:
     """The minute in which a trace counts; None in a run that is counted as a whole."""
     return last_received_ns // MINUTE_NS if run == LIVE else None
-
-
-def traffic_series(connection: Connection, known: SeriesNumbers, tenant: str, run: str, service: str) -> int:
-    """The number of the series that counts the traces of a service."""
-    origin = (tenant, run, service, None, "")
-    found = known.known(origin)[_TRACES].get(WHOLE_RULE)
-    return known.learn(connection, origin, _TRACES, WHOLE_RULE) if found is None else found
 
 
 def _by(minutes: int, shorter: Mapping[_Place, list[float]]) -> dict[_Place, list[float]]:

@@ -18,7 +18,6 @@ from tracegrade.store.diagnosis import named_traces, without_traces
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.run_numbers import run_ranges
 from tracegrade.store.schema import alerts, traces
-from tracegrade.store.series import SeriesNumbers
 from tracegrade.store.trace_keys import of_ids
 from tracegrade.store.write import delete_traces
 
@@ -147,7 +146,7 @@ def _delete(connection: Connection, trace_ids: list[bytes], tenant: str | None) 
         evaluations += len(orjson.loads(rows))
     if gone := [*numbers, *of_sessions]:
         sums = CountChanges()
-        sums.take_back(connection, SeriesNumbers(), gone)
+        sums.take_back(connection, gone)
         delete_traces(connection, gone)
         sums.write(connection)
     return DeletedRows(len(numbers), len(of_sessions), evaluations)

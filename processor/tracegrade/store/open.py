@@ -10,7 +10,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+    SQLAlchemyError,
+)
 
 from tracegrade.display import without_secrets
 from tracegrade.model.errors import TraceGradeError
@@ -59,6 +66,9 @@ _FOR_NOW = (
     "remaining connection slots are reserved",
     "terminating connection",
 )
+
+STORE_ERRORS = (SQLAlchemyError, sqlite3.Error)
+"""What any use of a store may raise: it is locked, full, damaged or away, or refuses a statement."""
 
 # An arbitrary number that only we use.
 _WRITE_LOCK = 0x7472_6163_6567
@@ -157,7 +167,7 @@ def _cannot_open(url: URL, error: Exception, *, read_only: bool = False) -> Stor
     else:
         is_temporary = _is_unreachable(error)
     kind = StoreUnavailable if is_temporary else StoreError
-    return kind(f"{_shown(url)}: {_cause(error)}{_read_only_folder(url, error, read_only)}")
+    return kind(f"{_shown(url)}: cannot be opened: {cause_of(error)}{_read_only_folder(url, error, read_only)}")
 
 
 def _read_only_folder(url: URL, error: Exception, read_only: bool) -> str:
@@ -181,6 +191,16 @@ def is_unreadable(error: BaseException) -> bool:
     cause = getattr(error, "orig", None) or error
     code = getattr(cause, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _UNREADABLE
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the store is locked, or its server away: the same attempt may succeed later, on the same engine."""
+    cause = getattr(error, "orig", None) or error
+    if isinstance(cause, sqlite3.Error):
+        return getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, OperationalError | InterfaceError) or (
+        isinstance(error, DBAPIError) and error.connection_invalidated
+    )
 
 
 @contextmanager
@@ -250,18 +270,16 @@ def check_version(connection: Connection) -> None:
 
 
 @contextmanager
-def numbering_series(connection: Connection) -> Iterator[Connection]:
-    """A transaction that alone adds series, whose end does not wait for that of `connection`.
+def numbering_series(engine: Engine) -> Iterator[Connection]:
+    """A transaction that alone adds series; one of its own, and short.
 
-    With PostgreSQL it is one of its own: in that of a batch, two writers that learn the same series in another order
-    would wait for each other for ever.
+    In that of a batch, two writers to PostgreSQL that learn the same series in another order would wait for each other
+    for ever, and with SQLite everybody would wait until all names of the batch are stored.
     """
-    if connection.dialect.name != "postgresql":
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":  # SQLite's transactions do this when they begin
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_SERIES_LOCK})"))
         yield connection
-        return
-    with connection.engine.begin() as own:
-        own.execute(text(f"SELECT pg_advisory_xact_lock({_SERIES_LOCK})"))
-        yield own
 
 
 @contextmanager
@@ -405,6 +423,6 @@ def _is_unreachable(error: Exception) -> bool:
     return "FATAL" not in message or any(reason in message for reason in _FOR_NOW)
 
 
-def _cause(error: Exception) -> str:
-    cause = getattr(error, "orig", None) or error
-    return f"cannot be opened: {cause}".strip()
+def cause_of(error: Exception) -> str:
+    """The database's own words, without the statement that it refused."""
+    return str(getattr(error, "orig", None) or error).strip()

@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, func, select
 
 from tracegrade.codec.json_text import storable
 from tracegrade.store.schema import BACKFILL, LIVE, rule_texts, series, traces
+from tracegrade.telemetry.series_bound import OTHER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +44,27 @@ class ResultFilter:
         asked = (self.rule, self.rule_hash, self.evaluation, self.agent, self.release, self.outcome)
         return self.run == BACKFILL or any(value is not None for value in asked)
 
+    @property
+    def names(self) -> tuple[str | None, ...]:
+        """The service, release and agent asked for, as they are stored."""
+        return tuple(None if name is None else storable(name) for name in (self.service, self.release, self.agent))
 
-def of_series(result_filter: ResultFilter) -> list[ColumnElement[bool]]:
-    """SQL conditions on the series that `result_filter` selects; ``outcome`` and times belong to single results."""
+
+def of_series(result_filter: ResultFilter, *, or_other: bool = False) -> list[ColumnElement[bool]]:
+    """SQL conditions on the series that `result_filter` selects; ``outcome`` and times belong to single results.
+
+    With `or_other`, also series whose name is `other`: they may hold results whose own name is the one asked for.
+    """
     with_backfilled = result_filter.with_backfilled and result_filter.run == LIVE
     conditions = _equal(
         (series.c.run, None if with_backfilled else result_filter.run),
         (series.c.tenant, result_filter.tenant),
         (series.c.rule_id, result_filter.rule),
         (series.c.evaluation, result_filter.evaluation),
-        (series.c.service, result_filter.service),
-        (series.c.agent, result_filter.agent),
-        (series.c.release, result_filter.release),
     )
+    for column, name in zip((series.c.service, series.c.release, series.c.agent), result_filter.names, strict=True):
+        if name is not None:
+            conditions.append(column.in_((name, OTHER)) if or_other else column == name)
     if with_backfilled:
         conditions.append(series.c.run.in_((LIVE, BACKFILL)))
     if result_filter.rule_hash is not None:  # several hashes may name one rule that judges alike

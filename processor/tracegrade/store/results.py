@@ -19,10 +19,12 @@ from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
 from tracegrade.store.series import IS_EVALUATION
 from tracegrade.store.trace_keys import of_ids
+from tracegrade.telemetry.series_bound import OTHER
 
 # Blocks are looked up for at most this many series; results of more series are found soon without that.
 _MAX_SEARCHED_SERIES = 1000
 _MATCHED = ("number", "trace_id", "complete", "evaluations")
+_OWN = 8  # where a result has its own names, if it is counted by others
 
 Address: TypeAlias = tuple[int, int]  # the number of a trace, and the position of a result in it
 
@@ -78,12 +80,14 @@ def newest_of_each(
         group_of: the group of a row of ``series``.
         limit: how many groups; each is one search, even if other groups have many results.
     """
-    query = select(series).where(IS_EVALUATION, *of_series(result_filter))
-    left = {row.number: group_of(row) for row in connection.execute(query)}
+    query = select(series).where(IS_EVALUATION, *of_series(result_filter, or_other=True))
+    rows = connection.execute(query).all()
+    left = {row.number: group_of(row) for row in rows}
+    exact = frozenset(row.number for row in rows if _has_names(result_filter, row))
     found: list[_Found] = []
     before = None
     while left and len(found) < limit:
-        some = next(_search(connection, result_filter, left, before=before), None)
+        some = next(_search(connection, result_filter, left, exact, before=before), None)
         if some is None:
             break
         row, place, item = some[0]
@@ -118,17 +122,21 @@ def matching(
 
     `conditions` are further conditions on the rows of ``traces``, such as not to be a session's.
     """
-    return _search(connection, result_filter, _series(connection, result_filter), *conditions, before=before)
+    return _search(connection, result_filter, *_series(connection, result_filter), *conditions, before=before)
 
 
 def _search(
     connection: Connection,
     result_filter: ResultFilter,
     chosen: Collection[int] | None,
+    exact: Collection[int],
     *conditions: ColumnElement[bool],
     before: Address | None,
 ) -> Iterator[list[_Found]]:
-    """As `matching`, only in the `chosen` series; None for all series."""
+    """As `matching`, only in the `chosen` series; None for all series.
+
+    Of those that are not `exact`, which count some names as `other`, only results whose own names are asked for.
+    """
     outcomes = range(len(OUTCOMES)) if result_filter.outcome is None else (OUTCOMES.index(result_filter.outcome),)
     bounds = numbers_of(connection, result_filter)
     if bounds is None or (chosen is not None and not chosen):
@@ -146,6 +154,7 @@ def _search(
         searched = list(chosen) if chosen is not None and few else [EVERY_SERIES]
         ranges = block_ranges(connection, searched, outcomes, low, high)
     allowed = None if chosen is None else frozenset(chosen)
+    names = result_filter.names
     for first, last in ranges:
         for row in connection.execute(query, {"first": first, "last": last}):
             items = orjson.loads(row.evaluations)
@@ -153,7 +162,10 @@ def _search(
                 (row, place, items[place])
                 for place in range(len(items) - 1, -1, -1)
                 if items[place][5] in outcomes
-                and (allowed is None or items[place][1] in allowed)
+                and (
+                    allowed is None
+                    or (items[place][1] in allowed and (items[place][1] in exact or _own_match(items[place], names)))
+                )
                 and (before is None or (row.number, place) < before)
             ]
             if found:
@@ -166,12 +178,28 @@ def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) ->
         yield number, number
 
 
-def _series(connection: Connection, result_filter: ResultFilter) -> list[int] | None:
-    """The numbers of the series that `result_filter` selects; None for all series."""
-    query = select(series.c.number).where(IS_EVALUATION)
+def _series(connection: Connection, result_filter: ResultFilter) -> tuple[list[int] | None, frozenset[int]]:
+    """The numbers of the series that `result_filter` selects, or whose results it may select; None for all series.
+
+    And of those, the ones that it selects as a whole.
+    """
+    query = select(series.c.number, series.c.service, series.c.release, series.c.agent).where(IS_EVALUATION)
     everything = connection.execute(select(func.count()).select_from(query.subquery())).scalar_one()
-    numbers = list(connection.execute(query.where(*of_series(result_filter))).scalars())
-    return None if len(numbers) == everything else numbers
+    rows = connection.execute(query.where(*of_series(result_filter, or_other=True))).all()
+    exact = frozenset(row.number for row in rows if _has_names(result_filter, row))
+    return None if len(exact) == everything else [row.number for row in rows], exact
+
+
+def _has_names(result_filter: ResultFilter, row: Any) -> bool:
+    """Whether a row of ``series`` has the names that are asked for."""
+    own = (row.service, row.release, row.agent)
+    return all(name is None or name == found for name, found in zip(result_filter.names, own, strict=True))
+
+
+def _own_match(item: Sequence[Any], names: Sequence[str | None]) -> bool:
+    """Whether a result in a series with a name of `other` came with these names; `other` is every one."""
+    own = item[_OWN] if len(item) > _OWN else ()
+    return bool(own) and all(name in (None, OTHER, found) for name, found in zip(names, own, strict=True))
 
 
 def _results(connection: Connection, found: Sequence[_Found]) -> list[Result]:
@@ -182,7 +210,8 @@ def _results(connection: Connection, found: Sequence[_Found]) -> list[Result]:
 
 
 def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
-    _, _, case, subject_kind, subject_id, outcome, score, time = item
+    _, _, case, subject_kind, subject_id, outcome, score, time, *own = item
+    service, release, agent = own[0] if own else (named.service, named.release, named.agent)
     return Result(
         number=row.number,
         place=place,
@@ -196,9 +225,9 @@ def _result(row: Any, place: int, item: list[Any], named: Any) -> Result:
         score=score,
         threshold=named.threshold,
         level=named.level,
-        service=named.service,
-        release=named.release,
-        agent=named.agent,
+        service=service,
+        release=release,
+        agent=agent,
         complete=row.complete,
         time=time,
         run=named.run,

@@ -9,6 +9,8 @@ from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.document.paths import DatabaseUrl
 
+MAX_NAMES = 10_000
+
 
 class StoreSettings(FileModel):
     """The ``store`` section of the configuration file."""
@@ -33,6 +35,14 @@ class StoreSettings(FileModel):
         gt=0,
         description="A damaged store that 'doctor --repair' put aside is deleted after this time, or after "
         "`values_retention` or `retention` where that is shorter; a deletion on request deletes it at once",
+    )
+
+    max_names: int = Field(
+        default=MAX_NAMES,
+        ge=1,
+        description="Names of agents, services and releases, of each so many for a tenant, that have counts of their "
+        "own; results of further ones are stored and listed by their name, and counts, charts and alerts call them "
+        "`other`",
     )
 
     @model_validator(mode="after")

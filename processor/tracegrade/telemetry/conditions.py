@@ -91,6 +91,16 @@ KINDS: dict[str, Kind] = {
         "the store does not answer or cannot be read",
         "start or repair it, or move the file away; it is tried again all the time",
     ),
+    "store_behind": Kind(
+        "results wait more than 10 s to be stored, so that lists, charts and alerts are behind",
+        "wait: it is made up for; if it lasts, find out what else uses the store or its disk, or judge less",
+    ),
+    "too_many_names": Kind(
+        "a tenant sends more names of agents, services or releases than store.max_names; results of further ones are "
+        "stored and listed by their name, and count as other in charts and alerts",
+        "have the sender that the message names put ids into another attribute, or set store.max_names higher; names "
+        "make room once retention has deleted their counts",
+    ),
     "store_updating": Kind("the store is brought up to date after an upgrade", "wait: a large one takes minutes"),
     "kafka_client_failed": Kind(
         "a client of Kafka failed for good within the last minute, and another took its place",

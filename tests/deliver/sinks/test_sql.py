@@ -7,15 +7,18 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
-from store.judged_traces import judged, trace_id
+from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.deliver.sink import DONE, Delivery
+from tracegrade.deliver.sinks import sql
 from tracegrade.deliver.sinks.sql import SqlSink
 from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.names import Beyond
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.write import StoreWriter
+from tracegrade.telemetry.conditions import Conditions
 
 
 @pytest.fixture
@@ -79,7 +82,7 @@ def test_a_store_that_cannot_write_now_is_worth_a_retry(
     def refuse(self: StoreWriter, batch: Any) -> None:
         raise OperationalError("INSERT", {}, sqlite3.OperationalError(cause))
 
-    monkeypatch.setattr(StoreWriter, "write", refuse)
+    monkeypatch.setattr(StoreWriter, "write_part", refuse)
     assert deliver(SqlSink(engine), [judged(1)]) == [Delivery("retry", "store_unavailable")]
 
 
@@ -104,15 +107,15 @@ def test_a_store_locked_by_another_program_is_worth_a_retry_and_loses_nothing(en
 def test_a_store_that_goes_away_between_the_halves_is_tried_again_whole(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = StoreWriter.write
+    write = StoreWriter.write_part
     locked = True
 
-    def sometimes(self: StoreWriter, batch: Any) -> None:
+    def sometimes(self: StoreWriter, batch: Any) -> list[TraceResult]:
         if locked and batch[0].trace.trace_id == trace_id(2):
             raise OperationalError("INSERT", {}, sqlite3.OperationalError("database is locked"))
-        write(self, batch)
+        return write(self, batch)
 
-    monkeypatch.setattr(StoreWriter, "write", sometimes)
+    monkeypatch.setattr(StoreWriter, "write_part", sometimes)
     batch = [broken(0), judged(1), judged(2), judged(3)]
     sink = SqlSink(engine)
 
@@ -126,6 +129,29 @@ def test_a_store_that_goes_away_between_the_halves_is_tried_again_whole(
 
     assert asyncio.run(run()) == [Delivery("retry", "store_unavailable"), Delivery("done", "not_storable", None, 1)]
     assert stored(engine) == [1, 2, 3]
+
+
+def test_further_names_than_are_counted_are_a_condition_until_they_stay_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conditions = Conditions()
+    sink = SqlSink(engine, max_names=1, conditions=conditions)
+    deliver(sink, [judged(1)])
+    assert conditions.current() == []
+    sink = SqlSink(engine, max_names=1, conditions=conditions)
+    deliver(sink, [judged(2, service="bank", evaluations=[evaluation(2, agent="x" * 99)])])
+    first, second = sorted(conditions.current(), key=lambda found: found.where)
+    assert (first.name, first.where, second.where) == (
+        "too_many_names",
+        "default, gen_ai.agent.name",
+        "default, service.name",
+    )
+    assert "service 'bank' of tenant 'default' sends further values of gen_ai.agent.name" in first.message
+    assert "x" * 80 + "...'" in first.message
+    monkeypatch.setattr(sql, "_QUIET_S", -1.0)
+    too_many = sql.TooManyNames(1, conditions)
+    too_many.say([Beyond("default", "gen_ai.agent.name", "bank", "y"), Beyond("default", "service.name", "bank", "y")])
+    assert conditions.current() == []
 
 
 def test_closing_leaves_one_file(engine: Engine) -> None:

@@ -45,10 +45,10 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import CountChanges, counted_minute, traffic_series
+from tracegrade.store.counts import CountChanges, counted_minute
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import LIVE
-from tracegrade.store.series import SeriesNumbers
+from tracegrade.store.series import stored_traffic
 from tracegrade.store.write import StoreWriter
 from web.shop import HOUR, RULES, SECOND, crawl, fill, fire, traffic
 
@@ -132,11 +132,11 @@ def _copy(connection: Connection, sample: Sequence[_Row], further: int, later_ns
         f"INSERT INTO traces ({', '.join(names)}) SELECT {', '.join(changed.get(name, name) for name in names)} "
         f"FROM traces WHERE number <= {len(sample)} ORDER BY number"
     )
-    arrivals, blocks, sums, known = Arrivals(), Blocks(), CountChanges(), SeriesNumbers()
+    arrivals, blocks, sums = Arrivals(), Blocks(), CountChanges()
     for row in sample:
         arrivals.add(row.first_ns + later_ns, row.number + further)
         blocks.add(row.number + further, row.evaluations)
-        traffic_of = None if row.is_session else traffic_series(connection, known, *row.origin)
+        traffic_of = None if row.is_session else stored_traffic(connection, *row.origin)
         sums.add(traffic_of, counted_minute(LIVE, row.last_ns + later_ns), row.complete, row.evaluations, row.decisions)
     sums.write(connection)
     arrivals.write(connection)

@@ -98,7 +98,8 @@ def _cases_in(watched: Watched, row: Any) -> Iterator[Case]:
         calls, runs = orjson.loads(row.tool_calls), orjson.loads(row.agent_runs)
         if kind == _AGENT:
             runs = [run for run in runs if run[0] == subject]
-            calls = [call for call in calls if call[1] == place.agent]
+            names = {run[1] for run in runs} or {place.agent}  # its own: it may be counted as `other`
+            calls = [call for call in calls if call[1] in names]
         elif kind != _TRACE:  # one call, whose id may be followed by its place in a message
             calls = [call for call in calls if call[2] == subject.partition("/")[0]]
             agents = {call[1] for call in calls}
@@ -131,7 +132,7 @@ def _results(watched: Watched, row: Any) -> Iterator[tuple[int, int, str, int, f
                 if value is not None:
                     yield series, kind, subject, watched.judged[0], value
     elif watched.evaluation:
-        for _, series, _, kind, subject, outcome, score, _ in orjson.loads(row.evaluations):
+        for _, series, _, kind, subject, outcome, score, *_ in orjson.loads(row.evaluations):
             yield series, kind, subject, outcome, score
     else:
         for series, kind, subject, _, outcome, *_ in orjson.loads(row.decisions):

@@ -254,7 +254,7 @@ class RecordedRun:
             return
         self._is_new = False
         with _store_errors(self._broken_off):
-            self._writer.write_those(lambda connection: self._allowed(connection, batch, also))
+            self._writer.write_allowed(batch, lambda connection: self._allowed(connection, batch, also))
 
     def _allowed(
         self, connection: Connection, batch: Sequence[TraceResult], also: Callable[[Connection], None]

@@ -35,7 +35,8 @@ from tracegrade.serve.delivering.deletion_upkeep import take_over_deletions
 from tracegrade.serve.delivering.leftovers import delete_leftovers
 from tracegrade.serve.delivering.parquet_upkeep import keep_parquet_files
 from tracegrade.serve.delivering.results_source import LeftResults, ResultsSource
-from tracegrade.serve.delivering.store_upkeep import delete_old_traces, keep_rule_texts, keep_values_young
+from tracegrade.serve.delivering.store_lag import Positions, StoreLag
+from tracegrade.serve.delivering.store_upkeep import StoreUpkeep
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.turns import may_have_turn
 from tracegrade.serve.rule_reload import RuleReload
@@ -142,6 +143,7 @@ class DeliveryThread:
         clients = self._clients_for_alerts()
         await asyncio.to_thread(self._leader.look)  # before alerts ask for the first time
         halt = asyncio.Event()
+        upkeep = StoreUpkeep(self._store, self._leader, self._metrics.telemetry.conditions, halt)
         works = [
             *(consumer.run(halt) for each in current for consumer in each.consumers),
             self._deliver_left(left, halt),
@@ -150,19 +152,18 @@ class DeliveryThread:
             self._alerts(clients).run(halt),
             every(SNAPSHOT_EVERY_S, self._metrics.write_snapshot, halt),
             every(TRIM_EVERY_S, self._trim, halt),
+            every(SNAPSHOT_EVERY_S, StoreLag(self._stored_to, self._metrics.telemetry.conditions).look, halt),
             self._leader.run(halt),
             self._judges.run(halt),
-            delete_old_traces(
-                self._store, self._config.store.retention, self._config.quotas.stored_for, self._leader, halt
-            ),
+            upkeep.delete_old_traces(self._config.store.retention, self._config.quotas.stored_for),
             delete_leftovers(self._store, self._folder, self._config.store, halt),
             keep_parquet_files(self._config.parquet, self._folder, halt),
             take_over_deletions(self._config, self._folder, self._store, halt),
             self._rules.run(halt),
-            keep_rule_texts(self._store, self._rules, halt),
+            upkeep.keep_rule_texts(self._rules),
         ]
         if (values_retention_s := self._config.store.values_retention) is not None:
-            works.append(keep_values_young(self._store, values_retention_s, self._leader, halt))
+            works.append(upkeep.keep_values_young(values_retention_s))
         await run_until(stopping, halt, works, self._wake)
         await self._drain()
         for sink in sinks:
@@ -204,6 +205,15 @@ class DeliveryThread:
                         consumer.wake()
         await halt.wait()
 
+    def _stored_to(self) -> Positions:
+        stores = [
+            (delivered.source.name, consumer)
+            for delivered in self._delivered
+            for consumer in delivered.consumers
+            if consumer.sink.name == SqlSink.name
+        ]
+        return {name: (consumer.position, consumer.end) for name, consumer in stores}
+
     def _open_sinks(self) -> list[Sink]:
         context = SinkContext(
             self._store,
@@ -215,6 +225,7 @@ class DeliveryThread:
             self._config.parquet,
             Deletions(self._folder.path).tombstones,
             None if self._config.journal.kafka is None else lambda trace: may_have_turn(trace, self._rules.in_force),
+            self._config.store.max_names,
         )
         return open_sinks(context)
 

@@ -6,10 +6,12 @@ before the results journal is passed over: after a kill in between both are done
 judge has a position here, which it commits when what it made of the turns before is in its results journal.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import orjson
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.codec.results import erased, is_erased
 from tracegrade.deliver.sink import Delivery, Sink
@@ -26,6 +28,7 @@ from tracegrade.pipeline.judged import JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.session_judge import Turn
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.open import reading
 from tracegrade.store.read import stored_summary
 
 NAME = "turns"
@@ -64,9 +67,14 @@ class TellingSink:
         self._rules = rules
 
     async def deliver(self, batch: Sequence[TraceResult]) -> Delivery:
-        """Store `batch`, then tell."""
-        turns = [turn for result in batch if (turn := self._turn(result.trace)) is not None]
+        """Store `batch`, then tell of what is stored."""
+        try:
+            turns = await asyncio.to_thread(self._turns, batch)
+        except SQLAlchemyError:
+            return Delivery("retry", reason="store_unavailable")
         delivery = await self._sink.deliver(batch)
+        put_off = {(result.trace.tenant, result.trace.own_id) for result in delivery.rest}
+        turns = [turn for turn in turns if (turn.tenant, turn.trace_id) not in put_off]
         if turns and delivery.kind == "done":
             entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, turn.tenant, 1, encode_turn(turn)) for turn in turns]
             try:
@@ -79,13 +87,16 @@ class TellingSink:
         """Close the sink."""
         await self._sink.close()
 
+    def _turns(self, batch: Sequence[TraceResult]) -> list[Turn]:
+        return [turn for result in batch if (turn := self._turn(result.trace)) is not None]
+
     def _turn(self, trace: TraceSummary) -> Turn | None:
         if trace.members is not None or not may_have_turn(trace, self._rules()):
             return None
         names = list(trace.sessions)
         if trace.supersedes is not None:
             # A session that the trace was part of in its last revision has to be judged without it.
-            with self._store.connect() as connection:
+            with reading(self._store) as connection:
                 before = stored_summary(connection, trace.tenant, trace.own_id)
             names += [name for name in (before.sessions if before is not None else ()) if name not in names]
         return Turn(trace.tenant, trace.own_id, trace.revision, trace.closed_ns, names) if names else None

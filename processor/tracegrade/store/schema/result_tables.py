@@ -118,6 +118,7 @@ traces = Table(
         doc="why no rule judged it, so that its spans were not decoded, and the views lack its calls and runs: "
         "`not_matched` or `sampled_out`; null: it was decoded",
     ),
+    Column("traffic", Integer, doc="the series that counts it, where it is not that of its service by name; else null"),
     UniqueConstraint("trace_id", "tenant", "run", name="traces_by_id"),
     info={
         "about": "One row for each trace, and for each session under a trace id of its own, with all that was judged."
