@@ -57,6 +57,10 @@ class Heartbeat:
         self._numbers[1] = position
         self._numbers[0] = time.monotonic_ns()
 
+    def still_alive(self) -> None:
+        """Alive, and waiting for something else; what is being worked on stays the same."""
+        self._numbers[0] = time.monotonic_ns()
+
     def reading(self, record: int) -> None:
         """About to decode the record at this position and take in its content."""
         _PAIR.pack_into(self._map, _PAIR_AT, b"", b"")

@@ -36,7 +36,7 @@ from tracegrade.serve.judging.turns import NAME as TURNS
 from tracegrade.serve.judging.turns import TellingSink, erase_turns, trim_turns
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.store.open import unavailable
+from tracegrade.store.open import STORE_ERRORS, unavailable
 
 _BEAT_EVERY_S = 1.0
 _DELETE_EVERY_S = 0.25
@@ -157,7 +157,7 @@ class DeliveryRole:
         while not await wait(halt, _DELETE_EVERY_S):
             try:
                 done = await asyncio.to_thread(self._finish_deletions)
-            except (OSError, JournalRefused, SQLAlchemyError) as error:
+            except (OSError, JournalRefused, *STORE_ERRORS) as error:
                 logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_AFTER_S)
                 await wait(halt, RETRY_AFTER_S)
                 continue

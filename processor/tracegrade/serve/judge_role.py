@@ -111,7 +111,11 @@ class JudgeRole:
                 opened.callback(self._turns.close)
             self._hand_over, self._beside = self._open_delivery(opened)
             self._stored = StoredTraces(
-                lambda: open_store(config.store_url, read_only=True), self._heartbeat, judge.share
+                lambda: open_store(config.store_url, read_only=True),
+                self._heartbeat,
+                judge.share,
+                conditions=self._metrics.telemetry.conditions,
+                wait=self._hand_over.stopping.wait,
             )
             opened.callback(self._stored.close)
             self._deletions = JudgeDeletions(self._folder, with_files=config.parquet is not None)

@@ -1,19 +1,31 @@
 """What the judge process deletes from its store from time to time."""
 
 import asyncio
+import sqlite3
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from sqlalchemy import Engine
 
 from store.judged_traces import judged, trace_id
+from tracegrade.rule.load import load_rules
 from tracegrade.serve.delivering import store_upkeep
+from tracegrade.serve.delivering.store_upkeep import StoreUpkeep
+from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.read import stored_traces
 from tracegrade.store.write import StoreWriter
+from tracegrade.telemetry.conditions import Conditions
 from waiting import eventually_in_loop
+
+
+def upkeep(engine: Engine, stop: asyncio.Event, conditions: Conditions | None = None) -> StoreUpkeep:
+    return StoreUpkeep(engine, Leader(engine), conditions or Conditions(), stop)
 
 
 def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(
@@ -33,7 +45,7 @@ def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(
 
     async def run() -> None:
         stop = asyncio.Event()
-        keeping = asyncio.create_task(store_upkeep.delete_old_traces(engine, 3600.0, {}, Leader(engine), stop))
+        keeping = asyncio.create_task(upkeep(engine, stop).delete_old_traces(3600.0, {}))
         await eventually_in_loop(lambda: not numbers(old), "the events to be deleted")
         stop.set()
         await keeping
@@ -60,7 +72,7 @@ def test_values_of_old_traces_are_deleted_and_those_judged_late_with_the_next_wh
 
     async def run() -> None:
         stop = asyncio.Event()
-        keeping = asyncio.create_task(store_upkeep.keep_values_young(engine, 3600.0, Leader(engine), stop))
+        keeping = asyncio.create_task(upkeep(engine, stop).keep_values_young(3600.0))
         await eventually_in_loop(lambda: gone(1), "the values to be deleted")
         writer.write([judged(3)])
         await eventually_in_loop(lambda: gone(3), "those of a trace that was judged late")
@@ -84,13 +96,46 @@ def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monke
 
     async def run() -> None:
         stop = asyncio.Event()
-        keeping = asyncio.create_task(
-            store_upkeep.delete_old_traces(engine, 86400.0, {"acme": 600.0}, Leader(engine), stop)
-        )
+        keeping = asyncio.create_task(upkeep(engine, stop).delete_old_traces(86400.0, {"acme": 600.0}))
         await eventually_in_loop(lambda: owners() == ["default"], "the trace of acme to go")
         stop.set()
         await keeping
 
     assert owners() == ["acme", "default"]
     asyncio.run(run())
+    engine.dispose()
+
+
+def test_a_store_that_refuses_any_work_ends_nothing_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for every in ("RETENTION_EVERY_S", "KEEP_RULE_TEXTS_EVERY_S"):
+        monkeypatch.setattr(store_upkeep, every, 0.01)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA busy_timeout=1")
+    StoreWriter(engine).write([judged(1, tenant="acme")])
+    conditions, stop = Conditions(), asyncio.Event()
+    keeping = upkeep(engine, stop, conditions)
+    rules = cast(RuleReload, SimpleNamespace(in_force=load_rules(["builtin:demo"])))
+
+    def refused() -> set[str]:
+        return {found.where for found in conditions.current() if found.name == "store_unavailable"}
+
+    async def run() -> None:
+        other = sqlite3.connect(str(engine.url.database), isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        works = [keeping.delete_old_traces(3600.0, {"acme": 1.0}), keeping.keep_values_young(1.0)]
+        tasks = [asyncio.create_task(work) for work in (*works, keeping.keep_rule_texts(rules))]
+        await eventually_in_loop(lambda: len(refused()) == len(tasks), "each work to be refused")
+        assert not any(task.done() for task in tasks)
+        other.execute("ROLLBACK")
+        other.close()
+        await eventually_in_loop(lambda: not refused(), "each work to be done")
+        stop.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(run())
+    with reading(engine) as connection:
+        assert stored_traces(connection, bytes.fromhex(trace_id(1))) == []
     engine.dispose()

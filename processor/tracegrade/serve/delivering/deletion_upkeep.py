@@ -4,7 +4,6 @@ import asyncio
 import logging
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.config import Config
 from tracegrade.deletion.carry_out import bury
@@ -16,6 +15,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.receive.redacted_ids import RedactedIds
 from tracegrade.serve.receiving.received_in_kafka import lock_receiving
+from tracegrade.store.open import STORE_ERRORS
 
 LOOK_EVERY_S = 2.0
 
@@ -31,7 +31,7 @@ async def take_over_deletions(config: Config, folder: DataFolder, store: Engine,
     while not await wait(stop, LOOK_EVERY_S):
         try:
             await asyncio.to_thread(look_for_deletions, config, folder, shared)
-        except (OSError, SQLAlchemyError, TraceGradeError) as error:
+        except (OSError, TraceGradeError, *STORE_ERRORS) as error:
             logger.warning("deletions of other data folders: %s; trying again", error)
 
 

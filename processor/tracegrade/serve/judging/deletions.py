@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
 
 from tracegrade.deletion.carry_out import erase_from_results, erase_records, erase_rows
 from tracegrade.deletion.late_spans import LateSpans
@@ -18,6 +17,7 @@ from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder, Judge
+from tracegrade.store.open import STORE_ERRORS
 
 LOOK_EVERY_S = 0.5
 RETRY_AFTER_S = 30.0
@@ -89,7 +89,7 @@ class JudgeDeletions:
         if waiting:
             try:
                 carry_out(waiting)
-            except (OSError, JournalRefused, OperationalError) as error:
+            except (OSError, JournalRefused, *STORE_ERRORS) as error:
                 logger.warning("deletion: %s; trying again in %.0f s", error, RETRY_AFTER_S)
                 self._due_s = time.monotonic() + RETRY_AFTER_S
         return waiting

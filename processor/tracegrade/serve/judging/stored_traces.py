@@ -1,29 +1,60 @@
 """The judge's lookups in the store: closed traces that late spans belong to, sessions that go on, and their turns."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from tracegrade.assemble.closed_traces import ClosedTrace, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.model.session import TURN
+from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.store.judges import slowest_ns
+from tracegrade.store.open import STORE_ERRORS, cause_of, is_away
 from tracegrade.store.present_ids import PresentIds
 from tracegrade.store.read import closed_traces, sessions_going_on, stored_session
 from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
+from tracegrade.telemetry.conditions import Conditions
+
+_AGAIN_AFTER_S = 1.0
+_WHERE = "reading"
+
+Read = TypeVar("Read")
+
+
+def _no_wait(seconds: float) -> bool:
+    return True
 
 
 class StoredTraces:
     """Reads of the judging thread, over connections of its own, so that they do not wait for writers."""
 
-    def __init__(self, open_engine: Callable[[], Engine], heartbeat: Heartbeat, share: Share = ALL) -> None:
-        """`open_engine` is called at the first read. Sessions that go on are those of `share`."""
+    def __init__(
+        self,
+        open_engine: Callable[[], Engine],
+        heartbeat: Heartbeat,
+        share: Share = ALL,
+        *,
+        conditions: Conditions | None = None,
+        wait: Callable[[float], bool] = _no_wait,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            open_engine: called at the first read.
+            heartbeat: beats while the store refuses, too.
+            share: sessions that go on are those of this one.
+            conditions: where ``store_unavailable`` is said meanwhile.
+            wait: waits so many seconds; True when nothing more is to be read: what the store raised is raised then.
+        """
         self._open_engine = open_engine
         self._heartbeat = heartbeat
         self._share = share
+        self._conditions = conditions or Conditions()
+        self._wait = wait
         self._opened: Engine | None = None
         self._present = PresentIds(lambda: self._engine)
 
@@ -36,39 +67,68 @@ class StoredTraces:
     def closed_traces(self, keys: Iterable[TraceKey]) -> Mapping[TraceKey, ClosedTrace]:
         """The traces of `keys` that the store holds."""
         asked = list(keys)
-        with self._heartbeat.elsewhere():
+
+        def read() -> Mapping[TraceKey, Trace]:
             if not self._present.may_be([trace_id for _, trace_id in asked]):
                 return {}
             with self._engine.connect() as connection:
-                found = closed_traces(connection, asked)
-        return {key: ClosedTrace.of(trace) for key, trace in found.items()}
+                return closed_traces(connection, asked)
+
+        return {key: ClosedTrace.of(trace) for key, trace in self._patiently(read).items()}
 
     def session(self, key: SessionKey) -> KnownSession | None:
         """The session of this tenant and id, if the store holds it."""
-        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
-            stored = stored_session(connection, *key)
+        stored = self._read(lambda connection: stored_session(connection, *key))
         return _known(stored) if stored is not None else None
 
     def sessions_going_on(self) -> list[KnownSession]:
         """The sessions that had not ended when an earlier process stopped."""
-        with self._engine.connect() as connection:
-            going_on = sessions_going_on(connection)
+        going_on = self._read(sessions_going_on)
         return [_known(stored) for stored in going_on if self._share.takes(stored.own_id)]
 
     def turns(self, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
         """The turns of sessions in these shares; of PostgreSQL alone."""
-        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
-            return waiting_turns(connection, of, shares, limit)
+        return self._read(lambda connection: waiting_turns(connection, of, shares, limit))
 
     def forget_turns(self, turns: Collection[SessionTurn]) -> None:
         """Delete turns whose sessions are judged and stored."""
-        with self._heartbeat.elsewhere(), self._engine.begin() as connection:
-            forget_turns(connection, turns)
+
+        def forget() -> None:
+            with self._engine.begin() as connection:
+                forget_turns(connection, turns)
+
+        self._patiently(forget)
 
     def judged_by_all_ns(self) -> int:
         """The store holds what came up to this time to any judge; 0 while that is not known."""
-        with self._heartbeat.elsewhere(), self._engine.connect() as connection:
-            return slowest_ns(connection) or 0
+        return self._read(slowest_ns) or 0
+
+    def _read(self, read: Callable[[Connection], Read]) -> Read:
+        def attempt() -> Read:
+            with self._engine.connect() as connection:
+                return read(connection)
+
+        return self._patiently(attempt)
+
+    def _patiently(self, attempt: Callable[[], Read]) -> Read:
+        """The result of `attempt`, which is made again while the store is locked or away.
+
+        A store that is damaged, or has lost its tables, is not waited for: the next start opens it anew.
+        """
+        with self._heartbeat.elsewhere():
+            while True:
+                try:
+                    found = attempt()
+                except STORE_ERRORS as error:
+                    if not is_away(error):
+                        raise
+                    self._conditions.begin("store_unavailable", f"judging waits: {cause_of(error)}", _WHERE)
+                    self._heartbeat.still_alive()
+                    if self._wait(_AGAIN_AFTER_S):
+                        raise
+                else:
+                    self._conditions.end("store_unavailable", _WHERE)
+                    return found
 
     def close(self) -> None:
         """Close the connections."""
