@@ -5,13 +5,16 @@ from typing import Any
 
 import yaml
 
+from tracegrade.codec.span_reader import AttributeFilter, _Choice
+from tracegrade.extract.registry import OURS
+from tracegrade.extract.shape.look import names_tool
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import Trace
 
 TRACE_ID = bytes(15) + b"\x01"
 _STATUS = {"unset": 0, "ok": 1, "error": 2}
-_KINDS = {"internal": 1, "server": 2, "client": 3}
+_KINDS = {"internal": 1, "server": 2, "client": 3, "consumer": 5}
 # Ten times as quick as the one in Python, where PyYAML was built with it: cases are read a thousand times.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -51,6 +54,16 @@ def make_trace(
 def span_id(number: int) -> str:
     """The hex id of the span with this number."""
     return f"{number:016x}"
+
+
+def _is_whole(short: dict[str, Any]) -> bool:
+    """Whether decoding would keep the span whole, to be read by shape."""
+    keys = tuple(short.get("attributes", {}))
+    chosen = _CHOICE[keys]
+    return chosen.whole is not None and (not chosen.by_name or names_tool(short.get("name", "span")))
+
+
+_CHOICE = _Choice(AttributeFilter(OURS.attributes, OURS.prefixes, OURS.events, OURS.marks, by_shape=True))
 
 
 def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
@@ -96,4 +109,5 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
             | ({"telemetry.sdk.language": short["language"]} if "language" in short else {})
         ),
         unread_keys=tuple(short["unread_keys"]) if "unread_keys" in short else None,
+        is_whole=_is_whole(short),
     )

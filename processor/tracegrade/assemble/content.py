@@ -50,7 +50,14 @@ def digest(span: Span) -> bytes:
 def is_same_otherwise_kept(one: Span, other: Span) -> bool:
     """Whether two contents can be one span that was decoded with different attribute filters."""
     return (
-        replace(one, attributes=other.attributes, events=other.events, unread_keys=other.unread_keys) == other
+        replace(
+            one,
+            attributes=other.attributes,
+            events=other.events,
+            unread_keys=other.unread_keys,
+            is_whole=other.is_whole,
+        )
+        == other
         and (one.unread_keys is None or other.unread_keys is None or one.unread_keys == other.unread_keys)
         and all(one.attributes[key] == other.attributes[key] for key in one.attributes.keys() & other.attributes.keys())
         and _events_of(one, other) == _events_of(other, one)

@@ -8,6 +8,7 @@ from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
 from tracegrade.codec.raw_request import TraceIdsRequest
 from tracegrade.codec.raw_spans import OpenedRequest, Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
+from tracegrade.extract.shape.look import MAX_BYTES, MESSAGE_WORDS, may_hold_message
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
@@ -42,6 +43,7 @@ class Decoder:
         self._raw_reader = RawReader(self._reader)
         self._demand_of = demand_of
         self._kept_events = attribute_filter.events
+        self._by_shape = attribute_filter.by_shape
 
     def spans(self, payload: bytes, trace_ids: Container[bytes] | None = None) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
@@ -142,17 +144,32 @@ class Decoder:
         keyed = record.attributes
         name = record.event_name or (keyed[EVENT_NAME].string_value if EVENT_NAME in keyed else "")
         is_moved = bool(name) and name == scope
-        if not is_moved and name not in self._kept_events:
+        is_known = is_moved or name in self._kept_events
+        if not is_known and not (self._by_shape and _may_hold_messages(record)):
             return None
         if len(record.trace_id) != 16 or len(record.span_id) != 8:
             return None
         body = json_value(record.body)
         if not isinstance(body, dict):
-            body = {LOG_BODY: body} if isinstance(body, str) and body.startswith("{") else {}
+            body = {LOG_BODY: body} if isinstance(body, str) and body.startswith(("{", "[")) else {}
         if is_moved and body.keys().isdisjoint(MOVED_CONTENT):
             return None
         attributes = {key: json_value(keyed[key]) for key in sorted(keyed)}
         return SpanEvent(name, record.time_unix_nano or record.observed_time_unix_nano, attributes | body)
+
+
+def _may_hold_messages(record: Any) -> bool:
+    """Whether a log record's body or an attribute is JSON with a message or a call in it, and not too large."""
+    body = record.body
+    texts = [body.string_value]
+    members = body.kvlist_value.values if body.HasField("kvlist_value") else ()
+    if not any(member.key in MESSAGE_WORDS for member in members):
+        keyed = record.attributes
+        texts += [keyed[key].string_value for key in keyed]
+        if not any(map(may_hold_message, texts)):
+            return False
+    size: int = record.ByteSize()
+    return size <= MAX_BYTES
 
 
 def items_by_share(signal: Signal, payload: bytes, items: int, of: int) -> list[int]:

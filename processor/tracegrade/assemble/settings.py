@@ -73,6 +73,11 @@ class TracesSettings(FileModel):
         default_factory=list,
         description="Scopes of a second instrumentation, whose spans are dropped before extraction",
     )
+    read_by_shape: bool = Field(
+        True,
+        description="Read spans that no dialect knows by what their keys and values look like. Their attributes and "
+        "events are kept for that, up to 128 keys and 256 KiB a span",
+    )
     overrides: list[TracesOverride] = Field(
         default_factory=list,
         description="Other times by service and agent; of several that apply, the first that sets a value gives it",

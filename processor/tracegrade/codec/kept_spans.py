@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from tracegrade.codec.raw_spans import RawSpan
 
 _VERSION_BYTE = b"\x03"
-# Stored among the attributes of a span in the blob, for compatibility; no sender uses this name.
+# Stored among the attributes of a span in the blob, for compatibility; no sender uses these names.
 _UNREAD_KEYS = "tracegrade.unread_keys"
+_IS_WHOLE = "tracegrade.is_whole"
 _WITHOUT_FILTER_HASH = b"\x02"
 _AS_THEY_CAME = b"\x04"
 _HEAD_LENGTH = Struct(">I")
@@ -101,7 +102,7 @@ def encode_spans(
                 span.flags,
                 span.status_code,
                 span.status_message,
-                span.attributes if span.unread_keys is None else {**span.attributes, _UNREAD_KEYS: span.unread_keys},
+                _marked(span) if span.is_whole or span.unread_keys is not None else span.attributes,
                 [_event(event) for event in span.events] if span.events else (),
                 span.dropped_attributes_count,
                 scope_number,
@@ -130,6 +131,15 @@ def _as_they_came(spans: "list[RawSpan]", replaced: list[bytes], log_records: Se
     ]
     head = orjson.dumps((reader.filter_hash, further_attributes(reader.filter), [d.hex() for d in replaced], log_rows))
     return _AS_THEY_CAME + pack(b"".join((_HEAD_LENGTH.pack(len(head)), head, request_of(spans))))
+
+
+def _marked(span: Span) -> dict[str, JsonValue]:
+    marked = dict(span.attributes)
+    if span.unread_keys is not None:
+        marked[_UNREAD_KEYS] = [*span.unread_keys]
+    if span.is_whole:
+        marked[_IS_WHOLE] = True
+    return marked
 
 
 def _event(event: SpanEvent) -> tuple[str, int, dict[str, JsonValue]]:
@@ -270,6 +280,7 @@ def _spans(
             scopes[scope],
             shared[resource],
             tuple(attributes.pop(_UNREAD_KEYS)) if _UNREAD_KEYS in attributes else None,
+            attributes.pop(_IS_WHOLE, False),
         )
         for (
             trace,

@@ -32,9 +32,12 @@ _READ_LATER = (
     "events",
     "dropped_attributes_count",
     "unread_keys",
+    "is_whole",
 )
 # Metadata without any of these names no session. A backslash may stand for letters.
 _MAY_NAME_A_SESSION = re.compile("|".join((*SESSION_WORDS, r"\\")).encode()).search
+BY_SHAPE = "tracegrade.read_by_shape"
+"""Stands among further attributes where spans that are worth it are kept whole."""
 _empty = object.__new__
 # Parses the bytes of one span of a `KeyedRequest`.
 keyed_span: Any = type(KeyedRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
@@ -150,7 +153,7 @@ class RawReader:
         self.reader = reader
         self._origins: dict[tuple[bytes, bytes], Origin] = {}
         self._resources: dict[bytes, Resource] = {}
-        self._session_keys = SessionKeys(in_force())
+        self._session_keys = SessionKeys(in_force(), by_shape=reader.filter.by_shape)
 
     def open(self, payload: bytes) -> OpenedRequest:
         """One ExportTraceServiceRequest; this takes a twentieth of the time of reading `groups`."""
@@ -232,14 +235,17 @@ class RawReader:
 
 @lru_cache(maxsize=16)
 def further_attributes(attribute_filter: AttributeFilter) -> tuple[str, ...]:
-    """The attributes that it keeps beside those that dialects read: kept spans name them."""
-    return tuple(sorted(attribute_filter.attributes.difference(in_force().attributes)))
+    """The attributes that it keeps beside those that dialects read: kept spans name them, and `BY_SHAPE`."""
+    further = attribute_filter.attributes.difference(in_force().attributes)
+    return tuple(sorted(further | {BY_SHAPE} if attribute_filter.by_shape else further))
 
 
 def raw_reader_of(further: Iterable[str]) -> RawReader:
     """What reads kept spans again, by the dialects in force and with these `further_attributes`."""
     read = in_force()
-    return _raw_reader(AttributeFilter(read.attributes.union(further), read.prefixes, read.events, read.marks))
+    named = frozenset(further)
+    attributes = read.attributes.union(named - {BY_SHAPE})
+    return _raw_reader(AttributeFilter(attributes, read.prefixes, read.events, read.marks, BY_SHAPE in named))
 
 
 @lru_cache(maxsize=16)

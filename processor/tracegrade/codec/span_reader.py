@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from tracegrade.extract.shape.look import MAX_BYTES, MAX_KEYS, is_anybodys, is_foreign, is_kept_whole, names_tool
 from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -34,18 +35,22 @@ class AttributeFilter:
 
     An event may also be a log record. ``marks`` are the keys by which dialects recognise their spans: all keys of a
     span that has none of them and looks like a tool call are noted (see `extract.unread`).
+
+    With ``by_shape``, spans that are worth it are kept whole, with all attributes and events (see `extract.shape`).
     """
 
     attributes: frozenset[str]
     prefixes: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
     marks: frozenset[str] = frozenset()
+    by_shape: bool = False
 
     @property
     def hash(self) -> str:
         """16 hex digits that change when the filter keeps other attributes."""
         parts = (self.attributes, self.prefixes, self.events, self.marks)
-        return blake2b(repr([sorted(part) for part in parts]).encode(), digest_size=8).hexdigest()
+        shape = ("shape",) if self.by_shape else ()
+        return blake2b(repr([*(sorted(part) for part in parts), *shape]).encode(), digest_size=8).hexdigest()
 
 
 class _Gate(dict[str, bool]):
@@ -64,11 +69,17 @@ class _Gate(dict[str, bool]):
 
 
 class _Chosen(NamedTuple):
-    """What follows from a set of attribute keys: those kept; all of them if no dialect knows such a span; its look."""
+    """What follows from a set of attribute keys: those kept; all of them if no dialect knows such a span; its look.
+
+    ``whole`` are all keys of a span that is kept whole, None for others; with ``by_name`` it is so only if its name
+    has the word tool.
+    """
 
     kept: tuple[str, ...]
     unmarked: tuple[str, ...] | None
     looks_like_a_tool: bool
+    whole: tuple[str, ...] | None = None
+    by_name: bool = False
 
 
 class _Choice(dict[tuple[str, ...], _Chosen]):
@@ -81,13 +92,22 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
     def __init__(self, attribute_filter: AttributeFilter) -> None:
         self._is_kept = _Gate(attribute_filter).__getitem__
         self._marks = attribute_filter.marks
+        self._by_shape = attribute_filter.by_shape
 
     def __missing__(self, keys: tuple[str, ...]) -> _Chosen:
         kept = tuple(map(sys.intern, sorted(filter(self._is_kept, keys))))
-        if self._marks.isdisjoint(keys):
-            chosen = _Chosen(kept, tuple(sorted(keys)[:_MAX_NOTED_KEYS]), any(map(looks_like_a_tool, keys)))
+        is_marked = not self._marks.isdisjoint(keys)
+        whole, by_name = None, False
+        if self._by_shape and len(keys) <= MAX_KEYS and not is_foreign(keys):
+            is_known = any(mark for mark in self._marks.intersection(keys) if not is_anybodys(mark))
+            by_name = not is_kept_whole(keys, kept, is_known=is_known)
+            if not (by_name and is_known):
+                whole = tuple(map(sys.intern, sorted(keys)))
+        if is_marked:
+            chosen = _Chosen(kept, None, False, whole, by_name)
         else:
-            chosen = _Chosen(kept, None, False)
+            looks = any(map(looks_like_a_tool, keys))
+            chosen = _Chosen(kept, tuple(sorted(keys)[:_MAX_NOTED_KEYS]), looks, whole, by_name)
         if len(keys) <= _MAX_LEARNT_KEYS and max(map(len, keys), default=0) <= _LONGEST_LEARNT_KEY:
             if len(self) >= _MAX_LEARNT_SETS:
                 self.clear()
@@ -108,7 +128,10 @@ class SpanReader:
         """One `span` of a `KeyedRequest`."""
         attributes: dict[str, JsonValue] = {}
         keyed = span.attributes
-        kept, unmarked, looks_like_tool = self._chosen[tuple(keyed)]
+        kept, unmarked, looks_like_tool, whole, by_name = self._chosen[tuple(keyed)]
+        is_whole = False
+        if whole is not None and (not by_name or names_tool(span.name)) and span.ByteSize() <= MAX_BYTES:
+            kept, is_whole = whole, True
         for key in kept:
             value = keyed[key]
             # Most values are non-empty texts, and most others numbers: these are read with one access or two.
@@ -131,16 +154,17 @@ class SpanReader:
             status_code,
             status_message,
             attributes,
-            list(self._events(span.events)) if span.events else [],
+            list(self._events(span.events, is_whole)) if span.events else [],
             span.dropped_attributes_count,
             scope,
             resource,
             unmarked,
+            is_whole,
         )
 
-    def _events(self, events: Iterable[Any]) -> Iterator[SpanEvent]:
+    def _events(self, events: Iterable[Any], is_whole: bool) -> Iterator[SpanEvent]:
         for event in events:
-            if event.name in self._kept_events:
+            if is_whole or event.name in self._kept_events:
                 yield SpanEvent(event.name, event.time_unix_nano, all_values(event.attributes))
 
 

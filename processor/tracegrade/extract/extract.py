@@ -13,6 +13,10 @@ from tracegrade.extract.pairing import named_by_requests, pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
+from tracegrade.extract.shape.dialect import SHAPE
+from tracegrade.extract.shape.filling import fill
+from tracegrade.extract.shape.messages import with_messages_by_shape
+from tracegrade.extract.shape.reader import read_by_shape
 from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
@@ -48,9 +52,17 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     if not spans:
         return Extraction(trace, [], [])
     if trace.log_records:
-        spans = join(spans, trace.log_records)
-    nodes, unread, seen = _scan(spans, dialects.forms)
+        spans = join(spans, trace.log_records, dialects.events)
+    nodes, unread, seen, left = _scan(spans, dialects.forms)
     nameless: list[Span] = []
+    if left:
+        shaped = read_by_shape(spans, nodes, left)
+        if shaped.nodes:
+            nodes = sorted([*nodes, *shaped.nodes], key=lambda node: SPAN_ORDER(node.span))
+            replaced = {node.span.span_id: node.span for node in shaped.nodes}
+            spans = [replaced.get(span.span_id, span) for span in spans]
+            unread = [span for span in unread if span.span_id not in replaced]
+        nameless += shaped.nameless
     top_down = enclose(nodes, spans)
     if any(node.is_by_content for node in nodes) and _make_agents(nodes):
         top_down = enclose(nodes, spans)
@@ -58,10 +70,13 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     turns = Turns(nodes)
     tools = [node for node in nodes if node.kind == "tool"]
     executions = [execution for node in tools if (execution := read_execution(node)) is not None]
+    for execution in executions:
+        if execution.node.span.is_whole and execution.node.dialect is not SHAPE:
+            fill(execution)
     requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
     if len(executions) < len(tools):
         executions, unnamed = named_by_requests(tools, executions, requests)
-        nameless = [node.span for node in unnamed]
+        nameless += [node.span for node in unnamed]
     drop_carried_errors(executions)
     read_outcomes(executions, nodes)
     executions = without_requests(executions, requests)
@@ -181,13 +196,16 @@ def _keys_of(span: Span, dialects: DialectSet) -> Keys:
     return claimed[2] if claimed is not None else dialects.forms[tuple(span.attributes)].shared
 
 
-def _scan(spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]) -> tuple[list[Node], list[Span], list[Form]]:
+def _scan(
+    spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]
+) -> tuple[list[Node], list[Span], list[Form], list[Span]]:
     """The spans that some dialect takes for part of an agent's work, those that look so and that none takes, and forms.
 
-    The forms are those of all spans, each once.
+    The forms are those of all spans, each once. Last come the spans that are left to be read by shape.
     """
     nodes = []
     unread = []
+    left = []
     seen: dict[int, Form] = {}
     for span in spans:
         form = forms[tuple(span.attributes)]
@@ -198,15 +216,22 @@ def _scan(spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]) -> tuple
                 is_by_content = kind == "unknown"
                 if is_by_content:
                     kind = _kind_by_content(span, dialect, keys)
-                    if kind == "unknown" and looks_like_a_tool(span.name):
-                        unread.append(span)
+                    if kind == "unknown":
+                        if looks_like_a_tool(span.name):
+                            unread.append(span)
+                        if span.is_whole:
+                            left.append(span)
                 if kind != "other" and kind != "unknown":
-                    nodes.append(Node(span, kind, dialect, keys, is_by_content))
+                    is_filled = kind == "chat" and span.is_whole
+                    reader = with_messages_by_shape(dialect) if is_filled else dialect
+                    nodes.append(Node(span, kind, reader, keys, is_by_content))
                 break
         else:
             if span.unread_keys is not None:
                 unread.append(span)
-    return nodes, unread, list(seen.values())
+            if span.is_whole:
+                left.append(span)
+    return nodes, unread, list(seen.values()), left
 
 
 def _make_agents(nodes: Sequence[Node]) -> bool:

@@ -1,6 +1,6 @@
 """Joins log records to their spans as events, so that content sent in log records is read like content on spans."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from tracegrade.extract.decode.values import decode
@@ -9,15 +9,17 @@ from tracegrade.model.span import Span, SpanEvent
 from tracegrade.semconv import CLAUDE_TOOL_USE_ID, LOG_BODY
 
 
-def join(spans: Sequence[Span], log_records: Sequence[LogRecord]) -> list[Span]:
+def join(spans: Sequence[Span], log_records: Sequence[LogRecord], known: Container[str]) -> list[Span]:
     """The spans, each with its log records as further events, in the order given; records without a span are left out.
 
     A record that says which use of a tool it is about is an event of that one's span, not of the span around it all
-    that it names (Claude Code). Spans are not changed: one that gets events is a copy.
+    that it names (Claude Code). Spans are not changed: one that gets events is a copy. It is whole, too, where one of
+    them was kept to be read by shape.
 
     Args:
         spans: in order of start.
         log_records: in the order in which they were written.
+        known: the names of events that dialects read.
     """
     uses: dict[str, bytes] = {}
     for span in reversed(spans):  # the outermost of a use stays
@@ -28,9 +30,12 @@ def join(spans: Sequence[Span], log_records: Sequence[LogRecord]) -> list[Span]:
         use = record.event.attributes.get(CLAUDE_TOOL_USE_ID)
         span_id = uses.get(use, record.span_id) if isinstance(use, str) else record.span_id
         events.setdefault(span_id, []).append(_with_its_body(record.event))
-    return [
-        replace(span, events=span.events + events[span.span_id]) if span.span_id in events else span for span in spans
-    ]
+    return [_with_events(span, events[span.span_id], known) if span.span_id in events else span for span in spans]
+
+
+def _with_events(span: Span, events: list[SpanEvent], known: Container[str]) -> Span:
+    is_whole = span.is_whole or any(event.name not in known and event.name != span.scope for event in events)
+    return replace(span, events=span.events + events, is_whole=is_whole)
 
 
 def _with_its_body(event: SpanEvent) -> SpanEvent:

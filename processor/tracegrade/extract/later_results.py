@@ -65,7 +65,7 @@ def _lacks_result(call: ToolCall) -> bool:
 def _given_results(trace: Trace, dialects: DialectSet) -> Iterator[tuple[Span, Dialect, ShownResult]]:
     """The results that the model calls of a trace were given, each where it is new."""
     before: Span | None = None
-    for span in join(trace.spans, trace.log_records) if trace.log_records else trace.spans:
+    for span in join(trace.spans, trace.log_records, dialects.events) if trace.log_records else trace.spans:
         claimed = claim(span, dialects)
         if claimed is None or claimed[1] != "chat":
             continue

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from tracegrade.extract.dialect_set import DialectSet
+from tracegrade.extract.shape.words import names_session
 
 # Senders repeat few sets of keys; flattened messages make ever new ones.
 _MAX_LEARNT_SETS = 1024
@@ -20,12 +21,13 @@ NOWHERE = SessionPlaces((), ())
 
 
 class SessionKeys(dict[tuple[str, ...], SessionPlaces | None]):
-    """Where a span may hold a session, by all its attribute keys; None where a dialect may read it elsewhere."""
+    """Where a span may hold a session, by all its attribute keys; None where it may be read elsewhere."""
 
-    def __init__(self, dialects: DialectSet) -> None:
+    def __init__(self, dialects: DialectSet, *, by_shape: bool) -> None:
         self._keys = frozenset(dialects.session_keys)
         self._metadata = dialects.metadata
         self._elsewhere = dialects.session_marks
+        self._by_shape = by_shape
 
     def __missing__(self, names: tuple[str, ...]) -> SessionPlaces | None:
         found = self._places(names)
@@ -38,6 +40,8 @@ class SessionKeys(dict[tuple[str, ...], SessionPlaces | None]):
     def _places(self, names: tuple[str, ...]) -> SessionPlaces | None:
         if self._elsewhere is None or not self._elsewhere.isdisjoint(names):
             return None
+        if self._by_shape and any(names_session(key) for key in names if key not in self._keys):
+            return None  # whether it counts depends on what the span is
         named = tuple(key for key in names if key in self._keys)
         metadata = tuple(key for key in names if key in self._metadata)
         return SessionPlaces(named, metadata) if named or metadata else NOWHERE

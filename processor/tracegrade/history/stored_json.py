@@ -5,6 +5,7 @@ from typing import Any
 
 from tracegrade.codec.kept_spans import trace_of
 from tracegrade.extract.joining import join
+from tracegrade.extract.registry import in_force
 from tracegrade.model.span import Span
 from tracegrade.model.trace_result import TraceResult
 
@@ -26,7 +27,7 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
     values_gone = stored.values_are_gone
     if stored.trace.members is None and not values_gone:
         trace = trace_of(stored)
-        spans = shown(join(trace.spans, trace.log_records))
+        spans = shown(join(trace.spans, trace.log_records, in_force().events))
     stored = shown(stored)
     return {
         "trace": stored.trace.to_json(),

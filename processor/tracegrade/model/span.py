@@ -55,6 +55,7 @@ class Span:
 
     ``unread_keys`` are the keys of the attributes that came, where no dialect knows the span by them and it looks like
     a tool call; None of every other span. Only attributes that something reads are kept of both.
+    ``is_whole``: all its attributes and events are kept, so that it can be read by shape.
     """
 
     trace_id: bytes
@@ -73,6 +74,7 @@ class Span:
     scope: str
     resource: Resource
     unread_keys: tuple[str, ...] | None = None
+    is_whole: bool = False
 
     @property
     def is_local_root(self) -> bool:

@@ -38,7 +38,7 @@ def attribute_filter_for(rule_set: RuleSet, traces: TracesSettings) -> Attribute
     ends = {end for end in named if end is not None}
     read = in_force()
     attributes = read.attributes.union(rule_set.attributes_read, ends, traces.kept_attributes)
-    return AttributeFilter(attributes, read.prefixes, read.events, read.marks)
+    return AttributeFilter(attributes, read.prefixes, read.events, read.marks, traces.read_by_shape)
 
 
 class RecordJudge:

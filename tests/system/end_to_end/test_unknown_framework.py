@@ -14,7 +14,9 @@ UNREAD, SILENT = "tracegrade_extract_unread_tool_spans_total", "tracegrade_extra
 def test_a_framework_that_nobody_reads_is_counted_and_named(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         model = otlp_span(1, 1, gen_ai__operation__name="chat")
-        export(server.endpoints["grpc"], payload([model, otlp_span(1, 2, 1, acme__tool="find", acme__args="{}")]))
+        export(
+            server.endpoints["grpc"], payload([model, otlp_span(1, 2, 1, acme__tool="what was found", acme__args="{}")])
+        )
         eventually(lambda: server.metric(UNREAD, "judge", service="demo-shop", scope="") == 1, "the unread span")
         assert server.metric(SILENT, "judge", service="demo-shop") == 1
 

@@ -57,7 +57,7 @@ def _shortened(trace: Trace, read: AttributeFilter, without: frozenset[str], *, 
             replace(
                 span,
                 parent_span_id=_parent(span, parents, left),
-                attributes=_chosen(span.attributes, is_kept),
+                attributes=span.attributes if span.is_whole else _chosen(span.attributes, is_kept),
                 resource=resources[id(span.resource)],
             )
             for span in spans
@@ -70,6 +70,7 @@ def _is_read(span: Span, trace: Trace) -> bool:
     return (
         span.is_local_root
         or span.unread_keys is not None
+        or span.is_whole
         or bool(span.events)
         or has_records
         or claim(span) is not None

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Sequence
 
+from tracegrade.extract.shape.document import type_before
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.policy import Names, PlaceRule
 from tracegrade.redact.requests.kinds import (
@@ -130,6 +131,9 @@ class ByPlace:
 
     def _text(self, text: str, kinds: Kinds, names: Names, depth: int, encodings: int) -> "JsonValue | Dropped":
         if self._rules_within(names) and encodings < _MAX_ENCODINGS:
+            if type_ := type_before(text):
+                other = self._text(text[len(type_) :], kinds, names, depth, encodings + 1)
+                return type_ + other if isinstance(other, str) else other
             found = _decoded(text)
             if isinstance(found, dict | list):
                 before = len(self.done)
@@ -192,7 +196,7 @@ def without_definition(key: str, value: JsonValue, kinds: Kinds) -> Kinds:
 
 def kinds_of_value(value: JsonValue, kinds: Kinds, around: Kinds) -> Kinds:
     """`kinds`, or those of messages in what holds `around` where `value` is messages."""
-    found = _decoded(value) if isinstance(value, str) else value
+    found = _decoded(value[len(type_before(value)) :]) if isinstance(value, str) else value
     return around | MESSAGES if holds_messages(found) else kinds
 
 

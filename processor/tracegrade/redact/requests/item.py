@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tracegrade.extract.shape.look import names_below_slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
@@ -31,6 +32,7 @@ BY_PLACE = "place"
 UNKNOWN_FIELDS = "unknown_fields"
 """The same of bytes that no field of this version of OTLP is for: nobody can say what they hold."""
 
+_OF_CALLS = frozenset({"arguments", "outputs"})
 _BODY = "body"
 _KEY = "(key)"  # in place of a key that must not be said itself
 _NO_ARGUMENTS = json.dumps({MASK: 1})
@@ -122,7 +124,11 @@ class Item:
             kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
         kinds = without_definition(key, value, kinds)
         one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=self._is_structure(key))
-        other = one.value(value, kinds)
+        # A member that lies flattened below arguments or an output has its name in the key.
+        names = names_below_slot(key) if kinds & _OF_CALLS else ()
+        other = one.value(value, kinds, names)
+        if isinstance(other, Dropped) and names:
+            other = MASK
         if one.done:
             said = _KEY if means.find_in_key(key) else key
             for action in one.done:

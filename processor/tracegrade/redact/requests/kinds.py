@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from tracegrade import semconv as s
+from tracegrade.extract.shape.look import is_structure_by_shape, slot_at
+from tracegrade.extract.shape.words import Slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.settings import Kind
 
@@ -209,11 +211,6 @@ STRUCTURE_MEMBERS = SESSION_MEMBERS | frozenset(
         "stop_reason",
     }
 )
-# Values that are written flat, an attribute for each member.
-_FLATTENED: dict[str, Kinds] = {
-    s.HONEYHIVE_INPUTS: _ARGUMENTS | MESSAGES,
-    s.HONEYHIVE_OUTPUTS: OUTPUTS | MESSAGES,
-}
 # Flattened messages: llm.input_messages.0.message.role, gen_ai.prompt.1.tool_calls.0.id.
 _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 
@@ -221,7 +218,7 @@ _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 def is_structure(key: str) -> bool:
     """Whether an attribute is one of those that traces are put together from."""
     last = key.rpartition(".")[2]
-    if key in STRUCTURE or last == s.LANGCHAIN_AGENT or last.lower() in SESSION_MEMBERS:
+    if key in STRUCTURE or last == s.LANGCHAIN_AGENT or last.lower() in SESSION_MEMBERS or is_structure_by_shape(key):
         return True
     flat = _FLAT.search(key)
     return flat is not None and flat[1].lower() in STRUCTURE_MEMBERS
@@ -230,9 +227,16 @@ def is_structure(key: str) -> bool:
 @lru_cache(maxsize=10_000)
 def kinds_of_key(key: str) -> Kinds:
     """What an attribute with this key holds, unless it is a definition (`without_definition`)."""
-    for prefix, kinds in _FLATTENED.items():
-        if key.startswith(prefix):
-            return kinds
+    # What lies flattened below a word by which shape reads arguments or a result is a part of them, or of messages.
+    by_shape = _BY_SLOT[slot_at(key)]
+    found = _kinds_of_dialects(key)
+    return found | by_shape if found else by_shape | (MESSAGES if by_shape else NO_KINDS)
+
+
+_BY_SLOT: dict[Slot | None, Kinds] = {"arguments": _ARGUMENTS, "result": OUTPUTS, "error": NO_KINDS, None: NO_KINDS}
+
+
+def _kinds_of_dialects(key: str) -> Kinds:
     words = _SEPARATOR.split(key.lower())
     if words[-1] in ("value", "json", "data", "content") and len(words) > 1 and not _is_word(words[-2]):
         return OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS

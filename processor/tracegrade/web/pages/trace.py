@@ -15,6 +15,7 @@ from tracegrade.codec.kept_spans import trace_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.following import begin, following
 from tracegrade.extract.joining import join
+from tracegrade.extract.registry import in_force
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import Turns
 from tracegrade.history.runs.experiments import check_stored
@@ -128,7 +129,8 @@ def show_span(request: Request) -> Response:
     with sources.store() as connection:
         stored = chosen_trace(connection, request)
     trace = trace_of(stored)
-    span = next((span for span in join(trace.spans, trace.log_records) if span.span_id.hex() == span_id), None)
+    spans = join(trace.spans, trace.log_records, in_force().events)
+    span = next((span for span in spans if span.span_id.hex() == span_id), None)
     if span is None:
         raise HTTPException(404, f"Trace {stored.trace.trace_id} has no span {span_id}.")
     calls = [call for call in stored.tool_calls if span_id in (call.span_id, *call.also_seen_in)]

@@ -1,0 +1,53 @@
+"""The dialect of spans that were read by shape: what was found stands under keys of our own, which no sender writes."""
+
+from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message
+from tracegrade.extract.shape.words import names_session, words_of
+from tracegrade.model.span import Span
+
+NAME = "tracegrade.shape.name"
+CALL_ID = "tracegrade.shape.call_id"
+ARGUMENTS = "tracegrade.shape.arguments"
+RESULT = "tracegrade.shape.result"
+FAILED = "tracegrade.shape.failed"
+ERROR = "tracegrade.shape.error"
+INPUT = "tracegrade.shape.input"
+OUTPUT = "tracegrade.shape.output"
+
+TOOL_KEYS = Keys(
+    tool_name=(NAME,),
+    call_id=(CALL_ID,),
+    arguments=(ARGUMENTS,),
+    output=(RESULT,),
+    failed=(FAILED,),
+    error_message=(ERROR,),
+)
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(span.attributes.get(INPUT))
+
+
+def _outputs(span: Span) -> list[Message]:
+    return read_messages(span.attributes.get(OUTPUT))
+
+
+def _session(span: Span) -> str:
+    return first_text(span, tuple(key for key in span.attributes if names_session(key)))
+
+
+def _user(span: Span) -> str:
+    return first_text(span, tuple(key for key in span.attributes if words_of(key)[-2:] == ("user", "id")))
+
+
+SHAPE = Dialect(
+    name="shape",
+    marks=frozenset({NAME, INPUT, OUTPUT}),
+    classify=lambda span: None,
+    keys=TOOL_KEYS,
+    inputs=_inputs,
+    outputs=_outputs,
+    session=_session,
+    user=_user,
+)

@@ -1,0 +1,121 @@
+"""What spans say that they are, by their kind words, and the names of models and tools on them."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tracegrade.extract.shape.document import own
+from tracegrade.extract.shape.values import Field
+from tracegrade.extract.shape.words import names_tools, read_segment, words_of
+from tracegrade.model.json_value import JsonValue
+
+_LONGEST_KIND = 60
+_NO_TOOL = frozenset(
+    {"definition", "definitions", "schema", "list", "tools", "choice", "set", "kit", "registry", "search", "message"}
+    | {"prompt", "blocked", "wait", "init", "install", "error"}
+)
+# Words that are written without a separator.
+_JOINED = frozenset(
+    {"toolcall", "toolexecution", "toolrun", "tooluse", "executetool", "calltool", "runtool", "invoketool"}
+)
+_FUNCTION_CALLS = frozenset({("function", "call"), ("functioncall",), ("call", "function"), ("execute", "function")})
+_NO_KIND_OF = frozenset({"error", "exception", "response", "finish"})
+_MODEL = frozenset({"llm", "model", "inference", "generation", "chat"})
+_OTHERS = frozenset(
+    {"evaluator", "evaluation", "guardrail", "guardrails", "retriever", "retrieval", "embedding", "embeddings"}
+    | {"reranker", "rerank", "chain", "workflow", "prompt", "memory", "tools", "definition", "definitions"}
+)
+
+
+class Kinds(NamedTuple):
+    """What the kind words of a span say: a tool, a function (which may be one), a model, an agent, or something else.
+
+    ``is_task`` is the word task, which says little. ``beside`` are the prefixes of the keys that say tool or function.
+    """
+
+    is_tool: bool = False
+    is_function: bool = False
+    is_model: bool = False
+    is_agent: bool = False
+    is_chain: bool = False
+    is_other: bool = False
+    is_task: bool = False
+    beside: frozenset[tuple[str, ...]] = frozenset()
+
+
+def kinds_of(found: Iterable[Field]) -> Kinds:
+    """The kinds that the fields of a span say."""
+    by_path = [(field.path, words) for field in found if (words := _kind_words(field)) is not None]
+    if not by_path:
+        return _NONE
+    said = [words for _, words in by_path]
+    tool = any(is_tool_kind(words) for words in said)
+    return Kinds(
+        tool,
+        any(map(_is_function, said)),
+        any(not _MODEL.isdisjoint(words) for words in said),
+        any("agent" in words for words in said),
+        any("chain" in words for words in said),
+        any(not _OTHERS.isdisjoint(words) or "tool" in words for words in said) and not tool,
+        any("task" in words for words in said) and not tool,
+        frozenset(path[:-1] for path, words in by_path if is_tool_kind(words) or _is_function(words)),
+    )
+
+
+_NONE = Kinds()
+
+
+def _kind_words(field: Field) -> tuple[str, ...] | None:
+    value = own(field.value)
+    if type(value) is not str or not value or len(value) > _LONGEST_KIND:
+        return None
+    return words_of(value) if is_kind_key(field.path) else None
+
+
+def is_kind_key(path: tuple[str, ...]) -> bool:
+    """Whether a key says of what kind its span is; also ``operation.name`` and the like."""
+    last = read_segment(path[-1])
+    if last.is_kind:
+        return all(_NO_KIND_OF.isdisjoint(words_of(part)) for part in path[:-1])
+    if last.words[-2:] == ("operation", "id"):
+        return True
+    if last.words[-1:] != ("name",):
+        return False
+    if len(last.words) > 1:
+        return read_segment(path[-1][: -len("name")]).is_kind and "error" not in last.words
+    return len(path) > 1 and read_segment(path[-2]).is_kind
+
+
+def is_tool_kind(words: tuple[str, ...]) -> bool:
+    """Whether the words of a kind say tool."""
+    return ("tool" in words and _NO_TOOL.isdisjoint(words)) or not _JOINED.isdisjoint(words)
+
+
+def _is_function(words: tuple[str, ...]) -> bool:
+    return words == ("function",) or words in _FUNCTION_CALLS
+
+
+def is_tool_name_key(path: tuple[str, ...]) -> bool:
+    """Whether a key holds a tool's name: its last words are tool name or function name, or just tool, function."""
+    if path[0] == "code":  # of the program's own functions, by the conventions
+        return False
+    if read_segment(path[-1]).names_tool:
+        return True
+    return len(path) > 1 and path[-1] == "name" and names_tools(words_of(path[-2]))
+
+
+def names_model(path: tuple[str, ...], value: JsonValue) -> bool:
+    """Whether a field holds a model's name."""
+    if type(value) is not str or not value:
+        return False
+    words = words_of(path[-1])
+    if words[-1:] == ("name",) and len(words) == 1 and len(path) > 1:
+        words = (*words_of(path[-2]), "name")
+    return words[-1:] == ("model",) or words[-2:] in (("model", "name"), ("model", "id"))
+
+
+def counts_tokens(path: tuple[str, ...], value: JsonValue) -> bool:
+    """Whether a field holds a number of tokens."""
+    if type(value) is not int:
+        return False
+    words = [word for part in path[-3:] for word in words_of(part)]
+    return ("tokens" in words or ("token" in words and "count" in words)) and "max" not in words

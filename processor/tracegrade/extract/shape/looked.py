@@ -1,0 +1,150 @@
+"""One span that no dialect reads, and what its keys say: each answer is worked out once."""
+
+from functools import cached_property
+
+from tracegrade.extract.decode.values import decode
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Message
+from tracegrade.extract.shape import names
+from tracegrade.extract.shape.document import document, own, parsed
+from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
+from tracegrade.extract.shape.look import is_foreign
+from tracegrade.extract.shape.messages import Shown, holds_work, messages_of
+from tracegrade.extract.shape.values import Field, Values, fields, slot_of, values_of
+from tracegrade.extract.shape.words import words_of
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import KIND_SERVER, Span
+from tracegrade.model.tool_call import ToolError
+
+KIND_CONSUMER = 5
+
+
+class Looked:
+    """A span, and what it says of itself."""
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+
+    @cached_property
+    def document(self) -> dict[str, JsonValue]:
+        """The span as one value."""
+        return document(self.span)
+
+    @cached_property
+    def fields(self) -> list[Field]:
+        """Its keys and values."""
+        return list(fields(self.document))
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What its kind words say."""
+        return kinds_of(self.fields)
+
+    @cached_property
+    def values(self) -> Values:
+        """The values that it has of an execution; else what messages of its events say, which the tool got and gave."""
+        found = values_of(self.document)
+        if self.span.events and (found.arguments is None or found.result is None) and self.kinds.is_tool:
+            shown = self.shown
+            if found.arguments is None:
+                found = found._replace(arguments=_content(shown.inputs))
+            if found.result is None:
+                found = found._replace(result=_content(shown.outputs))
+        return found
+
+    @cached_property
+    def names_model(self) -> bool:
+        """Whether it names a model."""
+        return any(names_model(path, own(value)) for path, value in self.fields)
+
+    @cached_property
+    def counts_tokens(self) -> bool:
+        """Whether it has numbers of tokens."""
+        return any(counts_tokens(path, value) for path, value in self.fields) or any(
+            "usage" in words_of(path[-1]) for path, _ in self.fields
+        )
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a model's by a kind word, a model's name or tokens."""
+        return self.kinds.is_model or self.names_model or self.counts_tokens
+
+    @cached_property
+    def shown(self) -> Shown:
+        """The messages on it."""
+        return messages_of(self.span)
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """The same, read."""
+        return [*read_messages(self.shown.inputs), *read_messages(self.shown.outputs)]
+
+    @property
+    def holds_work(self) -> bool:
+        """Whether it has messages of its own: such with calls, or of other roles than tool's."""
+        return holds_work(
+            self.messages, on_tool=self.kinds.is_tool, call_id=self.values.call_id, tool=self.key_name or self.bare_name
+        )
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is of another kind of work, unless it has the id of a call that a model asked for."""
+        span = self.span
+        return span.kind in (KIND_SERVER, KIND_CONSUMER) or is_foreign(
+            key for key in span.attributes if not key.endswith("id")
+        )
+
+    @cached_property
+    def key_name(self) -> str:
+        """The tool that a key names."""
+        return names.key_name(self.fields, is_alone=self.names_tool_and_value or self.kinds.is_function)
+
+    @cached_property
+    def bare_name(self) -> str:
+        """What a ``name`` beside a type that says tool says."""
+        return names.bare_name(self.fields, self.kinds.beside) if self.kinds.beside else ""
+
+    @cached_property
+    def names_tool_and_value(self) -> bool:
+        """Whether a key for a tool's name, of one word without dots, stands beside a value under the same prefix."""
+        for path, value in self.fields:
+            text = own(value)
+            if is_tool_name_key(path) and type(text) is str and names.is_word(text):
+                prefix = path[:-1]
+                for other, _ in self.fields:
+                    is_beside = other[: len(prefix)] == prefix or any("tool" in words_of(part) for part in other)
+                    if is_beside and slot_of(other) in ("arguments", "result"):
+                        return True
+        return False
+
+
+def _content(messages: list[JsonValue]) -> JsonValue:
+    """The content of an only message."""
+    only = messages[0] if len(messages) == 1 else None
+    return only.get("content") if isinstance(only, dict) else None
+
+
+def content_of(value: JsonValue, tool: str) -> JsonValue:
+    """A value without the message of role tool around it, nor the record of the call of `tool`."""
+    found = parsed(value)
+    if isinstance(found, dict) and len(found) == 1 and "messages" in found:
+        found = parsed(found["messages"])
+    if isinstance(found, list) and len(found) == 1:
+        inner = parsed(found[0])
+        if isinstance(inner, dict) and inner.get("role") == "tool":
+            found = inner
+    if isinstance(found, dict):
+        if found.get("role") == "tool" and "content" in found:
+            return found["content"]
+        if found.keys() == {"name", "arguments"} and found["name"] == tool:
+            return found["arguments"]
+    return value
+
+
+def error_of(error: JsonValue) -> ToolError:
+    """The error that a value tells of: a text, or an object with a message and perhaps a type."""
+    value = decode(error).value
+    if isinstance(value, dict):
+        kind, message = value.get("type"), value.get("message")
+        return ToolError(kind if isinstance(kind, str) else "", message if isinstance(message, str) else "")
+    return ToolError("", value if isinstance(value, str) else "")

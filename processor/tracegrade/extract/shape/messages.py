@@ -1,0 +1,352 @@
+"""The messages that a model's span took in and put out, recognised by their structure wherever they stand."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+from tracegrade.extract.decode.values import call_id
+from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages
+from tracegrade.extract.reading import Dialect, Message
+from tracegrade.extract.shape.document import OWN, nested, parsed
+from tracegrade.extract.shape.words import words_of
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+Side: TypeAlias = Literal["input", "output"]
+
+_MAX_LEVELS = 8
+_MAX_VALUES = 4000
+_OUTPUT = frozenset(
+    {"output", "outputs", "completion", "completions", "response", "responses", "choice", "choices", "generation"}
+    | {"generations", "generated", "result", "results", "answer", "reply", "replies", "candidate", "candidates"}
+    | {"returned", "return"}
+)
+_INPUT = frozenset({"input", "inputs", "prompt", "prompts", "request", "requests", "query", "context", "payload"})
+# Below keys that end like this no messages are looked for: they are not those of the model call, or no messages.
+_CLOSED = frozenset(
+    {"expected", "reference", "example", "examples", "target", "metadata", "state", "history", "instructions", "usage"}
+    | {"definitions", "definition", "schema", "tools", "functions", "declarations", "headers"}
+)
+_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "system": "system", "tool": "tool"}
+_ITEM_TYPES = frozenset(
+    {"function_call", "function_call_output", "tool_use", "tool_result", "tool_call", "tool-call", "tool-result"}
+    | {"tool_call_response"}
+)
+_OF_ITEMS = frozenset(
+    {"name", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolName", "arguments", "input", "output"}
+    | {"content", "result", "response"}
+)
+_LANGCHAIN_TYPES = frozenset({"human", "ai", "tool", "system"})
+_PART_MEMBERS = frozenset(
+    {"functionCall", "function_call", "functionResponse", "function_response", "toolUse", "toolResult", "toolRequest"}
+    | {"toolResponse"}
+)
+_CALLS = frozenset({("tool", "calls"), ("tool", "call"), ("function", "calls"), ("function", "call"), ("tool", "uses")})
+_ID_WORDS = frozenset(
+    {("id",), ("call", "id"), ("tool", "call", "id"), ("tool", "use", "id"), ("tool", "id"), ("function", "call", "id")}
+)
+_ARGUMENT_WORDS = frozenset({"arguments", "args", "input", "parameters", "params"})
+_ANSWERED_BY = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
+
+
+class Shown(NamedTuple):
+    """Messages as JSON, as `read_messages` reads them."""
+
+    inputs: list[JsonValue]
+    outputs: list[JsonValue]
+
+
+NOTHING = Shown([], [])
+
+
+class _Source(NamedTuple):
+    """Messages that stand in one place; None: their key says no side."""
+
+    side: Side | None
+    messages: list[JsonValue]
+
+
+def messages_of(span: Span) -> Shown:
+    """The messages of a model's span: of several places on one side the one that holds most calls and results."""
+    left = [_MAX_VALUES]
+    sources = [source for key, value in nested(span.attributes).items() for source in _sources(value, (key,), left)]
+    of_events = [source for event in span.events for source in _sources_of_event(event.name, event.attributes, left)]
+    if of_events:
+        sides: dict[Side | None, list[JsonValue]] = {}
+        for side, messages in of_events:
+            sides.setdefault(side if side is not None or "output" not in sides else "input", []).extend(messages)
+        sources += [_Source(side, messages) for side, messages in sides.items()]
+    if not sources:
+        return NOTHING
+    inputs: list[list[JsonValue]] = []
+    outputs: list[list[JsonValue]] = []
+    for side, messages in sources:
+        taken, put = (messages, []) if side == "input" else ([], messages) if side else _divided(messages)
+        inputs += [taken] if taken else []
+        outputs += [put] if put else []
+    return Shown(_best(inputs), _best(outputs))
+
+
+def _best(sources: list[list[JsonValue]]) -> list[JsonValue]:
+    if len(sources) < 2:
+        return sources[0] if sources else []
+    return max(sources, key=_weight)
+
+
+def _weight(messages: list[JsonValue]) -> tuple[int, int, int]:
+    read = read_messages(messages)
+    calls = [call for message in read for call in message.calls]
+    with_id = sum(call.call_id is not None for call in calls)
+    results = sum(len(message.results) for message in read)
+    return len(calls) + results, with_id, sum(bool(message.text) for message in read)
+
+
+def _sources_of_event(name: str, attributes: dict[str, JsonValue], left: list[int]) -> Iterator[_Source]:
+    path = tuple(name.split("."))
+    body: JsonValue = nested(attributes)
+    role = _role_of(path)
+    if role is not None:
+        message = _event_message(body, role)
+        if message is not None:
+            yield _Source("output" if _side(path) == "output" else "input", [message])
+            return
+    yield from _sources(body, path, left)
+
+
+def _role_of(path: tuple[str, ...]) -> str | None:
+    """The role of the message that an event is named after."""
+    words = words_of(path[-1])
+    if words[-1:] == ("message",):
+        before = words[-2] if len(words) > 1 else (words_of(path[-2])[-1:] or ("",))[0] if len(path) > 1 else ""
+        return _ROLES.get(before)
+    return "assistant" if words[-1:] in (("choice",), ("completion",)) else None
+
+
+def _event_message(body: JsonValue, role: str) -> JsonValue:
+    """The one message of an event: its members flat, or as JSON in the only one that is an object."""
+    for _ in range(3):
+        if not isinstance(body, dict):
+            return None
+        if "role" in body or "content" in body or "tool_calls" in body or "parts" in body:
+            inner = parsed(body.get("content"))
+            if isinstance(inner, dict) and ("role" in inner or "content" in inner or "message" in inner):
+                body = inner
+                continue
+            return message_of({"role": role, **body}) if not isinstance(body.get("message"), dict) else None
+        inner = next((found for value in body.values() if isinstance(found := parsed(value), dict)), None)
+        if inner is None:
+            text = body.get("message")
+            return {"role": role, "content": text} if isinstance(text, str) else None
+        body = inner
+    return None
+
+
+def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: int = 0) -> Iterator[_Source]:
+    left[0] -= 1
+    if left[0] < 0 or level > _MAX_LEVELS or _is_closed(path[-1]):
+        return
+    value = parsed(value)
+    if isinstance(value, list):
+        if messages := _messages_in(value, path):
+            yield _Source(_side(path), messages)
+        else:
+            for item in value:
+                if isinstance(item, dict | list):
+                    yield from _sources(item, path, left, level + 1)
+    elif isinstance(value, dict):
+        if is_message(value):
+            yield _Source(_side(path), [message_of(value)])
+            return
+        if _names_calls(path) and (call := call_of(value, is_certain=True)) is not None:
+            yield _Source(_side(path), [_asking([call])])
+            return
+        for key, item in value.items():
+            yield from _sources(item, (*path, key) if key != OWN else path, left, level + 1)
+
+
+def _messages_in(items: list[JsonValue], path: tuple[str, ...]) -> list[JsonValue]:
+    """The messages of a list: those of its items that are any, or one that asks for all calls in it."""
+    if _names_calls(path) or not any(isinstance(item, dict) and is_message(item) for item in items):
+        calls = [
+            call
+            for item in items
+            if isinstance(item, dict) and (call := call_of(item, is_certain=_names_calls(path))) is not None
+        ]
+        return [_asking(calls)] if calls and len(calls) == len(items) else []
+    return [message_of(item) for item in items if isinstance(item, dict)]
+
+
+def _asking(calls: list[dict[str, JsonValue]]) -> JsonValue:
+    return {"role": "assistant", "parts": [*calls]}
+
+
+def _divided(messages: list[JsonValue]) -> tuple[list[JsonValue], list[JsonValue]]:
+    """Messages of no known side: what follows the last that is not the model's was put out."""
+    place = len(messages)
+    while place and _role(messages[place - 1]) in ASSISTANT_ROLES:
+        place -= 1
+    return messages[:place], messages[place:]
+
+
+def _role(message: JsonValue) -> str | None:
+    read = read_messages([message])
+    return read[0].role if read else None
+
+
+def _side(path: tuple[str, ...]) -> Side | None:
+    for part in path:
+        for word in words_of(part):
+            if word in _OUTPUT:
+                return "output"
+            if word in _INPUT:
+                return "input"
+    return None
+
+
+def _is_closed(part: str) -> bool:
+    words = words_of(part)
+    return bool(words) and words[-1] in _CLOSED
+
+
+def _names_calls(path: tuple[str, ...]) -> bool:
+    """Whether a key says that calls stand below it."""
+    words = words_of(path[-1])
+    return words[-2:] in _CALLS
+
+
+def is_message(value: dict[str, JsonValue]) -> bool:
+    """Whether an object is a message, or an item beside messages that is a call or a result."""
+    inner = value.get("message")
+    if isinstance(inner, dict) and "role" in inner:
+        return True
+    if isinstance(value.get("role"), str):
+        return len(value) > 1 or value["role"] == "tool"
+    kind = value.get("type")
+    if isinstance(kind, str):
+        if kind in _ITEM_TYPES and not _OF_ITEMS.isdisjoint(value):
+            return True
+        if kind in _LANGCHAIN_TYPES and ("content" in value or "data" in value):
+            return True
+        if kind == "constructor" and isinstance(value.get("kwargs"), dict):
+            return "content" in value["kwargs"]  # type: ignore[operator]
+    if isinstance(value.get("parts"), list) or isinstance(value.get("tool_calls"), list):
+        return True
+    return any(isinstance(value.get(key), dict) for key in _PART_MEMBERS)
+
+
+def message_of(value: dict[str, JsonValue]) -> JsonValue:
+    """A message in a shape that `read_messages` reads."""
+    inner = value.get("message")
+    if isinstance(inner, dict) and "role" in inner:
+        value = inner
+    kind = value.get("type")
+    if "role" not in value and isinstance(kind, str) and kind in _ITEM_TYPES:
+        is_call = kind in ("function_call", "tool_use", "tool_call", "tool-call")
+        return {"role": "assistant" if is_call else "tool", "parts": [value]}
+    if "role" not in value and any(isinstance(value.get(key), dict) for key in _PART_MEMBERS):
+        is_call = any(key in value for key in ("functionCall", "function_call", "toolUse", "toolRequest"))
+        return {"role": "assistant" if is_call else "tool", "parts": [value]}
+    changed = dict(value)
+    changed.pop(OWN, None)
+    if isinstance(contents := value.get("contents"), list) and "content" not in value:
+        changed["content"] = [_part_of(part) for part in contents]
+    content = parsed(value.get("content"))
+    if isinstance(content, list) and content and all(isinstance(part, dict) and "type" in part for part in content):
+        changed["content"] = content
+    for key in ("tool_calls", "toolCalls", "function_call"):
+        if key in value and (calls := calls_in(value[key])):
+            changed.pop(key)
+            changed["tool_calls"] = [*calls]
+            if not isinstance(changed.get("content"), str):
+                changed.pop("content", None)
+            break
+    if isinstance(name := value.get("function_call_name"), str) and name:
+        changed["tool_calls"] = [{"name": name, "arguments": value.get("function_call_arguments_json")}]
+    answered = next((found for key in _ANSWERED_BY if (found := call_id(value.get(key))) is not None), None)
+    if answered is not None and "tool_calls" not in changed:
+        changed.setdefault("role", "tool")
+        changed["tool_call_id"] = answered
+    if changed.get("role") == "tool" and not {"content", "parts", "tool_calls"} & changed.keys():
+        changed["content"] = ""
+    return changed
+
+
+def _part_of(part: JsonValue) -> JsonValue:
+    """A part of a message without the object around it that flattened keys made."""
+    if isinstance(part, dict):
+        if isinstance(content := part.get("message_content"), dict):
+            return content
+        if isinstance(part.get("tool_call"), dict) and (call := call_of(part, is_certain=True)) is not None:
+            return call
+    return part
+
+
+def calls_in(value: JsonValue) -> list[dict[str, JsonValue]]:
+    """The calls in what stands under ``tool_calls`` and the like."""
+    value = parsed(value)
+    items = value if isinstance(value, list) else [value]
+    return [
+        call
+        for item in map(parsed, items)
+        if isinstance(item, dict) and (call := call_of(item, is_certain=True)) is not None
+    ]
+
+
+def call_of(item: dict[str, JsonValue], *, is_certain: bool) -> dict[str, JsonValue] | None:
+    """A call as a part of a message, by the words on its members; None where it is none.
+
+    Args:
+        item: an object.
+        is_certain: its key says that it is a call; else it needs an id, or a key that names a tool.
+    """
+    for wrapper in ("tool_call", "toolCall", "function", "functionCall", "toolUse"):
+        inner = parsed(item.get(wrapper))
+        if isinstance(inner, dict):
+            item = {**item, **inner}
+            is_certain = is_certain or wrapper != "function"
+    name = arguments = identity = None
+    for key, value in item.items():
+        words = words_of(key)
+        if words in (("name",), ("tool", "name"), ("function", "name")) and isinstance(value, str):
+            if len(words) > 1 or name is None:
+                name = value
+            is_certain = is_certain or len(words) > 1
+        elif words in _ID_WORDS:
+            identity = identity or call_id(value)
+        elif words[-1:] and words[-1] in _ARGUMENT_WORDS and len(words) < 3:
+            arguments = value if arguments is None else arguments
+    if not name or not (is_certain or (identity is not None and arguments is not None)):
+        return None
+    return {"type": "tool_call", "id": identity, "name": name, "arguments": arguments}
+
+
+def holds_work(messages: Iterable[Message], *, on_tool: bool, call_id: str | None, tool: str) -> bool:
+    """Whether messages on a span are a model's: they hold other calls than its own, or are of another role than tool's.
+
+    On a span that says it is a tool's, what the tool gave may be written as an assistant's.
+    """
+    own = ("tool", *ASSISTANT_ROLES)
+    for message in messages:
+        other = [call for call in message.calls if call.name != tool or call_id not in (None, call.call_id)]
+        if other or (not message.calls and message.role not in (own if on_tool else own[:1])):
+            return True
+    return False
+
+
+@lru_cache(maxsize=256)
+def with_messages_by_shape(dialect: Dialect) -> Dialect:
+    """A dialect that reads the messages of its models' spans by shape, where it finds none itself."""
+    own_inputs, own_outputs = dialect.inputs, dialect.outputs
+
+    def inputs(span: Span) -> list[Message]:
+        return own_inputs(span) or ([] if _is_moved(span) else read_messages(messages_of(span).inputs))
+
+    def outputs(span: Span) -> list[Message]:
+        return own_outputs(span) or ([] if _is_moved(span) else read_messages(messages_of(span).outputs))
+
+    return dialect._replace(inputs=inputs, outputs=outputs)
+
+
+def _is_moved(span: Span) -> bool:
+    """Whether a distribution moved the span's content to an event (see `moved_content`)."""
+    return any(event.name == span.scope for event in span.events)

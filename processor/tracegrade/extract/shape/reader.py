@@ -1,0 +1,349 @@
+"""Reads the spans of one trace by shape: which are of models, agents and tools, and what they say."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import orjson
+
+from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.nodes import MAX_CHAIN, Node
+from tracegrade.extract.reading import Keys, SpanKind
+from tracegrade.extract.shape import dialect as own_keys
+from tracegrade.extract.shape import names
+from tracegrade.extract.shape.dialect import SHAPE, TOOL_KEYS
+from tracegrade.extract.shape.document import own
+from tracegrade.extract.shape.kinds import names_model
+from tracegrade.extract.shape.looked import Looked, content_of, error_of
+from tracegrade.extract.shape.requests import Requests
+from tracegrade.extract.shape.words import words_of
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+
+class ReadByShape(NamedTuple):
+    """What was read of the spans that no dialect reads.
+
+    ``nodes`` are in order of start. ``nameless`` are executions of which the tool is not known, ``outside`` those in a
+    trace that shows no work of a model or an agent, ``models`` spans of models of which no message could be read.
+    """
+
+    nodes: list[Node]
+    nameless: list[Span]
+    outside: list[Span]
+    models: list[Span]
+
+
+class _Trace:
+    """One reading of one trace."""
+
+    def __init__(self, spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[Span]) -> None:
+        self._spans = spans
+        self._nodes = nodes
+        self._looked = [Looked(span) for span in left]
+        self._parents = {span.span_id: span.parent_span_id for span in spans}
+        self._tools = {node.span.span_id: _name_of(node) for node in nodes if node.kind == "tool"}
+        self._chats = {node.span.span_id for node in nodes if node.kind == "chat"}
+
+    def read(self) -> ReadByShape:
+        chats, agents, models, others = [], [], [], []
+        for looked in self._looked:
+            kind = self._kind(looked)
+            if kind == "chat":
+                chats.append(_chat_node(looked))
+            elif kind == "agent":
+                agents.append(_agent_node(looked))
+            elif kind == "other":
+                models.append(looked.span)
+            else:
+                others.append(looked)
+        chats = self._innermost(chats)
+        _without_repeated(chats)
+        shown = {node.span.span_id for node in chats} | self._chats
+        models = [span for span in models if not any(above in shown for above in self._above(span))]
+        shows_work = bool(chats or agents or models) or any(looked.kinds.is_agent for looked in self._looked)
+        shows_work = shows_work or any(node.kind in ("chat", "agent", "tool") for node in self._nodes)
+        tools: list[Node] = []
+        nameless: list[Span] = []
+        outside: list[Span] = []
+        if candidates := [looked for looked in others if _may_be_tool(looked)]:
+            asking = [node for node in self._nodes if node.kind == "chat"]
+            asking = sorted([*asking, *chats], key=lambda node: (node.span.start_ns, node.span.end_ns))
+            requests = Requests(asking, self._looked)
+            for node in self._nodes:
+                if node.kind == "tool":
+                    span = node.span
+                    requests.take(self._tools[span.span_id], first_text(span, node.keys.call_id), span.start_ns)
+            found = self._executions(candidates, requests)
+            for looked, name in found:
+                if not shows_work:
+                    outside.append(looked.span)
+                elif name:
+                    tools.append(_tool_node(looked, name, _call_id(looked, requests)))
+                else:
+                    nameless.append(looked.span)
+        nodes = sorted(
+            [*chats, *agents, *tools], key=lambda node: (node.span.start_ns, node.span.end_ns, node.span.span_id)
+        )
+        return ReadByShape(nodes, nameless, outside, models)
+
+    def _kind(self, looked: Looked) -> SpanKind | None:
+        """chat, agent; other: a model's span without a message; None: what is left."""
+        kinds = looked.kinds
+        if looked.is_foreign:
+            return None
+        if looked.is_model and not (kinds.is_agent and not kinds.is_model):
+            if kinds.is_tool and not looked.kinds.is_model and not any(message.calls for message in looked.messages):
+                return None
+            if self._is_shown_by_dialect(looked.span):
+                return None
+            if looked.messages:
+                return "chat"
+            if kinds.is_other or kinds.is_tool or kinds.is_function:
+                return None
+            return "other" if (looked.names_model and looked.counts_tokens) or kinds.is_model else None
+        if kinds.is_agent and not kinds.is_tool and _agent_name(looked):
+            return "agent"
+        return None
+
+    def _innermost(self, chats: list[Node]) -> list[Node]:
+        """The model calls without those that are around several others."""
+        around: dict[bytes, int] = {}
+        ids = {node.span.span_id for node in chats} | self._chats
+        for span_id in ids:
+            above = self._parents.get(span_id, b"")
+            for _ in range(MAX_CHAIN):
+                if not above:
+                    break
+                if above in ids:
+                    around[above] = around.get(above, 0) + 1
+                    break
+                above = self._parents.get(above, b"")
+        return [node for node in chats if around.get(node.span.span_id, 0) < 2]
+
+    def _is_shown_by_dialect(self, span: Span) -> bool:
+        """Whether a model's span that a dialect reads is around this one."""
+        return any(above in self._chats for above in self._above(span))
+
+    def _above(self, span: Span) -> list[bytes]:
+        found: list[bytes] = []
+        at = span.parent_span_id
+        while at and len(found) < MAX_CHAIN:
+            found.append(at)
+            at = self._parents.get(at, b"")
+        return found
+
+    def _executions(self, candidates: Sequence[Looked], requests: Requests) -> list[tuple[Looked, str]]:
+        """The spans that are executions, each with the name of its tool ("" where nothing says it)."""
+        taken: dict[bytes, tuple[Looked, str]] = {}
+        for looked in candidates:
+            found = _execution(looked, requests)
+            if found is None:
+                continue
+            name = found.name
+            if not found.is_certain and (requests.asks or self._is_prefix(name, candidates)):
+                name = ""
+            if name and self._is_within(looked, name, taken):
+                continue
+            taken[looked.span.span_id] = looked, name
+            if name:
+                requests.take(name, _call_id(looked, requests), looked.span.start_ns)
+        # A span around another one is no execution where the inner one is that of a tool which was asked for.
+        around = {
+            above
+            for looked, name in taken.values()
+            if name
+            for above in self._above(looked.span)
+            if above in taken
+            and (not taken[above][1] or (name in requests.names and taken[above][1] not in requests.names))
+        }
+        within = {
+            looked.span.span_id
+            for looked, name in taken.values()
+            if not name and any(above in taken or above in self._tools for above in self._above(looked.span))
+        }
+        return [found for span_id, found in taken.items() if span_id not in around and span_id not in within]
+
+    def _is_prefix(self, name: str, candidates: Sequence[Looked]) -> bool:
+        """Whether names of spans that are no tools begin with this one: then it is their instrumentation's."""
+        tools = {looked.span.span_id for looked in candidates}
+        return any(
+            span.name.startswith(name) and not span.name[len(name) : len(name) + 1].isalnum()
+            for span in self._spans
+            if span.span_id not in tools
+        )
+
+    def _is_within(self, looked: Looked, name: str, taken: Mapping[bytes, tuple[Looked, str]]) -> bool:
+        """Whether a span around this one is of the same call."""
+        for above in self._above(looked.span):
+            outer = taken.get(above)
+            if outer is None:
+                if self._tools.get(above) == name:
+                    return True
+                continue
+            if outer[1] == name:
+                ids = (outer[0].values.call_id, looked.values.call_id)
+                return None in ids or ids[0] == ids[1]
+        return False
+
+
+def read_by_shape(spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[Span]) -> ReadByShape:
+    """Read the spans of a trace that no dialect reads.
+
+    Args:
+        spans: all of the trace, in order of start.
+        nodes: those that dialects read.
+        left: those kept whole that none reads, in order of start.
+    """
+    return _Trace(spans, nodes, left).read()
+
+
+def _name_of(node: Node) -> str:
+    return first_text(node.span, node.keys.tool_name) or node.dialect.tool_name(node.span)
+
+
+def _may_be_tool(looked: Looked) -> bool:
+    kinds = looked.kinds
+    if kinds.is_other or (looked.is_model and not kinds.is_tool):
+        return False
+    return not looked.holds_work
+
+
+class _Taken(NamedTuple):
+    """The tool that a span is an execution of, "" where nothing says it; is it more than what a span's name leaves?"""
+
+    name: str
+    is_certain: bool = True
+
+
+def _execution(looked: Looked, requests: Requests) -> _Taken | None:
+    """The execution that a span is; None where it is none."""
+    span, kinds = looked.span, looked.kinds
+    if looked.is_foreign and _call_id(looked, requests) not in requests.ids:
+        return None
+    key_name = looked.key_name
+    requested = _requested_name(looked, requests)
+    if kinds.is_task and not kinds.is_tool and not requested:
+        return None
+    bare_name = looked.bare_name
+    says_so = kinds.is_tool or (kinds.is_function and bool(key_name or bare_name))
+    sentence = names.sentence_name(span.name)
+    if sentence and names.is_class(sentence) and requests.names and sentence not in requests.names:
+        sentence = ""
+    is_named = looked.names_tool_and_value and not (kinds.is_agent or kinds.is_chain or kinds.is_model)
+    if not (says_so or is_named or sentence):
+        if not requested:
+            return None
+        is_open = not requests.asks or requests.open(requested, span.start_ns) is not None
+        return _Taken(requested) if is_open else None
+    if span.name.endswith("_error"):
+        return None
+    if name := requested or key_name or bare_name or sentence:
+        return _Taken("" if names.is_class(name) and name not in requests.names else name)
+    name = names.name_in(span.name)
+    return _Taken("" if names.is_class(name) else name, name == span.name)
+
+
+def _requested_name(looked: Looked, requests: Requests) -> str:
+    """The name among those that models asked for that stands in the span's name, or is the whole value of a key."""
+    if not requests.names:
+        return ""
+    if found := names.named_among(requests.names, looked.span.name):
+        return found
+    if not names.is_framed(looked.span.name) and not looked.kinds.is_tool:
+        return ""
+    return next((text for _, text in names.texts_in(looked.fields) if text in requests.names), "")
+
+
+def _call_id(looked: Looked, requests: Requests) -> str | None:
+    values = looked.values
+    return values.call_id or (values.request_id if values.request_id in requests.ids else None)
+
+
+def _tool_node(looked: Looked, name: str, call_id: str | None) -> Node:
+    values = looked.values
+    found: dict[str, JsonValue] = {own_keys.NAME: name}
+    if call_id is not None:
+        found[own_keys.CALL_ID] = call_id
+    if values.arguments is not None:
+        found[own_keys.ARGUMENTS] = content_of(values.arguments, name)
+    if values.result is not None:
+        found[own_keys.RESULT] = content_of(values.result, name)
+    if values.error is not None:
+        found[own_keys.FAILED] = True
+        if text := error_of(values.error).message:
+            found[own_keys.ERROR] = text
+    return _node(looked, "tool", TOOL_KEYS, found)
+
+
+def _chat_node(looked: Looked) -> Node:
+    shown = looked.shown
+    model = tuple(".".join(path) for path, value in looked.fields if names_model(path, own(value)))
+    found: dict[str, JsonValue] = {}
+    for key, messages in ((own_keys.INPUT, shown.inputs), (own_keys.OUTPUT, shown.outputs)):
+        if messages:
+            found[key] = orjson.dumps(messages).decode()
+    return _node(looked, "chat", Keys(model=model), found)
+
+
+def _without_repeated(chats: Sequence[Node]) -> None:
+    """Leave out of what models put out the calls that an earlier model call, which had ended, put out: a history."""
+    asked: dict[str, int] = {}  # when the model call ended
+    for chat in sorted(chats, key=lambda node: (node.span.start_ns, node.span.end_ns)):
+        outputs = chat.outputs()
+        new = [
+            message
+            for message in outputs
+            if not message.calls
+            or any(asked.get(call.call_id or "", chat.span.end_ns) > chat.span.start_ns for call in message.calls)
+        ]
+        if len(new) < len(outputs):
+            chat.show_outputs(new)
+        for message in new:
+            for call in message.calls:
+                if call.call_id is not None:
+                    asked.setdefault(call.call_id, chat.span.end_ns)
+
+
+def _agent_node(looked: Looked) -> Node:
+    return _node(looked, "agent", Keys(agent=(own_keys.NAME,)), {own_keys.NAME: _agent_name(looked)})
+
+
+def _agent_name(looked: Looked) -> str:
+    bare = ""
+    for path, value in looked.fields:
+        text = own(value)
+        if type(text) is str and text:
+            words = words_of(path[-1]) if path[-1] != "name" or len(path) < 2 else (*words_of(path[-2]), "name")
+            if words[-2:] == ("agent", "name") or words == ("agent",):
+                return text
+            if words[-1:] == ("name",) and len(path) == 1 and words == ("name",):
+                bare = text
+    return bare
+
+
+def _node(looked: Looked, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:
+    agent = keys.agent or tuple(key for key in looked.span.attributes if words_of(key)[-2:] == ("agent", "name"))
+    span = _with(looked.span, found)
+    return Node(span, kind, SHAPE, keys._replace(agent=agent))
+
+
+def _with(span: Span, found: dict[str, JsonValue]) -> Span:
+    return Span(
+        span.trace_id,
+        span.span_id,
+        span.parent_span_id,
+        span.name,
+        span.kind,
+        span.start_ns,
+        span.end_ns,
+        span.flags,
+        span.status_code,
+        span.status_message,
+        {**span.attributes, **found},
+        span.events,
+        span.dropped_attributes_count,
+        span.scope,
+        span.resource,
+        span.unread_keys,
+        span.is_whole,
+    )

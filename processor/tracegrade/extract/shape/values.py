@@ -1,0 +1,174 @@
+"""The arguments, result, error and call id of a tool's execution, by the words on the keys of its span."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tracegrade.extract.decode.unwrap import properties
+from tracegrade.extract.decode.values import call_id
+from tracegrade.extract.shape.document import OWN, is_flattened, own, parsed
+from tracegrade.extract.shape.words import FORMS, WRAPPERS, Slot, read_segment, words_of
+from tracegrade.model.json_value import JsonValue
+
+_MAX_DEPTH = 8
+_MAX_FIELDS = 1000
+_OF_CALL = frozenset({"tool", "function", "call"})
+_FAILED = frozenset({"error", "failed", "failure"})
+_NO_ERROR = ("", "null", "None", "none", "false", "False")
+_DEFAULT = frozenset({"default"})
+
+
+class Field(NamedTuple):
+    """A value of a document, with the parts of its key."""
+
+    path: tuple[str, ...]
+    value: JsonValue
+
+
+class Values(NamedTuple):
+    """What a span says of one execution; None where it does not, and ``error`` is what went wrong.
+
+    ``request_id`` is the id of a call only where a model asked for a call with it.
+    """
+
+    arguments: JsonValue = None
+    result: JsonValue = None
+    error: JsonValue = None
+    call_id: str | None = None
+    request_id: str | None = None
+
+
+def fields(document: dict[str, JsonValue]) -> Iterator[Field]:
+    """The members of a document at any depth, outer ones first; not those below lists, nor what is not to be searched.
+
+    What holds a value of a call is not entered.
+    """
+    level: list[tuple[tuple[str, ...], dict[str, JsonValue]]] = [((), document)]
+    left = _MAX_FIELDS
+    for _ in range(_MAX_DEPTH):
+        below: list[tuple[tuple[str, ...], dict[str, JsonValue]]] = []
+        for path, members in level:
+            for key, value in members.items():
+                if key == OWN:
+                    continue
+                left -= 1
+                if left < 0:
+                    return
+                inner = (*path, key)
+                yield Field(inner, value)
+                if isinstance(value, dict) and _is_entered(inner):
+                    below.append((inner, value))
+        level = below
+
+
+def _is_entered(path: tuple[str, ...]) -> bool:
+    said = read_segment(path[-1])
+    if not said.is_searched:
+        return False
+    return len(path) < 2 or _pair(path) not in (("llm", "request"), ("llm", "response"), ("additional", "kwargs"))
+
+
+def _pair(path: tuple[str, ...]) -> tuple[str, str]:
+    one, other = words_of(path[-2]), words_of(path[-1])
+    return (one[-1] if one else "", other[0] if other else "")
+
+
+def slot_of(path: tuple[str, ...]) -> Slot | None:
+    """What a value at this path is, by the outermost part that says so; None for a part of an outer value, too."""
+    found = read_segment(path[-1]).slot
+    if found is None or any(read_segment(part).slot is not None for part in path[:-1]):
+        return None
+    return found if len(path) < 2 or _is_entered(path) else None
+
+
+def values_of(document: dict[str, JsonValue]) -> Values:
+    """The values of one execution; of several for one slot the one whose key speaks of a call, then the shortest."""
+    best: dict[Slot, tuple[tuple[bool, int], JsonValue]] = {}
+    bare: list[JsonValue] = []
+    identity: tuple[tuple[bool, int], str] | None = None
+    request_id: str | None = None
+    for path, value in fields(document):
+        if is_id(path) and (found := call_id(own(value))) is not None:
+            rank = (not _speaks_of_call(path), len(path))
+            if identity is None or rank < identity[0]:
+                identity = rank, found
+        elif request_id is None and read_segment(path[-1]).is_request_id:
+            request_id = call_id(own(value))
+        slot = slot_of(path)
+        if slot is None:
+            continue
+        shown = _shown(value, path)
+        if shown is None or (slot == "arguments" and properties(parsed(shown)) is not None):
+            continue
+        if slot == "error":
+            if not _says_failed(path, shown):
+                continue
+            shown = True if words_of(path[-1])[-1] == "outcome" else shown
+        if words_of(path[-1]) == ("value",):
+            bare.append(shown)
+            continue
+        rank = (not _speaks_of_call(path), len(path))
+        if slot not in best or rank < best[slot][0]:
+            best[slot] = rank, shown
+    if len(bare) == 1 and "result" not in best:  # of several, nothing says which
+        best["result"] = (True, 0), bare[0]
+    arguments, result, error = (best[slot][1] if slot in best else None for slot in _SLOTS)
+    return Values(arguments, result, error, identity[1] if identity is not None else None, request_id)
+
+
+def is_id(path: tuple[str, ...]) -> bool:
+    """Whether a key ends in call id, tool id or use id."""
+    if read_segment(path[-1]).is_id:
+        return True
+    return len(path) > 1 and path[-1].lower() == "id" and words_of(path[-2])[-1:] in (("call",), ("tool",), ("use",))
+
+
+_SLOTS: tuple[Slot, ...] = ("arguments", "result", "error")
+
+
+def _speaks_of_call(path: tuple[str, ...]) -> bool:
+    return any(not _OF_CALL.isdisjoint(words_of(part)) for part in path)
+
+
+def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
+    """A value as it was sent; what lies flattened below a key is one object, or what its only member holds."""
+    if not is_flattened(value):
+        return _untyped(value)
+    if isinstance(value, list):
+        return [_member(item) for item in value]
+    assert isinstance(value, dict)
+    if OWN in value:
+        return _untyped(value[OWN])
+    content = [key for key in value if FORMS.isdisjoint(words_of(key))]
+    if not content:
+        return None
+    if len(content) == 1 and _is_wrapper(content[0], path):
+        return _shown(value[content[0]], path)
+    return _member(value)
+
+
+def _is_wrapper(key: str, path: tuple[str, ...]) -> bool:
+    words = words_of(key)
+    if len(words) != 1:
+        return False
+    return words[0] in WRAPPERS or words[0] in _DEFAULT or read_segment(key).slot == read_segment(path[-1]).slot
+
+
+def _member(value: JsonValue) -> JsonValue:
+    """A flattened member: what is no scalar was sent as text."""
+    if isinstance(value, dict) and is_flattened(value):
+        return {key: _member(item) for key, item in value.items() if key != OWN}
+    if isinstance(value, list) and is_flattened(value):
+        return [_member(item) for item in value]
+    return parsed(value)
+
+
+def _untyped(value: JsonValue) -> JsonValue:
+    return parsed(value) if isinstance(value, str) and value.startswith("@") else value
+
+
+def _says_failed(path: tuple[str, ...], value: JsonValue) -> bool:
+    if words_of(path[-1])[-1] == "outcome":
+        return isinstance(value, str) and value.lower() in _FAILED
+    if isinstance(value, str):
+        return value not in _NO_ERROR
+    return bool(value)

@@ -1,0 +1,142 @@
+"""Captures of real frameworks with the keys of their attributes renamed, so that no dialect knows them."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from conformance.test_corpus import BESIDE
+from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.settings import TracesSettings
+from tracegrade.extract.extract import extract
+from tracegrade.model.extraction import Extraction
+from tracegrade.model.signal import Signal
+from tracegrade.model.span import Span
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.trace import SPAN_ORDER, Trace
+from tracegrade.otlp.files.report import SourceReport
+from tracegrade.otlp.files.sources import read_sources
+from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.pipeline.replay import records_of
+from tracegrade.rule.rule_set import RuleSet
+
+Rename = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def captures(request: pytest.FixtureRequest) -> list[list[Path]]:
+    """The files of each capture."""
+    folder: Path = request.config.getoption("--corpus") or BESIDE
+    if not folder.is_dir():
+        pytest.skip("no captures: name their folder with --corpus DIR")
+    found = [path for path in sorted(folder.glob("*/*.binpb")) if ".logs." not in path.name]
+    beside = [(path, path.with_suffix(".logs.binpb")) for path in found]
+    return [[path, *([logs] if logs.exists() else [])] for path, logs in beside]
+
+
+def _word(text: str) -> str:
+    """A word that says nothing, always the same for a text."""
+    return "w" + "".join(chr(97 + byte % 26) for byte in blake2b(text.encode(), digest_size=5).digest())
+
+
+def with_other_first_words(key: str) -> str:
+    """A key under another prefix: ``gen_ai.tool.name`` to ``wabcde.tool.name``."""
+    first, dot, rest = key.partition(".")
+    return f"{_word(first)}.{rest}" if dot and first not in ("input", "output", "tool") else f"acme.{key}"
+
+
+def _renamed(files: list[Path], rename: Rename, *, by_shape: bool) -> list[Extraction]:
+    settings = TracesSettings(read_by_shape=by_shape)
+    decoder = Decoder(attribute_filter_for(RuleSet([]), settings))
+    spans: dict[bytes, dict[bytes, Span]] = {}
+    records = []
+    for record in records_of(read_sources([str(f) for f in files], SourceReport())):
+        if record.signal == Signal.TRACES:
+            for span in decoder.spans(_with_other_keys(record.payload, ExportTraceServiceRequest(), rename)):
+                spans.setdefault(span.trace_id, {})[span.span_id] = span
+        else:
+            records += decoder.log_records(_with_other_keys(record.payload, ExportLogsServiceRequest(), rename))
+    return [
+        extract(
+            Trace(
+                trace_id,
+                "",
+                sorted(of_trace.values(), key=SPAN_ORDER),
+                "end_of_input",
+                [],
+                len(of_trace),
+                log_records=[record for record in records if record.trace_id == trace_id],
+            )
+        )
+        for trace_id, of_trace in spans.items()
+    ]
+
+
+def _with_other_keys(payload: bytes, request: Any, rename: Rename) -> bytes:
+    request.ParseFromString(payload)
+    for item in _items(request):
+        for attribute in item.attributes:
+            attribute.key = rename(attribute.key)
+        for event in getattr(item, "events", ()):
+            if event.name != "exception":
+                event.name = rename(event.name)
+                for attribute in event.attributes:
+                    attribute.key = rename(attribute.key) if "." in attribute.key else attribute.key
+    data: bytes = request.SerializeToString()
+    return data
+
+
+def _items(request: Any) -> Iterator[Any]:
+    if isinstance(request, ExportTraceServiceRequest):
+        return (span for each in request.resource_spans for scope in each.scope_spans for span in scope.spans)
+    return (record for each in request.resource_logs for scope in each.scope_logs for record in scope.log_records)
+
+
+def _calls(extractions: list[Extraction]) -> list[ToolCall]:
+    return list(chain.from_iterable(extraction.calls for extraction in extractions))
+
+
+def _names(calls: list[ToolCall]) -> Counter[str]:
+    return Counter(call.name for call in calls)
+
+
+def _arguments(calls: list[ToolCall]) -> Counter[tuple[str, str]]:
+    return Counter(
+        (call.name, json.dumps(call.arguments, sort_keys=True)) for call in calls if call.arguments_status == "ok"
+    )
+
+
+def test_captures_with_other_first_words_are_read_by_shape(captures: list[list[Path]]) -> None:
+    read = found = 0
+    for files in captures:
+        by_dialect = _calls(_renamed(files, str, by_shape=False))
+        by_shape = _calls(_renamed(files, with_other_first_words, by_shape=True))
+        read += len(by_dialect)
+        found += len(by_shape)
+        assert not _names(by_shape) - _names(by_dialect), files
+        assert not _arguments(by_shape) - _arguments(by_dialect), files
+        assert not _calls(_renamed(files, with_other_first_words, by_shape=False)) or "haystack" in str(files)
+    assert found >= 0.9 * read, (found, read)
+
+
+def test_captures_with_other_keys_give_no_wrong_call(captures: list[list[Path]]) -> None:
+    for files in captures:
+        by_dialect = _calls(_renamed(files, str, by_shape=False))
+        by_shape = _calls(_renamed(files, lambda key: f"{_word(key)}.{_word(key + key)}", by_shape=True))
+        assert not _names(by_shape) - _names(by_dialect), files
+        assert not _arguments(by_shape) - _arguments(by_dialect), files
+
+
+def test_captures_are_read_as_without_reading_by_shape(captures: list[list[Path]]) -> None:
+    for files in captures:
+        without, by_shape = (_renamed(files, str, by_shape=switch) for switch in (False, True))
+        assert [(each.runs, each.calls, each.unread) for each in by_shape] == [
+            (each.runs, each.calls, each.unread) for each in without
+        ], files

@@ -1,0 +1,277 @@
+"""Spans that look like tool calls and are none: no call is read by shape of any, alone or within an agent's trace."""
+
+import json
+from typing import Any
+
+import pytest
+
+from extract.spans import make_trace
+from tracegrade.extract.extract import extract
+
+_CONVERSATION = json.dumps(
+    [
+        {"role": "user", "content": "Refund order 7."},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c9", "function": {"name": "refund", "arguments": '{"order": 7}'}}],
+        },
+        {"role": "tool", "tool_call_id": "c9", "content": "done"},
+    ]
+)
+_BODY = json.dumps({"messages": json.loads(_CONVERSATION), "tools": [{"name": "search"}]})
+
+# The guard that keeps each out, and the span.
+FOREIGN: list[tuple[str, dict[str, Any]]] = [
+    (
+        "an HTTP server with bodies recorded",
+        {
+            "name": "POST /v1/tools/search",
+            "kind": "server",
+            "attributes": {"http.request.method": "POST", "http.request.body": _BODY, "tool.input": "{}"},
+        },
+    ),
+    (
+        "an HTTP server that says nothing of HTTP",
+        {"name": "search", "kind": "server", "attributes": {"op": "tool", "input": '{"q": "tea"}', "output": "[]"}},
+    ),
+    (
+        "an HTTP client",
+        {
+            "name": "search",
+            "kind": "client",
+            "attributes": {"url.full": "https://shop/tools/search", "op": "tool", "request": _BODY, "response": "{}"},
+        },
+    ),
+    (
+        "a statement of SQL that holds a conversation",
+        {
+            "name": "search",
+            "attributes": {
+                "db.query.text": _CONVERSATION,
+                "db.operation.name": "tool",
+                "result": "1",
+                "tool_name": "x",
+            },
+        },
+    ),
+    (
+        "a command of MongoDB",
+        {"name": "shop.tools", "attributes": {"db.system": "mongodb", "db.statement": _BODY, "type": "tool"}},
+    ),
+    ("a command of Redis", {"name": "GET", "attributes": {"db.system": "redis", "function": "search", "args": "[]"}}),
+    (
+        "a message of Kafka",
+        {
+            "name": "search process",
+            "attributes": {"messaging.system": "kafka", "messaging.operation.type": "tool", "payload": _BODY},
+        },
+    ),
+    ("a consumer", {"name": "search", "kind": "consumer", "attributes": {"tool": "search", "payload": _BODY}}),
+    (
+        "a function that Sentry watches",
+        {
+            "name": "search",
+            "attributes": {"sentry.op": "function", "sentry.origin": "manual", "code.function": "search"},
+        },
+    ),
+    (
+        "a function in the cloud",
+        {"name": "search", "attributes": {"faas.name": "search", "function": "search", "input": "{}", "type": "tool"}},
+    ),
+    (
+        "a step of Jenkins",
+        {"name": "search", "attributes": {"jenkins.pipeline.step.type": "tool_install", "jenkins.step.name": "tool"}},
+    ),
+    (
+        "a step of GitHub",
+        {
+            "name": "Run tools",
+            "attributes": {"github.step.name": "Install tool: jq", "cicd.pipeline.task.type": "build"},
+        },
+    ),
+    (
+        "an activity of Temporal",
+        {"name": "RunActivity:search", "attributes": {"temporalActivityType": "search", "temporalWorkflowID": "w"}},
+    ),
+    (
+        "a task of Celery",
+        {
+            "name": "run/search",
+            "attributes": {"celery.action": "run", "celery.task_name": "x.tools.search", "kind": "task"},
+        },
+    ),
+    (
+        "a field of GraphQL",
+        {
+            "name": "search",
+            "attributes": {"graphql.operation.type": "tool", "graphql.field.name": "search", "args": "{}"},
+        },
+    ),
+    (
+        "an MCP server",
+        {
+            "name": "tools/call search",
+            "kind": "server",
+            "attributes": {"rpc.system": "mcp", "tool": "search", "args": "{}"},
+        },
+    ),
+    (
+        "an evaluation with a trajectory",
+        {
+            "name": "tool_correctness",
+            "attributes": {"acme.type": "evaluator", "tool_name": "search", "input": _CONVERSATION},
+        },
+    ),
+    (
+        "a guardrail",
+        {"name": "guard", "attributes": {"acme.kind": "guardrail", "tool_name": "search", "input": _CONVERSATION}},
+    ),
+    ("a retriever", {"name": "search", "attributes": {"kind": "retriever", "function": "search", "input": "tea"}}),
+    ("an embedding", {"name": "search", "attributes": {"kind": "embedding", "function": "search", "input": "tea"}}),
+    (
+        "a prompt that quotes tool calls",
+        {"name": "render", "attributes": {"acme.kind": "prompt", "prompt.text": _CONVERSATION, "tool_name": "search"}},
+    ),
+    (
+        "baggage that copies a call's id",
+        {"name": "charge", "attributes": {"baggage.tool_call_id": "c1", "baggage.gen_ai.agent": "shop"}},
+    ),
+    ("a runnable named tools", {"name": "tools", "attributes": {"acme.kind": "chain", "input": _CONVERSATION}}),
+    (
+        "a graph's node named tool",
+        {"name": "tool", "attributes": {"graph.node": "tool", "input": "{}", "output": "{}"}},
+    ),
+    ("a function named function", {"name": "function", "attributes": {"acme.kind": "chain", "input": "{}"}}),
+    (
+        "a list of tools",
+        {"name": "list", "attributes": {"acme.type": "tool_definitions", "output": '[{"name": "search"}]'}},
+    ),
+    (
+        "tools that are listed",
+        {"name": "list", "attributes": {"acme.operation": "tools", "tool_name": "x", "result": "[]"}},
+    ),
+    (
+        "a wait for leave",
+        {"name": "ask", "attributes": {"span_kind": "tool.blocked_on_user", "tool": "x", "input": "{}"}},
+    ),
+    (
+        "an agent that has a tool's name",
+        {"name": "ask", "attributes": {"acme.kind": "agent", "agent_name": "helper", "tool_name": "x", "input": "{}"}},
+    ),
+    (
+        "a finish reason",
+        {"name": "poll", "attributes": {"finish_reason.type": "tool", "error.type": "tool", "output": "x"}},
+    ),
+    (
+        "a function of the application of another name",
+        {"name": "search_index", "attributes": {"code.function.name": "search_index", "input": '{"q": "tea"}'}},
+    ),
+    (
+        "a span with model messages of its own",
+        {"name": "relay", "attributes": {"acme.kind": "tool", "tool_name": "relay", "messages": _CONVERSATION}},
+    ),
+]
+
+# A real agent, in its own words: one call of search, asked for by the model.
+AGENT: list[dict[str, Any]] = [
+    {"id": 1, "name": "shop", "at": [0, 100], "attributes": {"acme.kind": "agent", "agent_name": "shop"}},
+    {
+        "id": 2,
+        "parent": 1,
+        "name": "infer",
+        "at": [5, 10],
+        "attributes": {
+            "acme.kind": "llm",
+            "acme.model": "m-1",
+            "acme.input.messages": '[{"role": "user", "content": "Find tea."}]',
+            "acme.output.messages": json.dumps(
+                [
+                    {
+                        "role": "assistant",
+                        "tool_calls": [
+                            {
+                                "id": "c1",
+                                "type": "function",
+                                "function": {"name": "search", "arguments": '{"q": "tea"}'},
+                            }
+                        ],
+                    }
+                ]
+            ),
+        },
+    },
+    {
+        "id": 3,
+        "parent": 1,
+        "name": "search",
+        "at": [12, 20],
+        "attributes": {"acme.kind": "tool", "acme.input": '{"q": "tea"}', "acme.output": '["green"]'},
+    },
+    {
+        "id": 4,
+        "parent": 1,
+        "name": "infer",
+        "at": [70, 80],
+        "attributes": {
+            "acme.kind": "llm",
+            "acme.model": "m-1",
+            "acme.input.messages": json.dumps(
+                [
+                    {"role": "user", "content": "Find tea."},
+                    {
+                        "role": "assistant",
+                        "tool_calls": [{"id": "c1", "function": {"name": "search", "arguments": '{"q": "tea"}'}}],
+                    },
+                    {"role": "tool", "tool_call_id": "c1", "content": '["green"]'},
+                ]
+            ),
+            "acme.output.messages": '[{"role": "assistant", "content": "Green tea."}]',
+        },
+    },
+]
+CALLS = [("search", "c1", {"q": "tea"}, ["green"], "shop")]
+
+
+def calls_of(spans: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    extraction = extract(make_trace(spans))
+    return [(call.name, call.call_id, call.arguments, call.output, call.agent) for call in extraction.calls]
+
+
+def test_an_agent_in_its_own_words_is_read_by_shape() -> None:
+    assert calls_of(AGENT) == CALLS
+    assert {call.dialect for call in extract(make_trace(AGENT)).calls} == {"shape"}
+
+
+@pytest.mark.parametrize(("what", "span"), FOREIGN, ids=[what for what, _ in FOREIGN])
+def test_no_call_is_read_of(what: str, span: dict[str, Any]) -> None:
+    assert calls_of([{"id": 1, **span}]) == []
+    # Beside the call, below it, below the model that asked, and before the model asked.
+    for parent, at in ((1, [30, 40]), (3, [13, 19]), (2, [6, 9]), (1, [1, 4])):
+        assert calls_of([*AGENT, {"id": 9, "parent": parent, "at": at, **span}]) == CALLS, (parent, at)
+
+
+def test_turns_that_repeat_their_history_have_each_call_once() -> None:
+    history: list[dict[str, Any]] = [{"role": "user", "content": "Count."}]
+    spans: list[dict[str, Any]] = [AGENT[0] | {"at": [0, 1000]}]
+    for turn in range(10):
+        asked = {
+            "role": "assistant",
+            "tool_calls": [{"id": f"c{turn}", "function": {"name": "count", "arguments": json.dumps({"n": turn})}}],
+        }
+        attributes = {"acme.kind": "llm", "acme.model": "m", "acme.messages": json.dumps([*history, asked])}
+        spans.append(
+            {"id": 10 + turn, "parent": 1, "name": "infer", "at": [turn * 10, turn * 10 + 4], "attributes": attributes}
+        )
+        history += [asked, {"role": "tool", "tool_call_id": f"c{turn}", "content": str(turn)}]
+    spans.append(
+        {
+            "id": 30,
+            "parent": 1,
+            "name": "infer",
+            "at": [200, 210],
+            "attributes": {"acme.kind": "llm", "acme.model": "m", "acme.messages": json.dumps(history)},
+        }
+    )
+    assert [(name, arguments) for name, _, arguments, _, _ in calls_of(spans)] == [
+        ("count", {"n": turn}) for turn in range(10)
+    ]
