@@ -116,6 +116,29 @@ def test_a_command_that_fails_keeps_its_exit_code_and_is_judged(rule: str) -> No
     assert "Gate failed: 1 rule under 1: create-before-check" in done.stderr
 
 
+SENDER = """\
+import json, os
+from urllib.request import Request, urlopen
+
+def span(number, trace, tool):
+    names = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in names.items()]
+    return {"traceId": trace, "spanId": f"{number:016x}", "name": "x", "startTimeUnixNano": number,
+            "endTimeUnixNano": number, "attributes": attributes}
+
+spans = [span(1, "1" * 32, "check_inventory"), span(2, "1" * 32, "create_order"), span(3, "0" * 32, "create_order")]
+body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}).encode()
+address = os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] + "/v1/traces"
+urlopen(Request(address, body, {"Content-Type": "application/json"})).read()
+"""
+
+
+def test_a_gate_cannot_tell_where_spans_were_rejected(rule: str) -> None:
+    done = check("--rules", rule, *GATE, PYTHON, "-c", SENDER)
+    said = "the command: 1 span was not read: trace ids must be 16 bytes and not all zero"
+    assert (done.returncode, f"Cannot tell: {said}." in done.stderr) == (3, True), done.stderr
+
+
 def test_no_span_is_no_pass_and_says_what_to_set(rule: str, tmp_path: Path) -> None:
     store = ("--experiment", "prompts", "--data-dir", str(tmp_path / "data"))
     done = check("--rules", rule, *store, "--", PYTHON, "-c", "print('hello')")

@@ -57,6 +57,7 @@ def test_json_says_it_too(source: str, tmp_path: Path) -> None:
         "not_read": 1,
         "problems": [PROBLEM],
         "repaired_texts": 0,
+        "remarks": [],
         "message": f"{source}: {SAID}",
     }
 

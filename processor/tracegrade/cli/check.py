@@ -21,6 +21,7 @@ from tracegrade.cli.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
+    from tracegrade.otlp.files.report import SourceReport
     from tracegrade.rule.rule import Rule
 
 
@@ -76,7 +77,8 @@ def command(
     options do: --fail-under, --fail-under-overall, --baseline. With --no-gate, results are only shown.
 
     Exit codes: that of COMMAND when it is not 0 (128 and the number of a signal that ended it); else 0 passed, or
-    --no-gate, 1 failed, 3 nothing was judged, or not enough data to decide; 2 usage, or COMMAND cannot be started.
+    --no-gate, 1 failed, 3 nothing was judged, not enough data to decide, or spans were rejected; 2 usage, or COMMAND
+    cannot be started.
     """
     from tracegrade.cli.received_command import Received
     from tracegrade.pipeline.replay import Selection
@@ -89,15 +91,12 @@ def command(
     with _folder(saved) as folder:
         received = Received(folder)
 
-        def gather() -> tuple[str, ...]:
+        def gather(report: "SourceReport") -> tuple[str, ...]:
             nonlocal own_code
             own_code = received.run(words)
             if own_code:
                 print_line(f"{words[0]!r} ended with exit code {own_code}, which is that of check, too", err=True)
-            sources = received.sources()
-            for reason, number in received.refused.items():
-                print_line(f"Warning: {number} requests or spans were refused: {reason}", err=True)
-            return sources
+            return received.sources(report)
 
         with redirect_stdout(output or sys.stdout):
             explain = partial(_explain, asked) if output_format == "table" else None

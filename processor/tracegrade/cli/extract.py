@@ -28,9 +28,9 @@ _MAX_CELL = 60
 def command(config: "Config", sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 
-    A SOURCE is a file or folder of traces (OTLP in JSON or protobuf, Grafana Tempo's export; plain, gzip or zstd), or -
-    for standard input. Several sources are one input: a trace may be spread over them. Standard error names spans that
-    are not read. Of the settings, only traces.tool_aliases is used.
+    A SOURCE is a file or folder of traces (OTLP in JSON or protobuf, Grafana Tempo's export, ATIF; plain, gzip or
+    zstd), or - for standard input. Several sources are one input: a trace may be spread over them. Standard error names
+    spans that are not read. Of the settings, only traces.tool_aliases is used.
 
     Exit code 2: a source cannot be read.
     """

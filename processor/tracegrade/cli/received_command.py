@@ -11,11 +11,18 @@ from types import FrameType
 from tracegrade.cli.replaying import NothingToJudge
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
+from tracegrade.otlp.files.report import SourceReport
 from tracegrade.receive.environment import exporting_to
 from tracegrade.receive.listener import Listener
+from tracegrade.receive.validate import REJECT_REASONS
 
+# What senders do not send again.
+_LOST_REQUESTS = frozenset({"undecodable", "too_dense"})
 _PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _ENDED_BY_SIGNAL = 128  # as shells number it
+NAME = "the command"
+"""What the input of a command is called in messages."""
+
 _NOTHING_CAME = """\
 no span came from the command, so nothing was judged. It may be that
   - it calls no agent, or the agent's instrumentation is not installed or not switched on,
@@ -67,12 +74,19 @@ class Received:
         self.refused = listener.refused()
         return code
 
-    def sources(self) -> tuple[str, ...]:
-        """What came, after `run`.
+    def sources(self, report: SourceReport) -> tuple[str, ...]:
+        """What came, after `run`; what was rejected, and is not sent again, is noted in `report`.
 
         Raises:
             NothingToJudge: no span came.
         """
+        for reason, number in self.refused.items():
+            if reason in REJECT_REASONS:
+                report.file(NAME).leave_out("span", number, [REJECT_REASONS[reason]])
+            elif reason in _LOST_REQUESTS:
+                report.file(NAME).leave_out("request", number, [reason])
+            else:
+                report.file(NAME).remarks.append(f"requests were refused, to be sent again: {number}, {reason}")
         if not self._has_spans:
             lines = [_NOTHING_CAME]
             lines += [f"Refused requests or spans: {number}, {reason}." for reason, number in self.refused.items()]

@@ -105,4 +105,4 @@ def command(
     )
     source = ", ".join("standard input" if source == "-" else source for source in sources) or "journal"
     run = asked_run(experiment, run_name, labels, source, asked.selection, asked.rule_set, config)
-    sys.exit(judged_as_asked(asked, lambda: sources, source, run, run_name))
+    sys.exit(judged_as_asked(asked, lambda report: sources, source, run, run_name))

@@ -110,7 +110,7 @@ class Asked:
 
 def judged_as_asked(
     asked: Asked,
-    gather: Callable[[], tuple[str, ...]],
+    gather: "Callable[[SourceReport], tuple[str, ...]]",
     text: str,
     run: "Run | None",
     run_name: str | None,
@@ -121,7 +121,8 @@ def judged_as_asked(
 
     Args:
         asked: by what, and how.
-        gather: gives the sources; called when the run is begun, so that a name that cannot be used is said before.
+        gather: gives the sources, and notes what of them is lost already; called when the run is begun, so that a name
+            that cannot be used is said before.
         text: where the traces are from, for people.
         run: what is known of the run that is stored; None: nothing is stored.
         run_name: its name.
@@ -137,7 +138,8 @@ def judged_as_asked(
     config, comparing = asked.config, asked.comparing
     try:
         with recorded(config, run, run_name) as recording:
-            sources, unread = gather(), SourceReport()
+            unread = SourceReport()
+            sources = gather(unread)
             summary = Summary(asked.rule_set, asked.by, None if comparing is None else comparing.judged)
             shown = judged_and_shown(
                 sources, config, asked.rule_set, _job(asked, recording), asked.jobs, unread, asked.selection

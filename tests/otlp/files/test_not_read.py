@@ -183,13 +183,22 @@ def test_files_of_several_formats_are_named_with_theirs(tmp_path: Path) -> None:
     (tmp_path / "c.binpb").write_bytes(message.SerializeToString())
     (tmp_path / "d.json").write_text(json.dumps([{"a": 1}, {"runs": [span()]}]))
     (tmp_path / "e.json").write_text("")
+    (tmp_path / "f.json").write_text(json.dumps({"schema_version": "ATIF-v1.5", "agent": {}, "steps": []}))
     report = SourceReport()
-    assert len(list(read_sources([str(tmp_path)], report))) == 3
+    assert len(list(read_sources([str(tmp_path)], report))) == 4
     assert report.format_lines == [
         f"Taken for OTLP/JSON: {tmp_path}/a.json",
         f"Taken for Grafana Tempo: {tmp_path}/b.json",
         f"Taken for OTLP protobuf: {tmp_path}/c.binpb",
         f"Taken for other than traces: {tmp_path}/d.json",
         f"Taken for empty: {tmp_path}/e.json",
+        f"Taken for ATIF v1.5: {tmp_path}/f.json",
     ]
     assert report.warnings == [f"{tmp_path}/d.json: 1 span was not read: found a JSON list of 2 values"]
+
+
+def test_a_folder_without_a_name_that_is_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "traces.txt").write_text(ONE)
+    report = SourceReport()
+    assert list(read_sources([str(tmp_path)], report)) == []
+    assert report.warnings[0].startswith(f"{tmp_path}: no name in this folder ends in one of .bin, .binpb")

@@ -1,9 +1,10 @@
-"""Recognises the format of a JSON document, and reads it: OTLP/JSON, or Grafana Tempo's export of a trace."""
+"""Recognises the format of a JSON document, and reads it: OTLP/JSON, Grafana Tempo's export of a trace, or ATIF."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.signal import Signal
+from tracegrade.otlp.files.atif import is_atif, read_atif
 from tracegrade.otlp.json import JsonRequest, read_request
 
 OTLP_JSON = "OTLP/JSON"
@@ -20,10 +21,15 @@ _SIGNALS = {
 
 @dataclass(frozen=True, slots=True)
 class DocumentRequests:
-    """The requests that a document holds, one for each signal, and its format."""
+    """The requests that a document holds, one for each signal, and its format.
+
+    ``part`` is what a part that was left out is called, where that is no span, log record or metric.
+    """
 
     file_format: str
     requests: list[tuple[Signal, JsonRequest]]
+    part: str = ""
+    remarks: list[str] = field(default_factory=list)
 
 
 def document_requests(document: JsonValue) -> DocumentRequests | None:
@@ -34,6 +40,9 @@ def document_requests(document: JsonValue) -> DocumentRequests | None:
     """
     if not isinstance(document, dict):
         return None
+    if is_atif(document):
+        trace = read_atif(document)
+        return DocumentRequests(trace.file_format, [(Signal.TRACES, trace.request)], "part", trace.remarks)
     if (tempo := _of_tempo(document)) is not None:
         return DocumentRequests(TEMPO, [(Signal.TRACES, read_request(Signal.TRACES, tempo, lenient=True))])
     signals = dict.fromkeys(signal for key, signal in _SIGNALS.items() if key in document)

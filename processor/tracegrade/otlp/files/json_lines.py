@@ -1,8 +1,11 @@
 """Reads JSON from files: one document, or one a line."""
 
+import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from tracegrade.model.json_value import JsonValue
+from tracegrade.otlp.files.atif import is_atif
 from tracegrade.otlp.files.document import document_requests
 from tracegrade.otlp.files.foreign import described
 from tracegrade.otlp.files.report import NO_TRACES, FileRead
@@ -62,8 +65,10 @@ def _is_json(text: bytes) -> bool:
 
 def _requests(text: bytes, origin: str, file: FileRead, *, in_folder: bool) -> Iterator[SourceRequest]:
     try:
-        document = _parsed(text.removeprefix(_BOM))  # files with one each, put together, have it within
-        found = document_requests(document.value)
+        text = text.removeprefix(_BOM)  # files with one each, put together, have it within
+        document = _parsed(text)
+        may_be_exact = is_atif(document.value) and not document.repaired_texts
+        found = document_requests(_exact(text, document.value) if may_be_exact else document.value)
         if found is None:
             if in_folder:
                 file.take_for(NO_TRACES)
@@ -74,15 +79,25 @@ def _requests(text: bytes, origin: str, file: FileRead, *, in_folder: bool) -> I
         raise SourceError(f"{origin}: {error}") from None
     file.take_for(found.file_format)
     file.repaired_texts += document.repaired_texts
+    file.remarks += [remark for remark in found.remarks if remark not in file.remarks]
     for signal, request in found.requests:
-        file.leave_out(ITEM_NAMES[signal], request.dropped, request.problems)
+        file.leave_out(found.part or ITEM_NAMES[signal], request.dropped, request.problems)
         yield whole_request(signal, request.message, origin, file)
 
 
 _EXPECTED = (
     "one request in the file or one a line: an object with 'resourceSpans', 'resourceLogs' or 'resourceMetrics' "
-    "(OTLP/JSON), or 'batches' or 'trace' (Grafana Tempo)"
+    "(OTLP/JSON), 'batches' or 'trace' (Grafana Tempo), or 'schema_version' ATIF-v1"
 )
+
+
+def _exact(text: bytes, document: JsonValue) -> JsonValue:
+    """The document with its integers exact at any size, which it has as floats beyond 64 bits."""
+    try:
+        found: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):  # numbers of thousands of digits
+        return document
+    return found
 
 
 def _parsed(text: bytes) -> Document:

@@ -22,7 +22,8 @@ class FileRead:
 
     ``formats`` are what it was taken for, in order of appearance; a file has mostly one. ``not_read`` counts what was
     left out by its kind (span, log record, metric), and ``problems`` says of the first few which and why.
-    ``repaired_texts`` counts texts that were not UTF-8: U+FFFD stands in them now.
+    ``repaired_texts`` counts texts that were not UTF-8: U+FFFD stands in them now. ``remarks`` say what else of it is
+    not known, or is elsewhere.
     """
 
     name: str
@@ -30,6 +31,7 @@ class FileRead:
     not_read: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     repaired_texts: int = 0
+    remarks: list[str] = field(default_factory=list)
 
     def take_for(self, file_format: str) -> None:
         """Note the format of the file, or of a part of it."""
@@ -54,14 +56,15 @@ class FileRead:
         return f"{self.name}: {parts} {_were(number)} not read: {'; '.join(self.problems)}{more}"
 
     @property
-    def repaired_line(self) -> str:
-        """The sentence on repaired texts, "" where none was."""
-        if not self.repaired_texts:
-            return ""
-        return (
-            f"{self.name}: {count(self.repaired_texts, 'text')} {_were(self.repaired_texts)} not UTF-8, and what could "
-            "not be read of it became U+FFFD"
-        )
+    def warnings(self) -> list[str]:
+        """The sentences on this file: what was not read, on repaired texts, and the remarks."""
+        lines = [self.not_read_line] if self.not_read else []
+        if texts := self.repaired_texts:
+            repaired = (
+                f"{count(texts, 'text')} {_were(texts)} not UTF-8, and what could not be read of it became U+FFFD"
+            )
+            lines.append(f"{self.name}: {repaired}")
+        return lines + [f"{self.name}: {remark}" for remark in self.remarks]
 
     def to_json(self) -> dict[str, JsonValue]:
         """The file as a documented JSON object."""
@@ -71,7 +74,8 @@ class FileRead:
             "not_read": self.not_read.total(),
             "problems": list(self.problems),
             "repaired_texts": self.repaired_texts,
-            "message": ". ".join(filter(None, [self.not_read_line, self.repaired_line])),
+            "remarks": list(self.remarks),
+            "message": ". ".join(self.warnings),
         }
 
 
@@ -102,9 +106,8 @@ class SourceReport:
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each file of which something was not read or was repaired."""
-        lines = [line for file in self._files.values() for line in (file.not_read_line, file.repaired_line)]
-        return [line for line in lines if line]
+        """The sentences on all files, in their order."""
+        return [line for file in self._files.values() for line in file.warnings]
 
     @property
     def format_lines(self) -> list[str]:
@@ -122,7 +125,7 @@ class SourceReport:
         """The files to speak of: those with a warning; of files of several formats, all."""
         if self._is_mixed:
             return list(self._files.values())
-        return [file for file in self._files.values() if file.not_read or file.repaired_texts]
+        return [file for file in self._files.values() if file.warnings]
 
     @property
     def _is_mixed(self) -> bool:

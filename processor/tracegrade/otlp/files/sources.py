@@ -1,7 +1,7 @@
 """SOURCEs: OTLP requests read from files, folders and standard input, one request in memory at a time.
 
-A file holds JSON (one document, or one per line: OTLP/JSON, as the collector's file exporter writes it, or Grafana
-Tempo's export of a trace) or OTLP protobuf (one request, or requests each after its length as a varint), plain or in
+A file holds JSON (one document, or one per line: OTLP/JSON, as the collector's file exporter writes it, Grafana Tempo's
+export of a trace, or ATIF) or OTLP protobuf (one request, or requests each after its length as a varint), plain or in
 gzip or zstd. The content decides which it is, never the name. Only between traces, logs and metrics the name decides,
 where the content cannot.
 
@@ -51,8 +51,13 @@ def read_sources(paths: Sequence[str], report: SourceReport, stdin: BinaryIO | N
                 raise SourceError("-: there is no standard input to read")
             yield from _read_stream(stdin, report.file("-"), in_folder=False)
         elif Path(path).is_dir():
-            for member in _members(Path(path)):
+            members = _members(Path(path))
+            for member in members:
                 yield from _read_file(member, report, in_folder=True)
+            if not members:
+                report.file(path).remarks.append(
+                    f"no name in this folder ends in one of {', '.join(sorted(_SUFFIXES))}"
+                )
         else:
             yield from _read_file(Path(path), report, in_folder=False)
 
