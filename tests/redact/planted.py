@@ -20,7 +20,19 @@ CASES = sorted((Path(__file__).parents[1] / "extract").glob("*/*.yaml"))
 
 
 # Of these, every part is the secret in another form.
-_RECODED = ("base64", "gzip", "utf-16", "escapes", "all", "html", "unseen", "full width", "quoted-printable")
+_RECODED = (
+    "base64",
+    "gzip",
+    "zlib",
+    "tags",
+    "utf-16",
+    "escapes",
+    "all",
+    "html",
+    "unseen",
+    "full width",
+    "quoted-printable",
+)
 
 _TELLING = 10  # characters: fewer are also found in times and scores, by chance
 

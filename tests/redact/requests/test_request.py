@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+from otlp.test_repair import DOCUMENTS, full
 from pipeline.harness import any_value
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted import next_turn
@@ -106,6 +107,32 @@ def test_logs_and_metrics_are_looked_at() -> None:
     assert [one.key for one in other.resource_metrics[0].scope_metrics[0].metrics[0].sum.data_points[0].attributes] == [
         "user"  # a mark would make another series of it
     ]
+
+
+@pytest.mark.parametrize("signal", list(DOCUMENTS), ids=str)
+def test_a_value_that_is_split_over_strings_of_json_is_found_in_every_field(signal: Signal) -> None:
+    key, rest = "AKIAUPND", "MHYIVD47PGMI"
+    split = [
+        json.dumps([key, rest]),
+        json.dumps({"a": key, "b": rest}),
+        json.dumps({"x": json.dumps({"y": [key, rest]})}),
+    ]
+    message, texts = full(signal)
+    door = trial_door(RedactionSettings())
+    left, seen = [], set()
+    for part, field in texts:
+        place = part.DESCRIPTOR.name, field
+        if place in seen or field == "key":
+            continue
+        seen.add(place)
+        before = getattr(part, field)
+        for text in split:
+            setattr(part, field, text)
+            if rest.encode() in door.redacted(signal, message.SerializeToString(), "default").payload:
+                left.append((place, text))
+        setattr(part, field, before)
+    assert len(seen) >= 5
+    assert left == []
 
 
 def test_what_no_field_is_for_is_taken_out_of_what_is_looked_at() -> None:

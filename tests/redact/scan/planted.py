@@ -7,6 +7,7 @@ import json
 import quopri
 import random
 import string
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -144,11 +145,16 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "query": lambda value: f"https://shop.example/find?a=1&q={value}&b=2",
     "html": lambda value: "<p>" + "".join(f"&#{ord(sign)};" for sign in value) + "</p>",
     "html, hexadecimal": lambda value: f"<p>{html.escape(value).replace('@', '&commat;').replace('.', '&period;')}</p>",
+    "html without semicolons": lambda value: "<p>" + "".join(f"&#{ord(sign)}" for sign in value) + "</p>",
+    "html without semicolons, hexadecimal": lambda value: "".join(f"&#x{ord(sign):x}" for sign in value),
     "base64": lambda value: _in_base64(f"it is {value}, yes".encode()),
     "base64 of json": lambda value: "data=" + base64.urlsafe_b64encode(json.dumps({"x": value}).encode()).decode(),
     "base64 in lines": lambda value: base64.encodebytes((value + " and so on " * 20).encode()).decode(),
     "base64 of base64": lambda value: _in_base64(_in_base64(f"<{value}>".encode()).encode()),
     "gzip": lambda value: _in_base64(gzip.compress(json.dumps({"x": value, "pad": "y" * 300}).encode(), mtime=0)),
+    "zlib": lambda value: _in_base64(zlib.compress(json.dumps({"x": value, "pad": "y" * 300}).encode())),
+    "zlib, short": lambda value: f"id={base64.urlsafe_b64encode(zlib.compress(value.encode(), 9)).decode()}",
+    "zlib, fast": lambda value: _in_base64(zlib.compress(f"it is {value}".encode(), 1)),
     "utf-16": lambda value: _in_base64(f" {value} ".encode("utf-16-le")),
     "hexadecimal": lambda value: f"0x{f'it is {value}'.encode().hex()}",
     "data url": lambda value: f"![x](data:text/plain;base64,{_in_base64(value.encode() + b' ' * 12)})",
@@ -157,11 +163,15 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "unseen": lambda value: "\u200b".join(value),
     "soft hyphens": lambda value: f"x: {value[:3]}\u00ad{value[3:9]}\u00ad\u2060{value[9:]}",
     "full width": lambda value: "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in value),
+    "tags": lambda value: "nice weather" + "".join(chr(0xE0000 + ord(sign)) for sign in value) + "\U000e007f today",
+    "tags in cut json": lambda value: json.dumps({"x": "".join(chr(0xE0000 + ord(sign)) for sign in value)})[:-1],
+    "tags between": lambda value: "\U000e0041\U000e0001".join(value),
     "quoted-printable": _quoted_printable,
 }
 FOR_NUMBERS: dict[str, Callable[[str], str]] = {
     "spaces": lambda value: f"no {_spaced(value, ' ')}.",
     "dashes": lambda value: f"no {_spaced(value, '-')}.",
+    "arabic digits": lambda value: "".join(chr(0x660 + int(sign)) if sign.isdigit() else sign for sign in value),
     "no-break spaces": lambda value: f"no {_spaced(value, chr(0xA0))}.",
 }
 NUMBERS = ("card", "iban")

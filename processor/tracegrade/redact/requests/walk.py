@@ -147,5 +147,5 @@ class Walk:
 
     def _field(self, message: Any, field: str, where: Where) -> None:
         text = getattr(message, field)
-        if text and (other := self._visit(text, "", "text", (where, field, ()))) != text:
+        if text and (other := self.text(text, "", (where, field, ()))) != text:
             setattr(message, field, other)

@@ -1,4 +1,4 @@
-"""Pieces of texts that hold another: base64 (also for URLs, in lines, packed by gzip or in UTF-16) and hexadecimal.
+"""Pieces of texts that hold another: base64 (also for URLs, in lines, packed, or in UTF-16) and hexadecimal.
 
 A text in base64 is known by what ASCII leaves out: of four signs in a row the first three can each have half of the 64
 values, so that other words with 12 such signs are rare. In hexadecimal, every other digit is 2 to 7.
@@ -8,6 +8,7 @@ import re
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator
+from itertools import islice
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import NamedTuple
 
@@ -16,7 +17,12 @@ _SIGN = r"[A-Za-z0-9+/_\-]"
 _FEWEST_QUADS = 3  # nine characters: the shortest id of a person
 _FEWEST_PAIRS = 9
 _MOST_BYTES = 1 << 18  # that a packed piece is unpacked to
-_GZIP = "H4sI"  # how what gzip packed begins, in base64
+# How what gzip and zlib packed begins, in base64: zlib's two bytes and two bits, of four levels.
+_GZIP = "H4sI"
+_ZLIB = "e(?:J[w-z]|A[E-H]|N[o-r]|F[4-7])"
+_ZLIB_SIGNS = 20  # behind it, of the shortest address
+_ZLIB_HEADS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_MOST_PACKED = 8  # in one run
 
 
 def _half(bit: int, set_to: int) -> str:
@@ -38,7 +44,9 @@ _RUN = re.compile(rb"(?:[A-Za-z0-9+/_=.\-]|\\+[rn]|\r?\n)*+")
 _NO_SIGNS = re.compile(r"\\+[rn]|[^A-Za-z0-9+/_\-]")
 _FOR_URLS = str.maketrans("-_", "+/")
 
-SIGNS = (f"{_QUAD}{{{_FEWEST_QUADS}}}", f"{_PAIR}{{{_FEWEST_PAIRS}}}", _GZIP)
+_PACKED = re.compile(f"{_GZIP}|{_ZLIB}(?={_SIGN}{{{_ZLIB_SIGNS}}})")
+
+SIGNS = (f"{_QUAD}{{{_FEWEST_QUADS}}}", f"{_PAIR}{{{_FEWEST_PAIRS}}}", _GZIP, f"{_ZLIB}{_SIGN}{{{_ZLIB_SIGNS}}}")
 
 
 class Piece(NamedTuple):
@@ -69,8 +77,8 @@ def run_end(data: bytes, start: int) -> int:
 def _from_base64(run: str) -> Iterator[bytes]:
     """What `run` may be; a word may stand before it, so that it begins one, two or three signs later."""
     signs = _NO_SIGNS.sub("", run)
-    if (packed := signs.find(_GZIP)) >= 0:
-        yield _decoded(signs[packed:])
+    for packed in islice(_PACKED.finditer(signs), _MOST_PACKED):
+        yield _decoded(signs[packed.start() :])
     for begin in range(4):
         if _QUADS.match(signs, begin):
             yield _decoded(signs[begin:])
@@ -82,15 +90,15 @@ def _decoded(signs: str) -> bytes:
 
 
 def _text_of(raw: bytes) -> str:
-    if raw.startswith(b"\x1f\x8b"):
+    if raw.startswith((b"\x1f\x8b", *_ZLIB_HEADS)):
         raw = _unpacked(raw)
     # In UTF-16, every other byte of what is ASCII is 0; other text may stand before it in the same lines.
     return raw.replace(b"\0", b"").decode("utf-8", "replace")
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """As much as there is, and as may be."""
+    """As much as there is, and as may be; itself where it only begins as what zlib packed does."""
     try:
-        return zlib.decompressobj(wbits=31).decompress(raw, _MOST_BYTES)
+        return zlib.decompressobj(wbits=47).decompress(raw, _MOST_BYTES)
     except zlib.error:
-        return b""
+        return raw if raw.startswith(_ZLIB_HEADS) else b""
