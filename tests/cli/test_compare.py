@@ -10,6 +10,7 @@ from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary, TraceResult
+from tracegrade.rule.load import DEFAULT_RULES, ready_made_hash
 from tracegrade.store.open import open_store
 from tracegrade.store.retention import delete_older
 
@@ -44,6 +45,35 @@ def test_a_release_that_is_worse_ends_with_1(data_dir: Path) -> None:
     assert rule["evaluations"] == {}  # it has one alone
 
 
+def test_ready_made_rules_do_not_weaken_ones_own(tmp_path: Path) -> None:
+    """One's own rule fell; five ready-made ones never fail; then three copies of them that judge otherwise."""
+    ready_made = sorted(DEFAULT_RULES)[:5]
+    for first, release, outcomes in ((1, "1.0", "p" * 109), (5000, "2.0", "p" * 102 + "f" * 7)):
+        store(tmp_path, *traces(release, outcomes, first=first))
+        for number, rule_id in enumerate(ready_made, 1):
+            rule = {"rule_id": rule_id, "rule_hash": ready_made_hash(rule_id)}
+            store(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **rule))
+    sides = ("release:1.0", "release:2.0")
+    rules = {rule["rule_id"]: rule for rule in compared(tmp_path, *sides, exit_code=1)["rules"]}
+    own = rules.pop("checkout-order")
+    assert (own["verdict"], own["family"], own["rules_in_family"]) == ("worse", "own", 1)
+    assert own["p"] == own["adjusted_p"] < 0.02
+    assert {(rule["family"], rule["rules_in_family"]) for rule in rules.values()} == {("ready-made", 5)}
+    for first, release in ((20_000, "1.0"), (30_000, "2.0")):
+        for number, rule_id in enumerate(sorted(DEFAULT_RULES)[5:]):
+            copy = {"rule_id": rule_id, "rule_hash": "a copy"}
+            store(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **copy))
+    rules = {rule["rule_id"]: rule for rule in compared(tmp_path, *sides, exit_code=3)["rules"]}
+    own = rules["checkout-order"]
+    assert (own["verdict"], own["verdict_alone"], own["rules_in_family"]) == ("cannot_tell", "worse", 4)
+    assert own["adjusted_p"] == pytest.approx(4 * own["p"])
+    assert (own["results_needed_for"], own["results_needed"]) == ("worse", pytest.approx(1.0, abs=0.2))
+    shown = run(tmp_path, "compare", *sides).stdout
+    assert "? cannot tell; alone worse" in shown
+    assert "checkout-order: would be worse alone (p 0.01" in shown
+    assert "times as many results would tell that B is worse, if the difference" in shown
+
+
 def test_the_other_way_round_it_is_better(data_dir: Path) -> None:
     (rule,) = compared(data_dir, "release:2.0", "release:1.0", exit_code=0)["rules"]
     assert rule["verdict"] == "better"
@@ -52,7 +82,7 @@ def test_the_other_way_round_it_is_better(data_dir: Path) -> None:
 def test_the_table_says_what_the_json_says(data_dir: Path) -> None:
     result = run(data_dir, "compare", "release:1.0", "release:2.0")
     assert result.exit_code == 1
-    assert "checkout-order  95.00%  80.00%  -15.00" in result.stdout
+    assert "checkout-order  own     95.00%  80.00%  -15.00" in result.stdout
     assert "✗ worse" in result.stdout
     assert result.stdout.endswith("Worse: 1 rule worse.\n")
 
@@ -172,6 +202,7 @@ def test_a_line_for_each_of_several_evaluations(tmp_path: Path) -> None:
     ("sides", "message"),
     [
         (["release:1.0", "release:1.0"], "A and B are the same, 'release:1.0': name two different sides"),
+        (["1.0", "release:2.0"], "no run '1.0' in the store; did you mean 'release:1.0'?"),
         (["release:1.0", "tunin"], "no run 'tunin' in the store; expected one of live"),
         (["release:1.0", "release:2"], "release:2: no result of release '2' in the store; expected one of 1.0, 2.0"),
         (["agent:suport", "live"], "agent:suport: no result of agent 'suport' in the store; did you mean 'support'?"),

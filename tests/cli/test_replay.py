@@ -141,7 +141,11 @@ def many(tmp_path: Path) -> tuple[str, str]:
         # 0.9 of the critical rule's results hide behind 1.0 of the others: all together 116 of 120.
         ((), 1, "Gate failed: 1 rule under 0.95: create-before-check (0.9000 of 40 results). 2 rules of 3 at 0.95"),
         (("--level", "critical"), 1, "1 rule under 0.95: create-before-check"),
-        (("--min-results", "41"), 3, "Cannot tell: 3 rules: checked-at-all (1.0000 of 40 results, fewer than 41"),
+        (
+            ("--min-results", "41"),
+            3,
+            "Cannot tell: 3 rules cannot tell: checked-at-all (1.0000 of 40 results, fewer than 41",
+        ),
         (("--require", "refunds"), 1, "1 rule: refunds (required, and matched nothing)"),
         (("--release", "unknown"), 3, "no stable rule that the gate holds for matched anything"),
         (("--level", "low", "--agent", "nobody"), 3, "Cannot tell"),

@@ -5,6 +5,7 @@ import pytest
 
 from tracegrade.compare.behaviour import SideBehaviour, behaviour
 from tracegrade.compare.measures import SideMeasures, Taken, measured, summary_of
+from tracegrade.compare.words import measure_cells
 from tracegrade.model.usage import Cost, no_prices
 from tracegrade.rule.prices import Price, Prices
 
@@ -37,6 +38,16 @@ def test_cost_is_by_the_prices_of_the_settings() -> None:
     found = measured(side((1.0, 1, 0, 1000), cost_of=prices), side((1.0, 1, 0, 3000), cost_of=prices))
     assert found["cost"].a is not None
     assert found["cost"].a.mean == pytest.approx(0.01)
+
+
+def test_what_is_only_rounding_is_no_difference() -> None:
+    """Sums of equal values in another number or order differ in their last digit."""
+    prices = Prices({"small": Price(input=0.13, output=0)})
+    few, many = (side(*[(1.0, 1, 0, 7)] * number, cost_of=prices) for number in (10, 300))
+    assert few.taken["cost"].values[0] * 10 != sum(few.taken["cost"].values), "rounding is seen here"
+    found = measured(few, many)["cost"]
+    assert found.difference == (0.0, 0.0, 0.0)
+    assert measure_cells(found)[2:4] == ["0", "0 to 0"]
 
 
 def test_tokens_of_a_cache_have_their_own_price() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tracegrade.compare.holm import holm
 from tracegrade.compare.shares import Difference, Share, independent
-from tracegrade.compare.verdict import Verdict, exit_code, results_needed, verdict
+from tracegrade.compare.verdict import Verdict, exit_code, verdict
 
 
 @pytest.mark.parametrize(
@@ -23,25 +23,6 @@ from tracegrade.compare.verdict import Verdict, exit_code, results_needed, verdi
 )
 def test_verdict(value: float, low: float, high: float, p: float, expected: Verdict) -> None:
     assert verdict(Difference(value, low, high, 0.0, ""), p, 0.02) == expected
-
-
-@pytest.mark.parametrize(("of_a", "of_b"), [(0.95, 0.95), (0.95, 0.945), (0.9, 0.85), (0.5, 0.47), (0.8, 0.83)])
-def test_as_many_results_as_are_said_to_tell_do_so(of_a: float, of_b: float) -> None:
-    def found(results: int) -> Difference:
-        a, b = (Share(share * results, (1 - share) * results) for share in (of_a, of_b))
-        return independent(a, b)
-
-    few = found(100)
-    assert verdict(few, few.p) == "cannot_tell"
-    times = results_needed(few)
-    assert times is not None
-    enough, not_yet = found(round(100 * times * 1.2)), found(round(100 * times * 0.8))
-    assert verdict(enough, enough.p) != "cannot_tell"
-    assert verdict(not_yet, not_yet.p) == "cannot_tell"
-
-
-def test_where_other_rules_make_it_uncertain_more_results_are_not_promised_to_tell() -> None:
-    assert results_needed(Difference(-0.05, -0.08, -0.02, 0.03, "")) is None
 
 
 def test_without_a_difference_nothing_can_be_told() -> None:

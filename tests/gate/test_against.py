@@ -101,6 +101,10 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     rules = [counted(name, here, of="baseline" if name < "c" else "old") for name in names]
     found, _ = decided(Bounds(), rules, here, main=main, old=main)
     assert [one.compared and one.compared.verdict for one in found.values()] == ["cannot_tell"] * 4
+    _, verdict = decided(Bounds(), rules, here, main=main, old=main)
+    said = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
+    assert verdict.rules[0].reason == said
+    assert verdict.reasons[0].startswith("4 rules cannot tell: a (0.9630 of 1000 results, a fall below main that")
     # What no gate counts takes no part.
     rules = [counted("a", here), *(counted(name, here, status="experimental") for name in names[1:3])]
     found, _ = decided(Bounds(level="medium"), [*rules, counted("d", here, level="low")], here, main=main)

@@ -22,6 +22,7 @@ from tracegrade.cli.reports import (
     xml_text,
 )
 from tracegrade.compare.words import (
+    NUMBERS,
     SUMS,
     measure_cells,
     measure_name,
@@ -73,10 +74,10 @@ def _title(found: "Comparison") -> str:
 
 
 def _message(rule: "ComparedRule") -> str:
-    a, b, difference, interval, p, results = number_cells(rule.whole)
+    a, b, difference, interval, p, adjusted, results = number_cells(rule.whole, rule.adjusted_p)
     if not difference:
         return f"{verdict_text(rule.verdict)}: {rule.whole.found.reason}"
-    numbers = f"A {a}, B {b}, difference {difference} points ({interval}), p {p}, {results}"
+    numbers = f"A {a}, B {b}, difference {difference} points ({interval}), p {p} (adjusted {adjusted}), {results}"
     return f"{verdict_text(rule.verdict)}: {numbers}"
 
 
@@ -146,8 +147,11 @@ def _markdown(found: "Comparison", links: "Links") -> str:
         f"B {as_code(found.b)} against A {as_code(found.a)}",
     ]
     ordered = sorted(found.rules, key=lambda rule: _WORST_FIRST.index(rule.verdict))
-    columns = ["rule", "A", "B", "difference", "95 % interval", "p", "results", "verdict"]
-    rows = [[as_markdown(rule.rule_id), *number_cells(rule.whole), _verdict(rule)] for rule in ordered[:_MOST_RULES]]
+    columns = ["rule", "family", *NUMBERS, "verdict"]
+    rows = [
+        [as_markdown(rule.rule_id), rule.family, *number_cells(rule.whole, rule.adjusted_p), _verdict(rule)]
+        for rule in ordered[:_MOST_RULES]
+    ]
     parts.append(markdown_table(columns, rows) if rows else "No rule judged both sides.")
     if len(ordered) > _MOST_RULES:
         parts.append(f"... and {len(ordered) - _MOST_RULES} more rules; --format json has all.")
@@ -164,7 +168,8 @@ def _markdown(found: "Comparison", links: "Links") -> str:
 def _verdict(rule: "ComparedRule") -> str:
     word = verdict_text(rule.verdict)
     word = f"**{word}**" if rule.verdict.startswith("worse") else word
-    return f"{word}: {rule.whole.found.reason}" if rule.whole.found.reason else word
+    word += f": {rule.whole.found.reason}" if rule.whole.found.reason else ""
+    return word if rule.verdict_alone == rule.verdict else f"{word}; alone {verdict_text(rule.verdict_alone)}"
 
 
 def _left_out(found: "Comparison") -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tracegrade.cli.output import Styled, print_line, print_table, styled
 from tracegrade.compare.words import (
+    NUMBERS,
     SUMS,
     measure_cells,
     measure_name,
@@ -34,7 +35,6 @@ _SIGNS: "dict[Verdict, tuple[str, str]]" = {
     "not_worse": ("✓", "green"),
     "cannot_tell": ("?", "yellow"),
 }
-_NUMBERS = ("A", "B", "difference", "95 % interval", "p", "results")
 TAKEN = ("mean A", "mean B", "difference", "95 % interval", "median A / B", "95 % are below, A / B")
 _MOST_VALUES = 5
 _MOST_CHANGES = 5  # of a rule each way; JSON has more
@@ -46,11 +46,11 @@ def print_comparison(found: "Comparison", links: "Links") -> None:
     print_line(f"B {found.b}")
     print_table(
         "",
-        ["rule", *_NUMBERS, "verdict"],
+        ["rule", "family", *NUMBERS, "verdict"],
         _rule_rows(found),
         empty="No rule judged both sides.",
         whole=["A", "B", "difference", "95 % interval", "verdict"],
-        spare=["results", "p"],
+        spare=["results", "p", "family"],
     )
     changes = list(_change_rows(found, links))
     if changes:
@@ -72,9 +72,9 @@ def print_comparison(found: "Comparison", links: "Links") -> None:
 def _rule_rows(found: "Comparison") -> Iterator[list[object]]:
     """A row for each rule, and below it one for each of its evaluations where there are several."""
     for rule in found.rules:
-        yield [rule.rule_id, *number_cells(rule.whole), _verdict_cell(rule)]
+        yield [rule.rule_id, rule.family, *number_cells(rule.whole, rule.adjusted_p), _verdict_cell(rule)]
         for name, compared in rule.evaluations.items():
-            yield [f"  {name}", *number_cells(compared), ""]
+            yield [f"  {name}", "", *number_cells(compared), ""]
 
 
 def _change_rows(found: "Comparison", links: "Links") -> Iterator[list[object]]:
@@ -92,7 +92,8 @@ def _change_rows(found: "Comparison", links: "Links") -> Iterator[list[object]]:
 def _verdict_cell(rule: "ComparedRule") -> Styled:
     sign, style = _SIGNS[rule.verdict]
     reason = f": {rule.whole.found.reason}" if rule.whole.found.reason else ""
-    return styled(f"{sign} {verdict_text(rule.verdict)}{reason}", style)
+    alone = f"; alone {verdict_text(rule.verdict_alone)}" if rule.verdict_alone != rule.verdict else ""
+    return styled(f"{sign} {verdict_text(rule.verdict)}{reason}{alone}", style)
 
 
 def _measure_rows(measures: "Measures") -> list[list[object]]:

@@ -11,7 +11,7 @@ J. A. Hanley and B. MacGibbon, Creating non-parametric bootstrap samples using P
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -51,6 +51,58 @@ class Clusters:
         return passes / (passes + sum(cluster[1] for cluster in self.clusters))
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far the drawings of a share reach: sums over clusters of what passes, ``y``, and of what there is, ``w``.
+
+    Of pairs, ``y`` is what passes on B less what passes on A. The last five are of the clusters that are added.
+    """
+
+    y: float
+    w: float
+    yy: float
+    yw: float
+    ww: float
+    added: tuple[float, float, float, float, float]
+
+    def variance(self, times: float) -> float:
+        """That of the drawings with so many times as many clusters (by linearisation)."""
+        own = (self.y, self.w, self.yy, self.yw, self.ww)
+        y, w, yy, yw, ww = (times * one + more for one, more in zip(own, self.added, strict=True))
+        share = y / w
+        return max(0.0, yy - 2 * share * yw + share * share * ww) / (w * w)
+
+
+def spread_of(side: Clusters) -> Spread:
+    """That of the share of one side."""
+    own = Counter[Sequence[float]](side.clusters)
+    both = _with_both(side)
+    added = {kind: count - own[kind] for kind, count in both.items() if count != own[kind]}
+    return _spread(own, added, lambda kind: (kind[0], kind[0] + kind[1]))
+
+
+def spread_of_pairs(clusters: Sequence[PairCluster]) -> Spread:
+    """That of the difference of the shares of pairs."""
+    average = sum(cluster[2] for cluster in clusters) / len(clusters)
+    return _spread(Counter(clusters), _added_pairs(average), lambda kind: (kind[1] - kind[0], kind[2]))
+
+
+def _spread(
+    own: Mapping[Sequence[float], float],
+    added: Mapping[Sequence[float], float],
+    of: Callable[[Sequence[float]], tuple[float, float]],
+) -> Spread:
+    def sums(kinds: Mapping[Sequence[float], float]) -> tuple[float, float, float, float, float]:
+        rows = [
+            (count * y, count * w, count * y * y, count * y * w, count * w * w)
+            for (y, w), count in ((of(kind), count) for kind, count in kinds.items())
+        ]
+        y, w, yy, yw, ww = (sum(column) for column in zip(*rows, strict=True))
+        return y, w, yy, yw, ww
+
+    return Spread(*sums(own), added=sums(added))
+
+
 def times_for(rules: int) -> int:
     """How often to draw, so that a p-value can be small enough for so many rules."""
     return max(_TIMES, _TIMES_A_RULE * rules - 1)
@@ -73,14 +125,17 @@ def clustered_pairs(clusters: Sequence[PairCluster], times: int = _TIMES) -> Dif
     passes_a, passes_b, weight = (sum(column) for column in zip(*clusters, strict=True))
     counted = Counter[Sequence[float]](clusters)
     average = weight / len(clusters)
-    kinds = dict(counted) | {
-        kind: counted[kind] + 0.5 for kind in [(a * average, b * average, average) for a in (0, 1) for b in (0, 1)]
-    }
+    kinds = dict(counted) | {kind: counted[kind] + number for kind, number in _added_pairs(average).items()}
     sums_a, sums_b, weights = _drawn(kinds, times, Random(SEED))
     differences = [
         (there - here) / size if size else 0.0 for here, there, size in zip(sums_a, sums_b, weights, strict=True)
     ]
     return _difference((passes_b - passes_a) / weight, differences)
+
+
+def _added_pairs(average: float) -> dict[Sequence[float], float]:
+    """The clusters of pairs that are added: half of each kind."""
+    return {(a * average, b * average, average): 0.5 for a in (0, 1) for b in (0, 1)}
 
 
 def mean_interval(side: Clusters, times: int = _TIMES) -> tuple[float, float] | None:

@@ -1,6 +1,6 @@
 """The comparison of two sides, rule by rule."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
@@ -8,12 +8,14 @@ from typing import Protocol
 from tracegrade.compare.behaviour import Behaviour
 from tracegrade.compare.bootstrap import times_for
 from tracegrade.compare.collected import Unit, UnitKey
+from tracegrade.compare.families import FAMILIES, Family, family_of
 from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
+from tracegrade.compare.needed import Needed, results_needed
 from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import Found, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
-from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, results_needed, verdict
+from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.schema import WHOLE_RULE
 
@@ -53,7 +55,9 @@ class Compared:
 class ComparedRule:
     """One rule on both sides: as a whole, which has a verdict, and by evaluation where it has several.
 
-    ``results_needed`` says of "cannot tell" how many times as many results would tell, about; None where nobody knows.
+    ``adjusted_p`` and ``verdict`` take into account that ``rules_in_family`` rules of its ``family`` are compared;
+    ``verdict_alone`` is what would be said of this rule alone. ``needed`` says of "cannot tell" how many times as many
+    results would tell, about, and what; None where nobody knows.
     """
 
     rule_id: str
@@ -63,7 +67,10 @@ class ComparedRule:
     evaluations: Mapping[str, Compared]
     adjusted_p: float
     verdict: Verdict
-    results_needed: float | None = None
+    family: Family
+    rules_in_family: int
+    verdict_alone: Verdict
+    needed: Needed | None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The rule, its verdict, its numbers, and those of its evaluations."""
@@ -72,8 +79,12 @@ class ComparedRule:
             "rule_hash": self.rule_hash,
             "level": self.level,
             "verdict": self.verdict,
+            "family": self.family,
+            "rules_in_family": self.rules_in_family,
             "adjusted_p": self.adjusted_p,
-            "results_needed": self.results_needed,
+            "verdict_alone": self.verdict_alone,
+            "results_needed": None if self.needed is None else self.needed[0],
+            "results_needed_for": None if self.needed is None else self.needed[1],
             **self.whole.to_json(),
             "evaluations": {name: compared.to_json() for name, compared in self.evaluations.items()},
         }
@@ -136,23 +147,49 @@ class Numbers:
 def decided(
     numbers: Sequence[Numbers], margin: float, margins: Mapping[str, float] = MappingProxyType({})
 ) -> list[ComparedRule]:
-    """The verdict of each rule; p-values are adjusted over those of which something is known.
+    """The verdict of each rule; p-values are adjusted over the rules of a family of which something is known.
 
     Args:
         numbers: the rules.
         margin: by so much a pass rate may fall before it matters.
         margins: by rule id, of those that have one of their own.
     """
+    rules: dict[RuleKey, ComparedRule] = {}
+    for family in FAMILIES:
+        of_family = [found for found in numbers if family_of(*found.key) == family]
+        rules |= {
+            (rule.rule_id, rule.rule_hash): rule for rule in _decided_together(of_family, family, margin, margins)
+        }
+    return [rules[found.key] for found in numbers]
+
+
+def _decided_together(
+    numbers: Sequence[Numbers], family: Family, margin: float, margins: Mapping[str, float]
+) -> Iterator[ComparedRule]:
     differences = [found.whole.found.difference for found in numbers]
-    adjusted = iter(holm([difference.p for difference in differences if difference is not None]))
-    rules = []
+    known = [difference.p for difference in differences if difference is not None]
+    adjusted, place = holm(known), 0
     for found, difference in zip(numbers, differences, strict=True):
-        p = 1.0 if difference is None else next(adjusted)
         least = margins.get(found.key[0], margin)
-        word = verdict(difference, p, least)
-        times = results_needed(difference, least) if difference is not None and word == "cannot_tell" else None
-        rules.append(ComparedRule(*found.key, found.level, found.whole, found.evaluations, p, word, times))
-    return rules
+        p, alone, needed = 1.0, verdict(None, 1.0), None
+        if difference is not None:
+            p, alone = adjusted[place], verdict(difference, difference.p, least)
+            if verdict(difference, p, least) == "cannot_tell":
+                needed = results_needed(found.whole.found, [*known[:place], *known[place + 1 :]], least)
+            place += 1
+        yield ComparedRule(
+            rule_id=found.key[0],
+            rule_hash=found.key[1],
+            level=found.level,
+            whole=found.whole,
+            evaluations=found.evaluations,
+            adjusted_p=p,
+            verdict=verdict(difference, p, least),
+            family=family,
+            rules_in_family=len(known),
+            verdict_alone=alone,
+            needed=needed,
+        )
 
 
 def by_counts(a: SideTallies, b: SideTallies, compared: Sequence[RuleKey], levels: Mapping[str, str]) -> list[Numbers]:

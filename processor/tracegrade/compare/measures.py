@@ -17,6 +17,7 @@ MEASURES = ("duration_s", "calls", "errors", "tokens", "cost")
 """Of each trace: seconds from its first start to its last end, tool calls, failed ones, tokens, and their cost."""
 
 _NS = 1_000_000_000
+_ROUNDING = 1e-12  # of a mean: sums of equal values differ by less
 _ERROR_TYPE = 7  # in a row of the view ``tool_calls``
 _MODEL, _INPUT, _OUTPUT = 4, 6, 7  # in a row of the view ``agent_runs``
 _CACHE = 9  # from here on, where a cache was used: tokens read from it, and written to it
@@ -69,6 +70,7 @@ class Measured:
         if a is None or b is None or a.error is None or b.error is None:
             return None
         value, half = b.mean - a.mean, Z95 * sqrt(a.error**2 + b.error**2)
+        value = 0.0 if abs(value) <= _ROUNDING * max(abs(a.mean), abs(b.mean)) else value
         return value, value - half, value + half
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -140,6 +142,7 @@ def summary_of(taken: Taken) -> Summary | None:
     clusters, error = len(apart), None
     if clusters > 1:
         error = sqrt(sum(value * value for value in apart.values()) * clusters / (clusters - 1)) / total
+        error = 0.0 if error <= _ROUNDING * abs(mean) else error
     quantile = _quantiles(taken, total)
     return Summary(len(values), mean, quantile(0.5), quantile(0.95), error)
 

@@ -8,11 +8,21 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.compare.bootstrap import FEWEST, Cluster, Clusters, PairCluster, clustered, clustered_pairs
+from tracegrade.compare.bootstrap import (
+    FEWEST,
+    Cluster,
+    Clusters,
+    PairCluster,
+    Spread,
+    clustered,
+    clustered_pairs,
+    spread_of,
+    spread_of_pairs,
+)
 from tracegrade.compare.collected import Unit
 from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairs import PairTable, paired
-from tracegrade.compare.shares import Difference, Weighted, independent
+from tracegrade.compare.shares import Difference, Share, Weighted, independent
 from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 
@@ -81,12 +91,16 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A difference with what it was made of; ``reason`` says why there is none."""
+    """A difference with what it was made of; ``reason`` says why there is none.
+
+    ``made_of`` is what it was computed from: both shares, or pairs; where clusters were drawn, how far those reach.
+    """
 
     difference: Difference | None
     reason: str = ""
     pairs: Pairs | None = None
     clustered_by: str | None = None
+    made_of: tuple[Share, Share] | PairTable | Sequence[Spread] = ()
 
 
 class _Pair(NamedTuple):
@@ -134,7 +148,8 @@ def difference_of(a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b:
     side_a, side_b = (Clusters(_clusters(units), tally.ratio) for units, tally in ((a, tally_a), (b, tally_b)))
     found = clustered(side_a, side_b, times)
     fewest = min(len(side_a.clusters), len(side_b.clusters))
-    return Found(found, "" if found else _too_few(fewest, kind), None, kind)
+    made_of = [spread_of(side_a), spread_of(side_b)] if found else ()
+    return Found(found, "" if found else _too_few(fewest, kind), None, kind, made_of)
 
 
 def apart(a: Tally, b: Tally) -> Found:
@@ -142,7 +157,7 @@ def apart(a: Tally, b: Tally) -> Found:
     share_a, share_b = a.share, b.share
     if share_a is None or share_b is None:
         return Found(None, f"nothing could be judged on {'A' if share_a is None else 'B'}")
-    return Found(independent(share_a, share_b))
+    return Found(independent(share_a, share_b), made_of=(share_a, share_b))
 
 
 def _paired(
@@ -172,13 +187,16 @@ def _of_pairs(
 ) -> Found:
     clusters = _pair_clusters(pairs, by)
     kind: str | None = None
+    made_of: PairTable | Sequence[Spread]
     if all(len(pair.a) == len(pair.b) == 1 for pair in pairs) and len(clusters) == len(pairs):
-        difference = paired(_table(pairs, tally_a.ratio, tally_b.ratio))
+        made_of = _table(pairs, tally_a.ratio, tally_b.ratio)
+        difference = paired(made_of)
     else:
         kind = by if by != "trace" else _clustered_by(pair.a[0] for pair in pairs) or "trace"
         difference = clustered_pairs(clusters, times)
+        made_of = [spread_of_pairs(clusters)]
     reason = "" if difference else _too_few(len(clusters), kind or by)
-    return Found(difference, reason, _shown(pairs, by, clusters, len(a), len(b)), kind)
+    return Found(difference, reason, _shown(pairs, by, clusters, len(a), len(b)), kind, made_of)
 
 
 def _shown(pairs: Sequence[_Pair], by: PairedBy, clusters: Sequence[PairCluster], of_a: int, of_b: int) -> Pairs:

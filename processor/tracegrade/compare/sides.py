@@ -142,7 +142,11 @@ def _why_empty(connection: Connection, side: Side) -> str:
         runs = f"; stored runs are {', '.join(known[:12])}, and are named as they are" if known else ""
         return f"{side.text}: nothing was judged live yet{runs}"
     if chosen.run not in known:
-        return f"no run {chosen.run!r} in the store{did_you_mean(chosen.run, known)}"
+        of_live = [
+            f"{name}:{chosen.run}" for name, column in _FIELDS.items() if chosen.run in names_of(connection, column)
+        ]
+        meant = f"; did you mean {of_live[0]!r}?" if of_live else did_you_mean(chosen.run, known)
+        return f"no run {chosen.run!r} in the store{meant}"
     for name, column in _FIELDS.items():
         value, names = getattr(chosen, name), names_of(connection, column, run=chosen.run)
         if value is not None and value not in names:

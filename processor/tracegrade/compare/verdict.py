@@ -21,7 +21,7 @@ def verdict(difference: Difference | None, adjusted_p: float, margin: float = MA
 
     Args:
         difference: with its unadjusted 95 % interval.
-        adjusted_p: its p-value, adjusted over all rules of the comparison.
+        adjusted_p: its p-value, adjusted over the rules of its family.
         margin: by so much the pass rate may fall before it matters, 0..1.
     """
     if difference is None:
@@ -32,20 +32,6 @@ def verdict(difference: Difference | None, adjusted_p: float, margin: float = MA
     if adjusted_p <= ALPHA and difference.value > 0:
         return "better"
     return "not_worse" if stays_within else "cannot_tell"
-
-
-def results_needed(difference: Difference, margin: float = MARGIN) -> float | None:
-    """How many times as many results would tell what "cannot tell" does not, about, if the difference stays as it is.
-
-    An interval shrinks with the square root of the results: until it lies above minus the margin, or below 0. None
-    where neither says enough, as of a difference that many rules beside it make uncertain.
-    """
-    half_widths = (
-        (difference.value - difference.low, difference.value + margin),
-        (difference.high - difference.value, -difference.value),
-    )
-    times = [(half_width / to_go) ** 2 for half_width, to_go in half_widths if 0 < to_go < half_width]
-    return min(times, default=None)
 
 
 def is_failure(word: Verdict, *, allow_within_margin: bool = False) -> bool:

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from tracegrade.compare.arguments import NewArgument
 from tracegrade.compare.behaviour import Behaviour, ToolUsage, Variant
-from tracegrade.compare.comparison import Compared, Comparison
+from tracegrade.compare.comparison import Compared, ComparedRule, Comparison
 from tracegrade.compare.measures import Measured, Summary
 from tracegrade.compare.verdict import VERDICTS, Verdict
 from tracegrade.display import count
@@ -30,11 +30,29 @@ def verdict_counts(found: Comparison) -> str:
 
 
 def needs(found: Comparison) -> Iterator[str]:
-    """For each rule of which nothing can be told, how many results would tell."""
+    """For each rule of which nothing can be told, how many results would tell, and what is hidden by the others."""
     for rule in found.rules:
-        if (times := rule.results_needed) is not None:
+        if (alone := alone_text(rule)) is not None:
+            yield f"{rule.rule_id}: {alone}"
+        if rule.needed is not None:
+            times, word = rule.needed
             more = "more than 100" if times > 100 else f"about {times:.0f}" if times >= 10 else f"about {times:.1f}"
-            yield f"{rule.rule_id}: {more} times as many results would tell, if the difference stays as it is"
+            yield (
+                f"{rule.rule_id}: {more} times as many results would tell that B is {verdict_text(word)}, if the "
+                "difference stays as it is"
+            )
+
+
+def alone_text(rule: ComparedRule) -> str | None:
+    """What would be said of a rule if it were the only one of its family; None where that is the same."""
+    difference = rule.whole.found.difference
+    if difference is None or rule.verdict_alone == rule.verdict:
+        return None
+    return (
+        f"would be {verdict_text(rule.verdict_alone)} alone (p {p_text(difference.p)}); of "
+        f"{count(rule.rules_in_family, f'{rule.family} rule')} that are compared together, chance may make one differ "
+        f"so (adjusted p {p_text(rule.adjusted_p)})"
+    )
 
 
 def pair_notes(found: Comparison) -> Iterator[str]:
@@ -49,14 +67,19 @@ def pair_notes(found: Comparison) -> Iterator[str]:
             yield f"{rule.rule_id}: flaky cases, which both pass and fail on one side: {', '.join(pairs.flaky)}"
 
 
-def number_cells(compared: Compared) -> list[str]:
-    """Both rates, the difference in points, its interval, p, and the numbers of results."""
+NUMBERS = ("A", "B", "difference", "95 % interval", "p", "adjusted p", "results")
+"""What `number_cells` are."""
+
+
+def number_cells(compared: Compared, adjusted_p: float | None = None) -> list[str]:
+    """Both rates, the difference in points, its interval, p, adjusted p of a whole rule, and the numbers of results."""
     found = compared.found.difference
     return [
         *map(rate_text, compared.rates),
         "" if found is None else points(found.value),
         "" if found is None else f"{points(found.low)} to {points(found.high)}",
         "" if found is None else p_text(found.p),
+        "" if found is None or adjusted_p is None else p_text(adjusted_p),
         _results_text(compared),
     ]
 
@@ -98,11 +121,15 @@ def measure_cells(of: Measured) -> list[str]:
     difference = of.difference
     return [
         *means,
-        "" if difference is None else f"{difference[0]:+.3g}",
-        "" if difference is None else f"{difference[1]:+.3g} to {difference[2]:+.3g}",
+        "" if difference is None else _signed(difference[0]),
+        "" if difference is None else f"{_signed(difference[1])} to {_signed(difference[2])}",
         " / ".join(medians),
         " / ".join(ends),
     ]
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}" if value else "0"
 
 
 def _numbers(of: Summary | None) -> list[str]:

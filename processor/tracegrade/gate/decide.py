@@ -182,7 +182,7 @@ def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None)
         return "cannot_tell", f"nothing passed or failed in {name}"
     if found.difference is None:
         return "cannot_tell", f"against {name}: {found.reason}"
-    from tracegrade.compare.words import points
+    from tracegrade.compare.words import p_text, points
 
     difference = found.difference
     numbers = f"{points(difference.value)} points, {points(difference.low)} to {points(difference.high)}"
@@ -192,6 +192,12 @@ def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None)
             failed = is_failure(compared.verdict, allow_within_margin=bounds.allow_within_margin)
             within = f" by less than {margin}" if compared.verdict == "worse_within_margin" else ""
             return "fail" if failed else "pass", f"worse than {name}{within} ({numbers})"
+        case "cannot_tell" if difference.high < 0:
+            together = (
+                f"{p_text(compared.adjusted_p)} over {count(compared.rules_in_family, f'{compared.family} rule')}"
+            )
+            reason = f"a fall below {name} that chance may explain, adjusted p {together} ({numbers})"
+            return "cannot_tell", reason
         case "cannot_tell":
             return "cannot_tell", f"too few results to exclude a fall by {margin} below {name} ({numbers})"
         case "better":
@@ -212,7 +218,7 @@ def _of_each(bounds: Bounds, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Wor
         how = "fails" if how == "fail" and len(failed) == 1 else how
         yield "fail", f"{count(len(failed), 'rule')} {how}: {'; '.join(map(_shown, failed))}"
     if unknown := [rule for rule in gated if rule.word == "cannot_tell"]:
-        yield "cannot_tell", f"{count(len(unknown), 'rule')}: {'; '.join(map(_shown, unknown))}"
+        yield "cannot_tell", f"{count(len(unknown), 'rule')} cannot tell: {'; '.join(map(_shown, unknown))}"
     if passed:
         how = "as required" if only is None else f"at {only:g} or above"
         yield "pass", f"{count(passed, 'rule')} of {len(gated)} {how}"

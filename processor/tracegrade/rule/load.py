@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -146,6 +147,17 @@ def builtin_rules() -> Path:
     """The folder of the ready-made rules: inside the installed package, else beside the source."""
     installed = Path(str(files("tracegrade"))) / "rules"
     return installed if installed.is_dir() else Path(__file__).parents[3] / "rules"
+
+
+@lru_cache
+def ready_made_hash(rule_id: str) -> str | None:
+    """The hash of the ready-made rule of this id, as it judges; None where there is none of it."""
+    root = builtin_rules()
+    file = next((file for file in _rules_in(root) if file.parent.name == rule_id), None)
+    if file is None:
+        return None
+    rule = validate(read(file), Rule, context={CODE: CodeFiles(file, [root], False)})
+    return rule.hash if rule.id == rule_id else None
 
 
 def _rule_files(path: str | Path) -> Sequence[Path]:

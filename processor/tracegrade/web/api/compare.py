@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import Field
 
+from tracegrade.compare.families import Family
 from tracegrade.compare.verdict import MARGIN, Verdict
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.api.documents import Document, ExactJson
@@ -61,8 +62,12 @@ class ComparedRuleDocument(ComparedNumbers):
     rule_hash: str
     level: str
     verdict: Verdict
+    family: Family
+    rules_in_family: int
     adjusted_p: float
+    verdict_alone: Verdict
     results_needed: float | None = None
+    results_needed_for: Verdict | None = None
     evaluations: dict[str, ComparedNumbers]
 
 

@@ -65,6 +65,7 @@ class RuleRow:
     sign: str
     kind: str
     verdict: str
+    alone: str
     is_in_force: bool
     evaluations: list[tuple[str, list[str]]]
 
@@ -185,11 +186,12 @@ def _rows(found: Comparison, rule_set: RuleSet) -> Iterator[RuleRow]:
         sign, kind = _SIGNS[rule.verdict]
         yield RuleRow(
             rule,
-            _signed(number_cells(rule.whole)),
+            _signed(number_cells(rule.whole, rule.adjusted_p)),
             _chart(rule, scale),
             sign,
             kind,
             verdict_text(rule.verdict),
+            "" if rule.verdict_alone == rule.verdict else f"alone {verdict_text(rule.verdict_alone)}",
             rule_set.rule(rule.rule_id) is not None,
             [(name, _signed(number_cells(compared))) for name, compared in rule.evaluations.items()],
         )
