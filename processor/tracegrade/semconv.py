@@ -48,6 +48,9 @@ TOOL_JSON_SCHEMA = "gen_ai.tool.json_schema"
 HANDOFF_FROM = "gen_ai.handoff.from_agent"
 HANDOFF_TO = "gen_ai.handoff.to_agent"
 
+# Written by TanStack AI of a tool's call. Source: @tanstack/ai, otel middleware.
+TANSTACK_OUTCOME = "tanstack.ai.tool.outcome"
+
 # Written by OpenLIT. Source: openlit 1.45.0, instrumentation/langgraph and instrumentation/langchain.
 WORKFLOW_INPUT = "gen_ai.workflow.input"
 
@@ -166,6 +169,11 @@ OI_TOOLS = "llm.tools."
 SESSION_ID = "session.id"
 USER_ID = "user.id"
 ENDUSER_ID = "enduser.id"
+
+# traceAI (Future AGI): OpenInference's keys under GenAI's names. Source: fi-instrumentation-otel 1.1.0, fi_types.py.
+TRACEAI_KIND = "gen_ai.span.kind"
+TRACEAI_INPUT_MESSAGES = "gen_ai.input.messages."
+TRACEAI_OUTPUT_MESSAGES = "gen_ai.output.messages."
 
 # Vercel AI SDK before 7, and its legacy integration. Source: vercel/ai, packages/otel, legacy-open-telemetry.ts.
 AI_OPERATION = "ai.operationId"
@@ -360,6 +368,9 @@ VOLT_MODEL = "llm.model"
 VOLT_MESSAGES = "llm.messages"
 VOLT_CONVERSATION_ID = "conversation.id"
 
+# Respan, beside OpenLLMetry's keys. Source: respan-tracing 2, constants/span_attributes.py.
+RESPAN_TYPE = "respan.entity.log_type"
+
 # Laminar. Source: lmnr 0.8.2, opentelemetry_lib/tracing/attributes.py.
 LMNR_TYPE = "lmnr.span.type"
 LMNR_INPUT = "lmnr.span.input"
@@ -379,6 +390,7 @@ LANGWATCH_INPUT = "langwatch.input"
 LANGWATCH_OUTPUT = "langwatch.output"
 LANGWATCH_PARAMS = "langwatch.params"
 LANGWATCH_THREAD_ID = "langwatch.thread.id"
+LANGWATCH_GRAPH_THREAD_ID = "langwatch.langgraph.thread_id"
 LANGWATCH_USER_ID = "langwatch.user.id"
 LANGWATCH_METADATA = "metadata"
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import decode
+from tracegrade.extract.decode.values import call_id, decode
 from tracegrade.extract.messages import read_message, say_empty
-from tracegrade.extract.reading import Message
+from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
 
 _MAX_LEVELS = 20
 _CALL_MEMBERS = ("id", "name", "arguments")
@@ -114,6 +115,8 @@ def _body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
         body["tool_calls"] = [
             {name: call.get(name, call.get(f"function.{name}")) for name in _CALL_MEMBERS} for call in calls
         ]
+    elif "tool_calls" in fields:  # in one attribute, as JSON (Respan)
+        body["tool_calls"] = fields["tool_calls"]
     if "function_call.name" in fields:
         body["function_call"] = {
             name: fields[key] for name in _CALL_MEMBERS if (key := f"function_call.{name}") in fields
@@ -123,3 +126,48 @@ def _body(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _is_blocks(value: JsonValue) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "type" in item for item in value)
+
+
+def read_nested(span: Span, prefix: str) -> list[Message]:
+    """The messages under `prefix`, as OpenInference writes them: ``{i}.message.role`` and so on.
+
+    In order of i; numbers may be missing.
+    """
+    # Empty arguments are left out, but so are attributes beyond a limit.
+    left_out: JsonValue = {} if not span.dropped_attributes_count else None
+    found = members(span.attributes, prefix, "message.")
+    messages = [_nested_message(fields, position, left_out) for position, fields in enumerate(found)]
+    if s.REDACTED not in span.attributes:  # a content that is not there was none
+        say_empty(messages, found, lambda fields: any(key.startswith("content") for key in fields))
+    return messages
+
+
+def _nested_message(fields: dict[str, JsonValue], position: int, left_out: JsonValue) -> Message:
+    role = fields.get("role")
+    content = fields.get("content")
+    texts = [content] if isinstance(content, str) else []
+    contents = members(fields, "contents.")
+    calls = _nested_calls(members(fields, "tool_calls."), position, left_out) or _nested_calls(
+        contents, position, left_out
+    )
+    if not texts:
+        texts = [text for block in contents if isinstance(text := block.get("message_content.text"), str)]
+    if not calls and isinstance(name := fields.get("function_call_name"), str) and name:
+        calls = (RequestedCall(name, None, fields.get("function_call_arguments_json"), f"{position}/0"),)
+    results: tuple[ShownResult, ...] = ()
+    if role == "tool" or "tool_call_id" in fields:
+        shown: JsonValue = "\n".join(texts) if texts else content
+        results = (ShownResult(call_id(fields.get("tool_call_id")), shown),)
+        texts = []
+    return Message(role if isinstance(role, str) else "", "\n".join(texts), calls, results)
+
+
+def _nested_calls(items: list[dict[str, JsonValue]], position: int, left_out: JsonValue) -> tuple[RequestedCall, ...]:
+    calls = []
+    for index, item in enumerate(items):
+        name = item.get("tool_call.function.name")
+        if isinstance(name, str) and name:
+            identity = call_id(item.get("tool_call.id"))
+            arguments = item.get("tool_call.function.arguments", left_out)
+            calls.append(RequestedCall(name, identity, arguments, f"{position}/{index}"))
+    return tuple(calls)

@@ -78,7 +78,20 @@ def _read_list(value: JsonValue) -> list[Message]:
     given = [(position, item) for position, item in enumerate(value) if isinstance(item, dict)]
     messages = [_read_plain(item, position) or read_message(item, position) for position, item in given]
     say_empty(messages, [item for _, item in given], _has_content)
+    _tell_apart(messages, [item for _, item in given])
     return messages
+
+
+def _tell_apart(messages: list[Message], written: Sequence[dict[str, JsonValue]]) -> None:
+    """Make a result of each text of a tool's message without ids, where the message before it has as many calls."""
+    for before, message, source in zip(messages, messages[1:], written[1:], strict=False):
+        asked = len(before.calls)
+        if asked > 1 and message.role == "tool" and len(message.results) == 1 and message.results[0].call_id is None:
+            parts = source.get("parts", source.get("content"))
+            texts: list[str] = []
+            _read_parts(parts if isinstance(parts, list) else [], 0, texts, [], [])
+            if len(texts) == asked:
+                message.results = tuple(ShownResult(None, text) for text in texts)
 
 
 def _has_content(message: dict[str, JsonValue]) -> bool:

@@ -36,9 +36,11 @@ from tracegrade.extract.dialects import (
     openllmetry,
     output_messages,
     pydantic_ai,
+    respan,
     sentry,
     spring_ai,
     tool_name,
+    traceai,
     vercel_ai,
     voltagent,
 )
@@ -56,6 +58,7 @@ DIALECTS: dict[str, Dialect] = {
         google_genai,
         openinference_haystack,
         openinference,
+        traceai,
         crewai_openllmetry,
         crewai,  # from here to mlflow: all may write GenAI's operation name as well
         spring_ai,
@@ -64,6 +67,7 @@ DIALECTS: dict[str, Dialect] = {
         claude_code,
         anthropic,
         any_agent,
+        respan,
         sentry,
         langsmith,
         mastra,

@@ -25,7 +25,7 @@ _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
 _ENVELOPE_MARKS = frozenset({"args", "kwargs", "sanitize_inputs_outputs", "tool_name", "options"})
 _FAILED_WORDS = frozenset({"error", "failed", "failure"})
 _NO_ERROR = ToolError("", "")
-_NO_ARGUMENTS: tuple[JsonValue, ...] = ("null", "None", "undefined", "[]", [])
+_NO_ARGUMENTS: tuple[JsonValue, ...] = ("null", "None", "undefined", "[]", '""', [])
 
 
 class Execution:

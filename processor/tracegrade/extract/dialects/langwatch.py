@@ -1,5 +1,7 @@
 """LangWatch: `langwatch.span.type`, values as `{"type", "value"}` in `langwatch.input` and `langwatch.output`."""
 
+from typing import TypeGuard
+
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode
@@ -8,6 +10,7 @@ from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
+_TYPES = frozenset({"text", "json", "raw", "list", "chat_messages"})
 _KINDS = Words({"tool": "tool", "llm": "chat", "agent": "agent"})
 
 
@@ -33,12 +36,18 @@ def _output(span: Span) -> JsonValue:
     return span.attributes.get(s.LANGWATCH_OUTPUT)
 
 
+def _is_typed(value: JsonValue) -> TypeGuard[dict[str, JsonValue]]:
+    return isinstance(value, dict) and value.keys() == {"type", "value"}
+
+
 def _read_output(span: Span, raw: JsonValue) -> Output:
     """The result, of a tool's message too: a callback of LangChain writes a list of one, in a role that it lost."""
     recorded = decode(raw).value
-    if not isinstance(recorded, dict) or recorded.keys() != {"type", "value"}:
+    if not _is_typed(recorded):
         return unwrap_output(decode(raw))
     value = recorded["value"]
+    if recorded["type"] == "json" and _is_typed(value) and value["type"] in _TYPES:  # of LangChain for JavaScript
+        value = value["value"]
     if recorded["type"] == "chat_messages" and isinstance(value, list) and len(value) == 1:
         only = value[0]
         if isinstance(only, dict) and "content" in only:
@@ -80,7 +89,7 @@ DIALECT: Dialect = Dialect(
     name="langwatch",
     marks=frozenset({s.LANGWATCH_TYPE}),
     classify=_classify,
-    keys=Keys(session=(s.LANGWATCH_THREAD_ID,), user=(s.LANGWATCH_USER_ID,)),
+    keys=Keys(session=(s.LANGWATCH_THREAD_ID, s.LANGWATCH_GRAPH_THREAD_ID), user=(s.LANGWATCH_USER_ID,)),
     attributes=frozenset({s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT, s.LANGWATCH_PARAMS}),
     outputs=_outputs,
     inputs=_inputs,

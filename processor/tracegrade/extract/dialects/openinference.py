@@ -5,15 +5,16 @@ import re
 from tracegrade import semconv as s
 from tracegrade.extract.decode.names import without_method
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import call_id, decode, first_text, parse_plain
-from tracegrade.extract.flattened import members
-from tracegrade.extract.messages import read_messages, say_empty
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, RequestedCall, ShownResult, SpanKind, Words
+from tracegrade.extract.decode.values import decode, first_text, parse_plain
+from tracegrade.extract.dialects import gen_ai, openlit
+from tracegrade.extract.flattened import read_nested
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, ShownResult, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
 _OTHER_KINDS = ("CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL", "PROMPT", "RERANKER", "RETRIEVER", "UNKNOWN")
-_KINDS = Words({"TOOL": "tool", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
+KINDS = Words({"TOOL": "tool", "LLM": "chat", "AGENT": "agent", **dict.fromkeys(_OTHER_KINDS, "other")})
 
 _AGENT_SPAN_SUFFIX = ".run"
 _FAILURE_SPAN = "error"
@@ -29,8 +30,12 @@ def _classify(span: Span) -> SpanKind | None:
     kind = attributes.get(s.OPENINFERENCE_KIND)
     if type(kind) is not str:
         return None
-    found = _KINDS[kind]
+    found = KINDS[kind]
     if found == "tool":
+        # OpenLIT's converter makes a tool of a model call that asks for tools.
+        operation = attributes.get(s.OPERATION_NAME)
+        if type(operation) is str and gen_ai.KINDS[operation] == "chat":
+            return "chat"
         if attributes.get(s.OI_TOOL_SYNTHESIZED) in (True, "true"):
             return "other"
         # A handoff is a TOOL span that names no tool and has agent names as its input and output.
@@ -52,15 +57,15 @@ def _agent_name(span: Span) -> str:
 
 
 def _outputs(span: Span) -> list[Message]:
-    messages = _messages(span, s.OI_OUTPUT_MESSAGES)
+    messages = read_nested(span, s.OI_OUTPUT_MESSAGES)
     if messages or span.attributes.get(s.OPENINFERENCE_KIND) != "LLM":
-        return messages
+        return messages or (openlit.read_outputs(span) if s.OPERATION_NAME in span.attributes else [])
     # Some streamed model calls show only what the provider's library returned.
     return [message for message in read_messages(span.attributes.get(s.OI_OUTPUT)) if message.text or message.calls]
 
 
 def _inputs(span: Span) -> list[Message]:
-    messages = _messages(span, s.OI_INPUT_MESSAGES)
+    messages = read_nested(span, s.OI_INPUT_MESSAGES)
     if messages:
         if any(message.results for message in messages):
             _complete_results(messages, span.attributes.get(s.OI_INPUT))
@@ -113,46 +118,6 @@ def _completed(result: ShownResult, in_request: ShownResult | None, failed: set[
     if result.call_id is None and in_request is not None:
         return result._replace(call_id=in_request.call_id, failed=in_request.failed)
     return result._replace(failed=True) if result.call_id in failed else result
-
-
-def _messages(span: Span, prefix: str) -> list[Message]:
-    """The messages under ``{prefix}{i}.message.``, in order of i; numbers may be missing."""
-    # Empty arguments are left out, but so are attributes beyond a limit.
-    left_out: JsonValue = {} if not span.dropped_attributes_count else None
-    found = members(span.attributes, prefix, "message.")
-    messages = [_message(fields, position, left_out) for position, fields in enumerate(found)]
-    if s.REDACTED not in span.attributes:  # a content that is not there was none
-        say_empty(messages, found, lambda fields: any(key.startswith("content") for key in fields))
-    return messages
-
-
-def _message(fields: dict[str, JsonValue], position: int, left_out: JsonValue) -> Message:
-    role = fields.get("role")
-    content = fields.get("content")
-    texts = [content] if isinstance(content, str) else []
-    contents = members(fields, "contents.")
-    calls = _calls(members(fields, "tool_calls."), position, left_out) or _calls(contents, position, left_out)
-    if not texts:
-        texts = [text for block in contents if isinstance(text := block.get("message_content.text"), str)]
-    if not calls and isinstance(name := fields.get("function_call_name"), str) and name:
-        calls = (RequestedCall(name, None, fields.get("function_call_arguments_json"), f"{position}/0"),)
-    results: tuple[ShownResult, ...] = ()
-    if role == "tool" or "tool_call_id" in fields:
-        shown: JsonValue = "\n".join(texts) if texts else content
-        results = (ShownResult(call_id(fields.get("tool_call_id")), shown),)
-        texts = []
-    return Message(role if isinstance(role, str) else "", "\n".join(texts), calls, results)
-
-
-def _calls(items: list[dict[str, JsonValue]], position: int, left_out: JsonValue) -> tuple[RequestedCall, ...]:
-    calls = []
-    for index, item in enumerate(items):
-        name = item.get("tool_call.function.name")
-        if isinstance(name, str) and name:
-            identity = call_id(item.get("tool_call.id"))
-            arguments = item.get("tool_call.function.arguments", left_out)
-            calls.append(RequestedCall(name, identity, arguments, f"{position}/{index}"))
-    return tuple(calls)
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:

@@ -15,9 +15,13 @@ _SCOPE = "openlit"
 
 
 def _outputs(span: Span) -> list[Message]:
+    return read_outputs(span) if span.scope.startswith(_SCOPE) else gen_ai.DIALECT.outputs(span)
+
+
+def read_outputs(span: Span) -> list[Message]:
     """The messages of a model call, with the calls that only its keys show."""
     messages = gen_ai.DIALECT.outputs(span)
-    if any(message.calls for message in messages) or not span.scope.startswith(_SCOPE):
+    if any(message.calls for message in messages):
         return messages
     attributes = span.attributes
     names = _parts(attributes.get(s.TOOL_NAME))
@@ -44,7 +48,11 @@ def _parts(value: JsonValue) -> list[str]:
 
 
 def _values(value: JsonValue) -> list[JsonValue]:
-    """The values in a text, JSON or Python's, one after another; [] where it holds anything else."""
+    """The values in a text, JSON or Python's, one after another, or in a list; [] where it holds anything else."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str) and isinstance(whole := decode(value).value, list):
+        return whole
     found = decode(f"[{value}]") if isinstance(value, str) else ABSENT
     return found.value if isinstance(found.value, list) and found.is_readable else []
 

@@ -5,6 +5,7 @@ writes as well. Later versions are the GenAI conventions beside these keys.
 """
 
 from tracegrade import semconv as s
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.flattened import members, read_flattened
@@ -26,6 +27,8 @@ _FIRST_MESSAGES = frozenset(
     }
 )
 _TOOL_SPAN_SUFFIX = ".tool"
+_MCP_INPUT = {"tool_name", "arguments"}
+_MCP_RESULT = "result"
 _WORKFLOW_SPAN_SUFFIX = ".workflow"
 
 
@@ -73,6 +76,17 @@ def _agent_name(span: Span) -> str:
     return name.removesuffix(_WORKFLOW_SPAN_SUFFIX) or gen_ai.DIALECT.agent_name(span)
 
 
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    """The result; that of an MCP tool, whose input names it, is recorded as a member."""
+    decoded = decode(raw)
+    value = decoded.value
+    if isinstance(value, dict) and value.keys() == {_MCP_RESULT}:
+        given = decode(span.attributes.get(s.TRACELOOP_INPUT)).value
+        if isinstance(given, dict) and given.keys() == _MCP_INPUT:
+            decoded = decode(value[_MCP_RESULT])
+    return unwrap_output(decoded)
+
+
 def _outputs(span: Span) -> list[Message]:
     return read_flattened(span.attributes, s.FLAT_COMPLETIONS, "assistant") or gen_ai.DIALECT.outputs(span)
 
@@ -108,6 +122,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     prefixes=(s.FLAT_PROMPTS, s.FLAT_COMPLETIONS, s.LLM_REQUEST_FUNCTIONS),
     outputs=_outputs,
     inputs=_inputs,
+    read_output=_read_output,
     schemas=_schemas,
     tool_name=_tool_name,
     agent_name=_agent_name,

@@ -1,0 +1,55 @@
+"""Respan: `respan.entity.log_type` beside OpenLLMetry's keys, and calls as JSON in flattened messages."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.dialects import openllmetry
+from tracegrade.extract.reading import Dialect, SpanKind, Words
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+_OTHER_TYPES = ("embedding", "transcription", "speech", "task", "guardrail", "score", "custom", "prompt")
+_KINDS = Words(
+    {
+        "tool": "tool",
+        "function": "tool",
+        "agent": "agent",
+        "workflow": "agent",
+        "handoff": "handoff",
+        **dict.fromkeys(("chat", "completion", "response", "generation", "text"), "chat"),
+        **dict.fromkeys(_OTHER_TYPES, "other"),
+    }
+)
+_SPAN_PREFIX = "tool."
+_CALL = {"name", "arguments"}
+
+
+def _classify(span: Span) -> SpanKind | None:
+    kind = span.attributes.get(s.RESPAN_TYPE)
+    return _KINDS[kind] if type(kind) is str else None
+
+
+def _tool_name(span: Span) -> str:
+    return first_text(span, (s.TRACELOOP_ENTITY_NAME,)) or span.name.removeprefix(_SPAN_PREFIX)
+
+
+def _arguments(span: Span) -> JsonValue:
+    """The arguments, as the only message, in the role of tools, or in a call."""
+    given = decode(span.attributes.get(s.TRACELOOP_INPUT)).value
+    if (
+        isinstance(given, list)
+        and len(given) == 1
+        and isinstance(only := given[0], dict)
+        and only.get("role") == "tool"
+    ):
+        return only.get("content")
+    return given["arguments"] if isinstance(given, dict) and given.keys() == _CALL else given
+
+
+DIALECT: Dialect = openllmetry.DIALECT._replace(
+    name="respan",
+    marks=frozenset({s.RESPAN_TYPE}),
+    classify=_classify,
+    keys=openllmetry.DIALECT.keys._replace(arguments=()),
+    tool_name=_tool_name,
+    arguments=_arguments,
+)

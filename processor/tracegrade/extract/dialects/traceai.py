@@ -1,0 +1,52 @@
+"""traceAI (Future AGI): `gen_ai.span.kind`, OpenInference's values, and its flattened messages under GenAI's names."""
+
+from tracegrade import semconv as s
+from tracegrade.extract.dialects import gen_ai, openinference
+from tracegrade.extract.flattened import read_nested
+from tracegrade.extract.messages import read_messages
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.model.span import Span
+
+
+def _classify(span: Span) -> SpanKind | None:
+    attributes = span.attributes
+    kind = attributes.get(s.TRACEAI_KIND)
+    # Others write the kind next to an operation, and messages as the conventions have them (LoongSuite).
+    if type(kind) is not str or s.OPERATION_NAME in attributes:
+        return None
+    found = openinference.KINDS[kind]
+    is_handoff = found == "tool" and s.TOOL_NAME not in attributes and span.name.lower().startswith("handoff")
+    return "handoff" if is_handoff else found
+
+
+def _inputs(span: Span) -> list[Message]:
+    return read_nested(span, s.TRACEAI_INPUT_MESSAGES)
+
+
+def _outputs(span: Span) -> list[Message]:
+    messages = read_nested(span, s.TRACEAI_OUTPUT_MESSAGES)
+    if any(message.calls for message in messages) or _classify(span) != "chat":
+        return messages
+    # Of LangChain's model calls the keys hold no calls, and the value the whole generation.
+    whole = read_messages(span.attributes.get(s.OI_OUTPUT))
+    return whole if any(message.calls for message in whole) else messages
+
+
+def _name(span: Span) -> str:
+    return span.name
+
+
+DIALECT: Dialect = Dialect(
+    name="traceai",
+    marks=frozenset({s.TRACEAI_KIND}),
+    classify=_classify,
+    keys=Keys(prompt=(s.OI_INPUT,), answer=(s.OI_OUTPUT,)),
+    prefixes=(s.TRACEAI_INPUT_MESSAGES, s.TRACEAI_OUTPUT_MESSAGES),
+    inputs=_inputs,
+    outputs=_outputs,
+    schemas=gen_ai.DIALECT.schemas,
+    tool_name=_name,
+    agent_name=_name,
+    metadata=(s.OI_METADATA,),
+    agent_metadata=(s.OI_METADATA,),
+)
