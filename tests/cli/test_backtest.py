@@ -41,7 +41,7 @@ def test_what_newly_fails_and_passes_is_counted_and_shown(data_dir: Path, jobs: 
     found = backtested(data_dir, str(data_dir / "rules"), "--jobs", jobs)
     assert (found["against"], found["traces"], found["not_kept"]) == ("live", 20, 0)
     (rule,) = found["rules"]
-    assert (rule["before"]["pass_rate"], rule["after"]["pass_rate"]) == (0.95, 0.75)
+    assert (rule["state"], rule["before"]["pass_rate"], rule["after"]["pass_rate"]) == ("changed", 0.95, 0.75)
     fails, passes = rule["changes"]["newly_fails"], rule["changes"]["newly_passes"]
     assert (fails["subjects"], passes["subjects"]) == (5, 1)
     assert len(fails["examples"]) == 3
@@ -80,6 +80,23 @@ def test_against_other_rules_those_that_judge_alike_are_left_alone(data_dir: Pat
     assert result.exit_code == 0
     assert "order-checked: left alone" in result.stdout
     assert "no rule changed" in result.stdout
+
+
+def test_only_a_rule_with_another_hash_is_changed(data_dir: Path, tmp_path: Path) -> None:
+    """One that judges live as it is, since after the first traces came, is not; one of an id not known is new."""
+    rules = write_rule(tmp_path / "three")
+    for rule_id in ("young", "unknown"):
+        write_rule(rules, RULE.replace("order-checked", rule_id), rule_id)
+    with open_store(f"sqlite:///{data_dir / 'tracegrade.db'}").begin() as connection:
+        save_rule_texts(connection, load_rules([rules / "young"]), 1_900_000_000_000_000_000)
+    found = backtested(data_dir, str(rules))
+    assert {rule["rule_id"]: rule["state"] for rule in found["rules"]} == {"order-checked": "changed", "unknown": "new"}
+    assert "--rule young judges what came before, too" in found["left_alone"]["young"]
+    shown = run(data_dir, "rules", "backtest", str(rules), *SINCE).stdout
+    assert shown.startswith("1 changed rule, 1 new rule on 20 stored traces")
+    assert "unknown (new)" in shown
+    (named,) = backtested(data_dir, str(rules), "--rule", "young")["rules"]
+    assert named["state"] == "same"
 
 
 def test_against_a_revision_of_git(data_dir: Path, tmp_path: Path) -> None:

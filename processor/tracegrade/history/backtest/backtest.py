@@ -14,7 +14,7 @@ from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
 from tracegrade.history.backtest.changes import Changes, Counting, RuleChange, TraceOfSaid, counting, explain_before
 from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
-from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, chosen_rules, judged_alike_live
+from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen
@@ -29,7 +29,7 @@ from tracegrade.store.backfills import JudgedAfter, StoredBackfill
 from tracegrade.store.kept_sessions import KeptSession
 from tracegrade.store.kept_traces import KeptTrace
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.rule_texts import rule_sets_so_far, rules_of
+from tracegrade.store.rule_texts import judgements, rule_sets_so_far, rules_of
 from tracegrade.store.schema import BACKFILL, LIVE
 
 Keep: TypeAlias = Callable[[JudgedAfter], None]
@@ -78,7 +78,9 @@ class Backtest:
 
     ``against`` names the other side. ``traces``: how many were judged; ``not_judged``: how many were left out, since
     what a rule reads was not kept of them; of sessions likewise. ``sessions_not_stored``: how many were to be stored
-    and have no row. ``left_alone``: by id, why rules were not judged by. ``gone``: the rules that only the other side
+    and have no row. ``states``: by id, what became of the rules
+    that were judged by. ``left_alone``: by id, why rules
+    were not judged by. ``gone``: the rules that only the other side
     has. ``alerts``: when alerts would have fired, None when no rule has any. ``stored``: how much was stored, None when
     that was not asked for.
     """
@@ -93,6 +95,7 @@ class Backtest:
     sessions_not_stored: int = 0
     changes: Sequence[RuleChange] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, State] = field(default_factory=dict)
     left_alone: Mapping[str, str] = field(default_factory=dict)
     gone: Sequence[str] = ()
     alerts: Preview | None = None
@@ -130,6 +133,7 @@ class Backtest:
             "rules": [
                 {
                     **_change_json(change),
+                    "state": self.states[change.rule.id],
                     "path": self.paths.get(change.rule.id),
                     "alerts": [alert.to_json() for alert in fired if alert.rule_id == change.rule.id],
                 }
@@ -178,12 +182,17 @@ def backtest(connection: Connection, asked: Asked, progress: Progress = unseen, 
     """
     rule_set, other = asked.rules.rule_set, asked.other
     began_ns = first_arrival(connection, asked.since_ns)
-    alike = {}
-    if other is None and began_ns is not None:
-        alike = judged_alike_live(connection, rule_set.rules, max(began_ns, asked.since_ns))
-    chosen = chosen_rules(rule_set, other, asked.named, alike)
+    if other is None:
+        alike = judged_alike_live(connection, rule_set.rules, max(began_ns or 0, asked.since_ns))
+        judged_live = LiveResults(connection, [rule.id for rule in rule_set.rules]).hashes.values()
+        known = {*judgements(connection), *judged_live}
+    else:
+        alike = judged_alike(rule_set, other)
+        known = {rule.id for rule in other.rule_set.rules}
+    chosen = chosen_rules(rule_set, other, asked.named, alike, known)
     found = Backtest(LIVE if other is None else other.name, asked.since_ns, asked.until_ns)
     found.left_alone, found.gone, found.paths = chosen.left_alone, chosen.gone, rule_set.paths
+    found.states = chosen.states
     if chosen.ids:
         began_ns = asked.since_ns if began_ns is None else max(began_ns, asked.since_ns)
         _Run(connection, replace(asked, since_ns=began_ns), chosen, found, keep).judge(progress)
