@@ -85,7 +85,7 @@ def test_show_of_a_trace_without_results_ends_with_1(data_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "xyz"], "expected 32 hex digits, found 'xyz'"),
+        (["show", "xyz"], "'xyz': no stored trace or session has this id"),
         (["list", "--since", "yesterday"], "expected a time such as"),
         (["list", "--outcome", "bad"], "'bad' is not one of 'pass', 'fail', 'not_evaluable', 'error'"),
     ],

@@ -233,14 +233,19 @@ def test_calls_that_one_clause_kept_out_are_told_once_and_each_is_listed(tmp_pat
         files[-1].write_text(json.dumps({**rule, "scope": "tool-call", "evaluate": [item]}))
     store(tmp_path, trace_result(trace, judge(trace, load_rules(files)), "live", ""))
     options = [word for file in files for word in ("--rules", str(file))]
-    lines = [" ".join(line.split()) for line in run(tmp_path, "why", f"{1:032x}", *options).stdout.splitlines()]
+    lines = [" ".join(line.split()) for line in run(tmp_path, "why", "00000000", *options).stdout.splitlines()]
     told = [line for line in lines if " of-refunds " in line or " of-others " in line]
+    judged_well = "score 1, threshold 1. The expected call was made in the expected order."
     assert sorted(told) == [
         'not_matched of-others 5 tool-calls match.tools does not hold: expected ["ship"]',
         'not_matched of-refunds 3 tool-calls match.tools does not hold: expected ["refund"]',
-        "✓ pass of-refunds tool-call 0000000000000004",
-        "✓ pass of-refunds tool-call 0000000000000006",
+        f"✓ pass of-refunds tool-call 0000000000000004 {judged_well}",
+        f"✓ pass of-refunds tool-call 0000000000000006 {judged_well}",
     ]
+    decisions = [pair["decision"] for pair in run_json(tmp_path, "why", f"{1:032x}", *options)]
+    assert decisions == ["evaluated"] * 2 + ["not_matched"] * 8
+    of_one = run_json(tmp_path, "why", f"{1:032x}", "--rule", "of-others", *options)
+    assert {pair["rule_id"] for pair in of_one} == {"of-others"}
     pairs = run_json(tmp_path, "why", f"{1:032x}", *options)
     kept_out = [(pair["rule_id"], pair["subject"]["id"]) for pair in pairs if pair["decision"] == "not_matched"]
     assert sorted(kept_out) == [

@@ -93,8 +93,8 @@ def test_a_span_has_a_page_with_all_that_was_kept_of_it(shop: Site) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/traces/a1", "'a1' is not a trace id: expected 32 hex digits."),
-        ("/traces/zz", "'zz' is not a trace id"),
+        ("/traces/a1", "'a1': no stored trace or session has this id"),
+        ("/traces/zz", "'zz': no stored trace or session has this id"),
         (f"/traces/{'0' * 31}1", "This trace is not in the store."),
         (f"/traces/{_id(1)}/spans/0123", "has no span 0123"),
     ],

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tracegrade.compare.outcomes import Tally
     from tracegrade.history.backtest.backtest import Backtest
     from tracegrade.history.backtest.changes import BeforeAndAfter, Example, RuleChange, Way
-    from tracegrade.history.backtest.sources import State
     from tracegrade.store.backfills import StoredBackfill
 
 _RULE_COLUMNS = ("rule", "before", "after", "newly fail", "newly pass", "newly matched", "no longer matched")
@@ -30,7 +29,7 @@ def print_backtest(found: "Backtest", links: "Links") -> None:
     if found.changes:
         print_line(_what(found))
         whole = ["before", "after", "newly fail", "newly pass", "no longer matched"]
-        print_table("", _RULE_COLUMNS, [_rule_row(change, found.states[change.rule.id]) for change in found.changes], whole=whole)
+        print_table("", _RULE_COLUMNS, list(_rule_rows(found)), whole=whole)
         examples = list(_example_rows(found, links))
         if examples:
             columns = ["rule", "was, is", "agent", "release", "trace", "why"]
@@ -48,7 +47,7 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
     """All of a backtest for a comment on a pull request; explanations, which quote values, are left out."""
     parts = [f"## {_headline(found)}"]
     if found.changes:
-        rows = [[as_markdown(str(cell)) for cell in _rule_row(change, found.states[change.rule.id])] for change in found.changes]
+        rows = [[as_markdown(cell) for cell in row] for row in _rule_rows(found)]
         parts += [as_markdown(_what(found)), markdown_table(_RULE_COLUMNS, rows)]
         named = [
             [as_markdown(change.rule.id), _words(example), link_markdown(example.subject.trace.trace_id, links)]
@@ -102,17 +101,18 @@ def _headline(found: "Backtest") -> str:
 def _what(found: "Backtest") -> str:
     which = "what was judged live" if found.against == "live" else found.against
     times = f"{time_text(found.since_ns)} to {time_text(found.until_ns)} (UTC)"
-    number = Counter(found.states.values())
+    number: Counter[str] = Counter(found.states.values())
     words = (("changed", "changed rule"), ("new", "new rule"), ("same", "unchanged rule"))
     rules = ", ".join(count(number[state], what) for state, what in words if number[state])
     return f"{rules} on {found.judged} from {times}, against {which}"
 
 
-def _rule_row(change: "RuleChange", state: "State") -> list[str]:
-    ways = [_number(change, way) for way in WAYS if way != "newly_unjudged"]
-    rates = rate_text(change.whole.before.pass_rate), rate_text(change.whole.after.pass_rate)
-    name = f"{change.rule.id} (new)" if state == "new" else change.rule.id
-    return [name, *rates, *ways]
+def _rule_rows(found: "Backtest") -> "Iterator[list[str]]":
+    for change in found.changes:
+        ways = [_number(change, way) for way in WAYS if way != "newly_unjudged"]
+        rates = rate_text(change.whole.before.pass_rate), rate_text(change.whole.after.pass_rate)
+        name = f"{change.rule.id} (new)" if found.states[change.rule.id] == "new" else change.rule.id
+        yield [name, *rates, *ways]
 
 
 def _number(change: "RuleChange", way: "Way") -> str:

@@ -1,5 +1,6 @@
 """``tracegrade traces delete``: what is kept of traces goes, from everywhere."""
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -22,7 +23,6 @@ from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
-from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import TraceGradeError
 
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from tracegrade.config import Config
     from tracegrade.deletion.request import Choice, Deletion
 
+_WHOLE_ID = re.compile("[0-9a-fA-F]{32}")
 _MOST_NOTED = 100  # ids of traces in an entry of the access log
 _LOOK_EVERY_S = 0.1
 
 
 @click.command("delete")
-@click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
+@click.argument("named", nargs=-1, metavar="[TRACE_ID...]")
 @click.option("--session", metavar="ID", help="All traces of this session.")
 @click.option("--user", metavar="ID", help="All traces with this id in an attribute that names a user.")
 @tenant_option
@@ -48,7 +49,7 @@ _LOOK_EVERY_S = 0.1
 def delete(
     config: "Config",
     output_format: str,
-    trace_ids: tuple[bytes, ...],
+    named: tuple[str, ...],
     session: str | None,
     user: str | None,
     tenant: str | None,
@@ -66,10 +67,11 @@ def delete(
     from tracegrade.deletion.request import Choice
 
     make_files_private()
-    if sum(chosen is not None for chosen in (trace_ids or None, session, user, before)) != 1:
+    if sum(chosen is not None for chosen in (named or None, session, user, before)) != 1:
         raise click.UsageError("expected trace ids, or one of --session, --user and --before")
     if config.journal.kafka is None and not (config.data_path / "journal").is_dir():
         raise TraceGradeError(f"{config.data_path}: nothing was received here; -c or --data-dir says where it was")
+    trace_ids = _whole_ids(config, tenant, named)
     choice = Choice(session, user, before, tenant)
     what = count(len(trace_ids), "trace") if choice.by_id_alone else f"all traces {_described(choice)}"
     if tenant is not None:
@@ -106,6 +108,18 @@ def delete(
         )
     if deletion.found_nothing:
         sys.exit(EXIT_FAILED)
+
+
+def _whole_ids(config: "Config", tenant: str | None, named: tuple[str, ...]) -> tuple[bytes, ...]:
+    """The ids as they are; where only the beginning of one was given, that of the one stored trace that begins so."""
+    plain = [text.strip().replace("-", "") for text in named]
+    if all(map(_WHOLE_ID.fullmatch, plain)):  # they may be of traces that are not stored
+        return tuple(map(bytes.fromhex, plain))
+    from tracegrade.store.named import trace_id_named
+    from tracegrade.store.open import reading_store
+
+    with reading_store(config.store_url, tenant) as connection:
+        return tuple(trace_id_named(connection, text, sessions=False) for text in named)
 
 
 def _is_masked(config: "Config", choice: "Choice") -> bool:

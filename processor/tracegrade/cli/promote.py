@@ -16,7 +16,6 @@ from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
-from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
+@click.argument("trace_ids", nargs=-1, metavar="[TRACE_ID...]")
 @click.option("--rule", "rule_id", metavar="ID", help="The rule whose test the traces become.")
 @click.option(
     "--rules",
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
 def command(
     config: "Config",
     output_format: str,
-    trace_ids: tuple[bytes, ...],
+    trace_ids: tuple[str, ...],
     rule_id: str | None,
     rule_paths: tuple[str, ...],
     suite: str | None,
@@ -130,7 +129,7 @@ def command(
 class _Search:
     """Which traces: those named, or the newest that fail; of one tenant, or of any."""
 
-    trace_ids: Sequence[bytes]
+    trace_ids: Sequence[str]
     since_ns: int | None
     limit: int
     distinct: bool
@@ -139,15 +138,16 @@ class _Search:
     def of(self, connection: "Connection", run: str, rule: "Rule | None") -> Sequence[bytes]:
         """The ids of the traces that are named; else of those of the run that the rule fails."""
         from tracegrade.history.promote.chosen import failing_traces
+        from tracegrade.store.named import trace_id_named
         from tracegrade.store.result_filter import ResultFilter
 
         if self.trace_ids or rule is None:
-            return self.trace_ids
+            return [trace_id_named(connection, written, run=run) for written in self.trace_ids]
         chosen = ResultFilter(rule=rule.id, run=run, since_ns=self.since_ns, tenant=self.tenant)
         return failing_traces(connection, chosen, self.limit, distinct=self.distinct)
 
 
-def _rule_asked_for(trace_ids: Sequence[bytes], rule_id: str | None, failing: str | None) -> str:
+def _rule_asked_for(trace_ids: Sequence[str], rule_id: str | None, failing: str | None) -> str:
     if failing is not None:
         if trace_ids or rule_id not in (None, failing):
             raise click.UsageError(

@@ -22,7 +22,6 @@ from tracegrade.cli.output import (
 from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.run_option import BACKFILL, LIVE, check_run, run_option
 from tracegrade.cli.times import TIME
-from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import json_text, judged_score_text, printable_json, printable_lines, time_text
 from tracegrade.model.evaluation import OUTCOMES
 
@@ -53,7 +52,8 @@ _filters = together(
     click.option("--service", help="Only of this service."),
     click.option("--agent", help="Only of this agent."),
     click.option("--release", help="Only of this release."),
-    click.option("--trace-id", type=TRACE_ID, help="Only of this trace."),
+    click.option("--session", metavar="ID", help="Only of this session; the beginning of its id will do."),
+    click.option("--trace-id", metavar="TRACE_ID", help="Only of this trace; the first digits of its id will do."),
     click.option("--since", type=TIME, help="Only of traces first received at this time or later."),
     click.option("--until", type=TIME, help="Only of traces first received before this time."),
     run_option,
@@ -80,11 +80,13 @@ def list_(
 
     JSON: one evaluation per line, with every field and value.
     """
+    from tracegrade.store.named import narrowed
     from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import full_evaluations, results
 
     with settings.store() as connection:
         check_run(connection, filters["run"])
+        filters = narrowed(connection, filters)
         chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
         found = results(connection, chosen, limit + 1)
         more, found = len(found) > limit, found[:limit]
@@ -152,10 +154,12 @@ def export(
     """
     import csv
 
+    from tracegrade.store.named import narrowed
     from tracegrade.store.result_filter import ResultFilter
 
     with settings.store() as connection:
         check_run(connection, filters["run"])
+        filters = narrowed(connection, filters)
         rows = _all_results(connection, ResultFilter(since_ns=since, until_ns=until, **filters))
         if output_format == "jsonl":
             for evaluation in rows:
@@ -200,21 +204,25 @@ def _no_formula(text: str) -> str:
 
 
 @command.command()
-@click.argument("trace_id", type=TRACE_ID)
+@click.argument("trace", metavar="TRACE_ID")
 @click.option("--rule", metavar="ID", help="Only of this rule.")
 @run_option
 @tenant_reading_options
 @format_option
 @reports_errors
-def show(settings: ReadSettings, output_format: str, trace_id: bytes, rule: str | None, run: str) -> None:
+def show(settings: ReadSettings, output_format: str, trace: str, rule: str | None, run: str) -> None:
     """Show all evaluations of one trace and of the sessions it is part of, with what was found and expected.
+
+    TRACE_ID is the id of a trace, its first digits (4 or more), or the id of a session.
 
     Exit code 1: the store has none.
     """
+    from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import sessions_of, stored_traces
 
     with settings.store() as connection:
         check_run(connection, run)
+        trace_id = trace_id_named(connection, trace, run=run)
         stored = stored_traces(connection, trace_id, run=run)
         stored += [session for trace in stored for session in sessions_of(connection, trace)]
     found = [item for trace in stored for item in _shown(trace, run) if rule is None or item.rule_id == rule]

@@ -16,7 +16,6 @@ from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.trace_id_argument import TRACE_ID
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -43,8 +42,8 @@ def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> N
 @click.option("--in", "folder", default="rules", show_default=True, type=click.Path(path_type=Path), help="Where.")
 @click.option(
     "--from-trace",
-    "trace_id",
-    type=TRACE_ID,
+    "trace",
+    metavar="TRACE_ID",
     help="Expect the tool calls of this stored trace, and use the trace as a test.",
 )
 @tenant_option
@@ -55,7 +54,7 @@ def new(
     name: str,
     recipe_name: str | None,
     folder: Path,
-    trace_id: bytes | None,
+    trace: str | None,
     keep: tuple[str, ...],
     no_redact: bool,
     tenant: str | None,
@@ -79,14 +78,14 @@ def new(
     category, _, rule_id = name.partition("/")
     if not (_WORDS.fullmatch(category) and _WORDS.fullmatch(rule_id)):
         raise click.UsageError(f"expected CATEGORY/ID, lower-case words joined by '-', found {name!r}")
-    if trace_id is not None and recipe_name is not None:
+    if trace is not None and recipe_name is not None:
         raise click.UsageError("--recipe and --from-trace exclude each other: a rule begins from one of the two")
-    if trace_id is None:
+    if trace is None:
         if keep or no_redact or tenant:
             raise click.UsageError("--keep, --no-redact and --tenant are for --from-trace")
         draft = new_rule.from_recipe(rule_id, recipe(recipe_name or "order"))
     else:
-        draft = _from_stored(rule_id, trace_id, config, tenant, keep, not no_redact)
+        draft = _from_stored(rule_id, trace, config, tenant, keep, not no_redact)
     written = new_rule.write(folder / category / rule_id, draft)
     for path in written:
         print_line(f"wrote {path}")
@@ -98,7 +97,7 @@ def new(
 
 
 def _from_stored(
-    rule_id: str, trace_id: bytes, config: "Config", tenant: str | None, keep: "Sequence[str]", redacts: bool
+    rule_id: str, named: str, config: "Config", tenant: str | None, keep: "Sequence[str]", redacts: bool
 ) -> "Draft":
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.extract.extract import extract
@@ -107,10 +106,12 @@ def _from_stored(
     from tracegrade.otlp.from_spans import requests_of
     from tracegrade.otlp.json import to_json
     from tracegrade.rule.tool_aliases import ToolAliases
+    from tracegrade.store.named import trace_id_named
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
     with reading_store(config.store_url, tenant) as connection:
+        trace_id = trace_id_named(connection, named)
         found = stored_traces(connection, trace_id)
     if not found:
         raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")

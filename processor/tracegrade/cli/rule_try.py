@@ -1,6 +1,5 @@
 """``tracegrade rules try``: one rule on one trace, step by step."""
 
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.rule.rule import Rule
 
-_TRACE_ID = re.compile(r"[0-9a-fA-F]{32}")
 _MAX_CELL = 60
 
 
@@ -121,8 +119,8 @@ def _extractions(
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.rule.tool_aliases import ToolAliases
 
-    ids = [source for source in sources if _TRACE_ID.fullmatch(source.replace("-", "")) and not _is_file(source)]
-    files = [source for source in sources if source not in ids]
+    files = [source for source in sources if source == "-" or _is_file(source) or "/" in source or "." in source]
+    ids = [source for source in sources if source not in files]
     if ids:
         yield from _stored(ids, config, tenant)
     if files:
@@ -133,12 +131,13 @@ def _extractions(
 
 def _stored(ids: Sequence[str], config: "Config", tenant: str | None) -> "Iterator[Extraction]":
     from tracegrade.history.stored_extraction import extract_stored
+    from tracegrade.store.named import trace_id_named
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
 
     with reading_store(config.store_url, tenant) as connection:
         for text in ids:
-            found = stored_traces(connection, bytes.fromhex(text.replace("-", "")))
+            found = stored_traces(connection, trace_id_named(connection, text))
             if not found:
                 print_line(f"Trace {text} is not in the store; 'tracegrade why {text}' says where to look.", err=True)
                 sys.exit(EXIT_FAILED)

@@ -25,7 +25,6 @@ from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.run_option import check_run, run_option
 from tracegrade.cli.times import TIME
-from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text, took_text
 from tracegrade.model.evaluation import OUTCOMES
 
@@ -51,6 +50,7 @@ _filters = together(
     click.option("--service", help="Only of this service."),
     click.option("--agent", help="Only with an evaluation of this agent."),
     click.option("--release", help="Only with an evaluation of this release."),
+    click.option("--session", metavar="ID", help="Only of this session; the beginning of its id will do."),
     click.option("--rule", metavar="ID", help="Only with an evaluation by this rule."),
     click.option(
         "--outcome",
@@ -76,10 +76,12 @@ def list_(
     from dataclasses import asdict
 
     from tracegrade.store.heads import trace_heads
+    from tracegrade.store.named import narrowed
     from tracegrade.store.result_filter import ResultFilter
 
     with settings.store() as connection:
         check_run(connection, filters["run"])
+        filters = narrowed(connection, filters)
         chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
         found = trace_heads(connection, chosen, limit + 1)
     more, found = len(found) > limit, found[:limit]
@@ -123,22 +125,26 @@ def _outcome_counts(head: "TraceHead") -> Styled:
 
 
 @command.command()
-@click.argument("trace_id", type=TRACE_ID)
+@click.argument("trace", metavar="TRACE_ID")
 @run_option
 @tenant_reading_options
 @format_option
 @reports_errors
-def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) -> None:
+def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> None:
     """Show a trace with its spans, tool calls and evaluations; or a session with its traces and evaluations.
+
+    TRACE_ID is the id of a trace, its first digits (4 or more), or the id of a session.
 
     JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
     1: the store does not have it.
     """
     from tracegrade.history.stored_json import stored_json
+    from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import stored_traces
 
     with settings.store() as connection:
         check_run(connection, run)
+        trace_id = trace_id_named(connection, trace, run=run)
         found = stored_traces(connection, trace_id, run=run)
     if not found:
         print_line(
@@ -153,7 +159,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) 
 
 
 @command.command()
-@click.argument("trace_ids", nargs=-1, type=TRACE_ID, metavar="[TRACE_ID...]")
+@click.argument("named", nargs=-1, metavar="[TRACE_ID...]")
 @_filters
 @limit_option
 @output_option
@@ -161,7 +167,7 @@ def show(settings: ReadSettings, output_format: str, trace_id: bytes, run: str) 
 @reports_errors
 def export(
     settings: ReadSettings,
-    trace_ids: tuple[bytes, ...],
+    named: tuple[str, ...],
     limit: int,
     since: int | None,
     until: int | None,
@@ -176,15 +182,19 @@ def export(
     """
     from tracegrade.otlp.json import to_json
     from tracegrade.store.heads import trace_heads
+    from tracegrade.store.named import narrowed, trace_id_named
     from tracegrade.store.read import stored_traces
     from tracegrade.store.result_filter import ResultFilter
 
     unknown, more, gone = [], False, 0
-    # By id, of which tenants; None for all that have it.
-    chosen: dict[bytes, set[str] | None] = dict.fromkeys(trace_ids)
     with settings.store() as connection:
         check_run(connection, filters["run"])
-        if not trace_ids:
+        filters = narrowed(connection, filters)
+        # By id, of which tenants; None for all that have it.
+        chosen: dict[bytes, set[str] | None] = {}
+        for text in named:
+            chosen[trace_id_named(connection, text, run=filters["run"])] = None
+        if not named:
             heads = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
             more = len(heads) > limit
             for head in heads[:limit]:

@@ -20,7 +20,6 @@ from tracegrade.cli.output import (
 from tracegrade.cli.run_option import LIVE, check_run, run_option
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.trace_id_argument import TRACE_ID
 from tracegrade.display import count, json_text, judged_score_text, time_text
 
 if TYPE_CHECKING:
@@ -42,7 +41,8 @@ _UNKNOWN = """Trace {} is not in the store. It may
 
 
 @click.command()
-@click.argument("trace_id", type=TRACE_ID)
+@click.argument("trace", metavar="TRACE_ID")
+@click.option("--rule", "only", metavar="ID", help="Only of this rule.")
 @click.option(
     "--rules", "rule_paths", multiple=True, metavar="PATH", help="Use these rules instead of those in the settings."
 )
@@ -54,14 +54,16 @@ _UNKNOWN = """Trace {} is not in the store. It may
 def command(
     config: "Config",
     output_format: str,
-    trace_id: bytes,
+    trace: str,
+    only: str | None,
     rule_paths: tuple[str, ...],
     run: str,
     tenant: str | None,
 ) -> None:
     """Explain why a trace, and the sessions it is part of, were judged as they were, or not at all.
 
-    To explain a session alone, give the session's own trace id, which its results show.
+    TRACE_ID is the id of a trace, its first digits (4 or more), or the id of a session, which is then explained alone.
+    What failed or could not be judged is shown first.
 
     Decisions are stored for the rules that matched. For the others, the stored trace is matched again with the rules in
     force now, and the clause that did not match is shown. Spans that arrived too late to be judged are counted, as far
@@ -77,6 +79,7 @@ def command(
     from tracegrade.model.tenant import DEFAULT_TENANT
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
+    from tracegrade.store.named import trace_id_named
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces
     from tracegrade.store.rule_texts import judges_alike
@@ -84,6 +87,7 @@ def command(
     rule_set = config.load_rules(rule_paths)
     with reading_store(config.store_url, tenant) as connection:
         check_run(connection, run)
+        trace_id = trace_id_named(connection, trace, run=run)
         stored_ones = stored_traces(connection, trace_id, run=run)
         found = [read_judgement(connection, stored, config.traces) for stored in stored_ones]
         alike = [judges_alike(connection, read.stored.trace.rule_set_hash, rule_set) for read in found]
@@ -105,6 +109,7 @@ def command(
         else:
             print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
+    shown = [_worst_first([pair for pair in pairs if only in (None, pair["rule_id"])]) for pairs in shown]
     for read, pairs, judged_alike in zip(found, shown, alike, strict=True):
         if output_format == "json":
             print_json(pairs)
@@ -201,23 +206,35 @@ def _print_unread(extraction: "Extraction") -> None:
         print_line(f"  and {more} more such spans: 'tracegrade doctor' shows them by scope")
 
 
+_WORST_FIRST = ("fail", "error", "not_evaluable", "pass")
+
+
+def _worst_first(pairs: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
+    """What failed first, then what could not be judged, what passed, and last what was not judged."""
+
+    def rank(pair: "dict[str, Any]") -> int:
+        said = pair["outcome"] or pair["decision"]
+        return _WORST_FIRST.index(said) if said in _WORST_FIRST else len(_WORST_FIRST)
+
+    return sorted(pairs, key=rank)
+
+
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:
     rows: list[list[object]] = []
     for pair, number in _alike_once(pairs):
         kind = pair["subject"]["kind"]
         subject = f"{kind} {pair['subject']['id']}".strip() if number == 1 else f"{number} {kind}s"
+        evaluations = pair["evaluations"]
+        if len(evaluations) == 1 and not evaluations[0]["case"]:  # it says all that there is to say of the rule
+            (item,) = evaluations
+            rows.append([_decision_text(pair), pair["rule_id"], subject, _because(item)])
+            rows += [["", "", "", line] for line in _lookup_lines(item)]
+            continue
         rows.append([_decision_text(pair), pair["rule_id"], subject, pair["reason"]])
-        for item in pair["evaluations"]:
+        for item in evaluations:
             case = f" · {item['case']}" if item["case"] else ""
-            score = (
-                ""
-                if item["score"] is None
-                else f"score {judged_score_text(item['score'], item['threshold'])}, threshold {item['threshold']:.4g}. "
-            )
-            text = item["explanation"] or item["reason"]
-            if text and text == pair["reason"]:
-                text = ""
-            rows.append(["", "  " + item["evaluation"] + case, outcome_text(item["outcome"]), score + text])
+            text = "" if (item["explanation"] or item["reason"]) == pair["reason"] else _because(item)
+            rows.append(["", "  " + item["evaluation"] + case, outcome_text(item["outcome"]), text])
             rows += [["", "", "", line] for line in _lookup_lines(item)]
     print_table(
         "",
@@ -226,6 +243,15 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
         empty="\nNo rule matched when it was judged.",
         whole=["decision", "subject"],
     )
+
+
+def _because(item: dict[str, Any]) -> str:
+    score = (
+        ""
+        if item["score"] is None
+        else f"score {judged_score_text(item['score'], item['threshold'])}, threshold {item['threshold']:.4g}. "
+    )
+    return f"{score}{item['explanation'] or item['reason']}"
 
 
 def _alike_once(pairs: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:

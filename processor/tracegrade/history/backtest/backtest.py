@@ -14,7 +14,15 @@ from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
 from tracegrade.history.backtest.changes import Changes, Counting, RuleChange, TraceOfSaid, counting, explain_before
 from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
-from tracegrade.history.backtest.sources import BacktestError, Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
+from tracegrade.history.backtest.sources import (
+    BacktestError,
+    Chosen,
+    Rules,
+    State,
+    chosen_rules,
+    judged_alike,
+    judged_alike_live,
+)
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen

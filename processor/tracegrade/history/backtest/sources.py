@@ -113,7 +113,7 @@ def judged_alike(rule_set: RuleSet, other: Rules) -> dict[str, str]:
 
 
 def judged_alike_live(connection: Connection, rules: Sequence[Rule], since_ns: int) -> dict[str, str]:
-    """Why rules are not changed ones, by id: as they are now, they judge live; not always what came since `since_ns`."""
+    """Why rules are no changed ones, by id: they judge live as they are now, if not always since `since_ns`."""
     in_force = judgements(connection)
     found = {}
     for rule in rules:

@@ -30,6 +30,7 @@ from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.rule import Rule
+from tracegrade.store.named import NotNamed, trace_id_named
 from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
@@ -158,13 +159,11 @@ def trace_with_id(connection: Connection, written: str, tenant: str | None, run:
         HTTPException: 404, it is not a trace id, or not stored.
         NoSuchRun: there is no such run.
     """
-    try:
-        trace_id = bytes.fromhex(written)
-    except ValueError:
-        trace_id = b""
-    if len(trace_id) != 16:
-        raise HTTPException(404, f"{written!r} is not a trace id: expected 32 hex digits.")
     check_stored(connection, run)
+    try:
+        trace_id = trace_id_named(connection, written, run=run)
+    except NotNamed as error:
+        raise HTTPException(404, f"{error}.") from None
     found = stored_traces(connection, trace_id, run=run)
     stored = next((item for item in found if tenant in (None, item.trace.tenant)), None)
     if stored is None and run != LIVE:
