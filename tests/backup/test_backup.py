@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import sqlite3
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -114,14 +116,72 @@ def test_what_is_not_whole_or_was_changed_is_not_brought_back(data: Path, tmp_pa
     content = json.loads(manifest.read_bytes())
     for changed, said in (
         ({"format": 2}, "found format 2, expected 1"),
-        ({"files": [{"path": "../config.yaml", "size": 1, "sha256": ""}]}, "is not in the backup"),
         ({"files": 7}, "damaged"),
+        ({"files": [{"path": 7, "size": 1, "sha256": ""}]}, "damaged"),
     ):
         manifest.write_text(json.dumps(content | changed))
         refused = run(other, "restore", str(backup))
         assert (refused.exit_code, said in refused.stderr) == (2, True), refused.stderr
     manifest.unlink()
     assert "no backup here" in run(other, "restore", str(backup)).stderr
+
+
+def test_nothing_is_restored_to_anywhere_but_the_data_folder_and_the_store(data: Path, tmp_path: Path) -> None:
+    backup, other, outside = tmp_path / "backup", tmp_path / "place" / "other", tmp_path / "outside"
+    run(data, "backup", "--to", str(backup))
+    manifest = backup / "manifest.json"
+    content = json.loads(manifest.read_bytes())
+    outside.mkdir()
+    (outside / "file").write_bytes(b"evil")
+    (backup / "file").write_bytes(b"evil")
+    (backup / "data" / "file").write_bytes(b"evil")
+    (backup / "data" / "link").symlink_to(outside / "file")
+    (backup / "data" / "inner").symlink_to(backup / "data" / "file")
+    (backup / "data" / "linked").symlink_to(outside)
+    os.mkfifo(backup / "data" / "pipe")
+    (tmp_path / "place").mkdir()
+    (tmp_path / "place" / "file").write_bytes(b"mine")
+    before = files(tmp_path / "place")
+    evil = {"size": 4, "sha256": sha256(b"evil").hexdigest()}
+    paths = [
+        *("data/../file", "data/a/../../../file", "../file", "data/..", "..", ".", "", "data", "data/", "data//file"),
+        *("data/./file", "./data/file", "/data/file", str(outside / "file"), "file", "database/file", "DATA/file"),
+        *("data\\..\\file", "data/..\\..\\file", "C:\\file", "C:/file", "data/\0", "store.db/../file", "store.db/file"),
+        *("data/link", "data/inner", "data/linked/file", "data/pipe", "data/restore.unfinished", "data/tracegrade.db"),
+    ]
+    shutil.copyfile(backup / "data" / "file", backup / "data" / "restore.unfinished")
+    shutil.copyfile(backup / "data" / "file", backup / "data" / "tracegrade.db")
+    taken = []
+    for path in paths:
+        manifest.write_text(json.dumps(content | {"files": [*content["files"], {"path": path, **evil}]}))
+        refused = run(other, "restore", str(backup))
+        if refused.exit_code != 2 or other.exists() or files(tmp_path / "place") != before:
+            taken.append((path, refused.output))
+    assert not taken
+    (file,) = [each for each in content["files"] if each["path"].startswith("data/journal/segments/")]
+    manifest.write_text(json.dumps(content | {"files": [*content["files"], file]}))
+    assert "names a file twice" in run(other, "restore", str(backup)).stderr
+    manifest.write_text(json.dumps(content | {"files": [*content["files"], {"path": "data/file", **evil}]}))
+    assert run(other, "restore", str(backup)).exit_code == 0, "the same without a mistake"
+
+
+def test_a_file_that_says_what_a_killed_restore_left_deletes_nothing_else(data: Path, tmp_path: Path) -> None:
+    run(data, "backup", "--to", str(tmp_path / "backup"))
+    other, mine = tmp_path / "other", tmp_path / "mine"
+    other.mkdir()
+    mine.write_bytes(b"mine")
+    (other / "restore.unfinished").write_text(str(mine))
+    refused = run(other, "restore", str(tmp_path / "backup"))
+    assert (refused.exit_code, mine.read_bytes()) == (2, b"mine")
+    assert f"a restore to the store {str(mine)!r} was killed" in refused.stderr
+    (other / "restore.unfinished").unlink()
+    (other).rmdir()
+    link = tmp_path / "link.db"
+    link.symlink_to(tmp_path / "nothing yet")
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"data_dir": str(other), "store": {"url": f"sqlite:///{link}"}}))
+    refused = CliRunner().invoke(main, ["restore", str(tmp_path / "backup"), "-c", str(config)])
+    assert (refused.exit_code, (tmp_path / "nothing yet").exists()) == (2, False)
 
 
 @pytest.mark.parametrize("store_url", [None, "elsewhere.db"])

@@ -74,9 +74,26 @@ def read_manifest(folder: Path) -> Manifest:
         if content["format"] != FORMAT:
             raise BackupError(f"{path}: found format {content['format']!r}, expected {FORMAT}; use a later TraceGrade")
         files = tuple(BackedUpFile(**file) for file in content["files"])
-        return Manifest(content["version"], content["begun_ns"], files, tuple(content["left_out"]))
-    except (KeyError, TypeError) as error:
+        found = Manifest(content["version"], content["begun_ns"], files, tuple(content["left_out"]))
+        for file in found.files:
+            if not _is_inside(file.path):
+                raise BackupError(
+                    f"{path}: found the path {file.path!r}; expected {STORE}, or a path below {DATA}/ without '..', "
+                    "'\\' and empty parts; nothing is restored: use another backup"
+                )
+        if len({file.path for file in found.files}) < len(found.files):
+            raise BackupError(f"{path}: names a file twice; nothing is restored: use another backup")
+        return found
+    except (KeyError, TypeError, AttributeError) as error:
         raise BackupError(f"{path}: damaged ({error!r}); use another backup") from None
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a manifest's path names the store, or a file of the data folder, wherever it is restored."""
+    if path == STORE:
+        return True
+    top, *parts = path.split("/")
+    return top == DATA and bool(parts) and not any(part in ("", ".", "..") or {*part} & {"\\", "\0"} for part in parts)
 
 
 def described(folder: Path, path: Path) -> BackedUpFile:

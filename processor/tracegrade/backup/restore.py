@@ -1,5 +1,6 @@
 """Brings a backup back into an empty place."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -31,27 +32,23 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
     manifest = read_manifest(backup)
     _check(backup, manifest)
     folder, store = config.data_path, sqlite_path(config.store_url)
+    targets = _targets(backup, manifest, folder, store)
     unfinished = folder / RESTORING
     if unfinished.is_file():
-        _clear(folder, unfinished)
+        _clear(folder, unfinished, store)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BackupError(f"{folder}: there is something in this folder; name an empty or new one (data_dir)")
-    if store is not None and store.exists():
+    if store is not None and os.path.lexists(store):  # also a link to nothing: it would be followed
         raise BackupError(f"{store}: there is a store already; move it away, or name another place (store.url)")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unfinished.write_text("" if store is None else str(store))
         sync_folder(folder)
         for file in manifest.files:
-            path = Path(file.path)
-            if file.path == STORE:
-                if store is None:
-                    continue
-                to = store
-            else:
-                to = folder / path.relative_to(DATA)
+            if (to := targets.get(file.path)) is None:
+                continue
             to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            shutil.copyfile(backup / path, to)
+            shutil.copyfile(backup / file.path, to)
             to.chmod(0o600)
             advance(file.size)
         sync_folder(folder)
@@ -67,9 +64,37 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
     return manifest
 
 
-def _clear(folder: Path, unfinished: Path) -> None:
+def _targets(backup: Path, manifest: Manifest, folder: Path, store: Path | None) -> dict[str, Path]:
+    """Where each file goes, by its path in the backup; nowhere the store, where the settings have a server's.
+
+    Raises:
+        BackupError: a file would go outside of the data folder, or to the place of another one.
+    """
+    top = folder.resolve()
+    targets: dict[str, Path] = {}
+    taken = {top / RESTORING: "a file of the restore itself"}
+    for file in manifest.files:
+        to = store if file.path == STORE else folder / file.path.removeprefix(f"{DATA}/")
+        if to is None:
+            continue
+        place = to.resolve()
+        if to is not store and (place == top or not place.is_relative_to(top)):
+            raise BackupError(f"{backup}: {file.path!r} of its manifest would go to {place}, outside of {folder}")
+        if place in taken:
+            raise BackupError(f"{backup}: {file.path!r} of its manifest would go to {place}, as {taken[place]} does")
+        taken[place] = repr(file.path)
+        targets[file.path] = to
+    return targets
+
+
+def _clear(folder: Path, unfinished: Path, store: Path | None) -> None:
     """Remove what an attempt that was killed had copied; the file that says so goes last."""
     if written := unfinished.read_text():
+        if store is None or written != str(store):  # a file says so, which need not be ours
+            raise BackupError(
+                f"{unfinished}: a restore to the store {written!r} was killed, and the settings have another one; set "
+                "store.url to it, or delete that store and this file"
+            )
         for log in ("", "-wal", "-shm", "-journal"):
             Path(written + log).unlink(missing_ok=True)
     for path in folder.iterdir():
@@ -83,8 +108,10 @@ def _clear(folder: Path, unfinished: Path) -> None:
 def _check(backup: Path, manifest: Manifest) -> None:
     for file in manifest.files:
         path = backup / file.path
-        if not path.resolve().is_relative_to(backup.resolve()):
-            raise BackupError(f"{backup}: {file.path!r} of its manifest is not in the backup; use another backup")
+        if path.resolve() != backup.resolve() / file.path:
+            raise BackupError(f"{path}: reached by a symbolic link; expected a file in the backup; use another backup")
+        if path.exists() and not path.is_file():
+            raise BackupError(f"{path}: expected a file; use another backup")
         try:
             found = described(backup, path)
         except OSError as error:

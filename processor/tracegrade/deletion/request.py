@@ -1,5 +1,6 @@
 """A requested deletion and its state: one small file, passed from process to process."""
 
+import re
 import secrets
 import time
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +18,7 @@ State: TypeAlias = Literal["requested", "resolved", "erased", "unstored", "done"
 
 _KEPT_DONE_NS = 24 * 3600 * 1_000_000_000
 _SUFFIX = ".deletion.json"
+_ID = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")  # the name of a file, whoever asks for it
 _NOTED = ".erased"
 
 
@@ -216,7 +218,7 @@ class Deletions:
 
     def find(self, deletion_id: str) -> Deletion | None:
         """The deletion of that id; None when there is none, or none any more."""
-        if "/" in deletion_id or "\0" in deletion_id:
+        if not _ID.fullmatch(deletion_id):
             return None
         try:
             return _read(self._folder / (deletion_id + _SUFFIX))

@@ -75,8 +75,11 @@ def _extracted(repository: Path, commit: str, place: Path, target: Path) -> Path
     done = _git(repository, "archive", "--format=tar", commit, "--", *only)
     if done.returncode:
         raise NoSuchRevision(f"git archive {commit} {folder}: {done.stderr.decode(errors='replace').strip()}")
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(target, filter="data")
+    try:
+        with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+            archive.extractall(target, filter="data")
+    except tarfile.FilterError as error:  # such as a link that leads out of the repository
+        raise NoSuchRevision(f"--against: {commit} of {repository} cannot be taken out of git: {error}") from None
     return target / relative
 
 
