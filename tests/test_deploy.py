@@ -149,3 +149,26 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     unit.write_text(re.sub(r"/opt/tracegrade/bin/tracegrade", "/bin/true", text))
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
     assert (done.returncode, [line for line in done.stderr.splitlines() if "tracegrade" in line]) == (0, [])
+    exposed = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=25", str(unit)], capture_output=True, text=True
+    )
+    assert exposed.returncode == 0, exposed.stdout
+
+
+def test_the_pod_runs_with_settings_like_those_that_its_comment_names_and_writes_to_its_volumes_alone(
+    tmp_path: Path,
+) -> None:
+    pod = _read("kubernetes.example.yaml")
+    (container,) = pod["containers"]
+    text = (DEPLOY / "kubernetes.example.yaml").read_text()
+    (telemetry,) = re.findall(r"`telemetry: (\{.*?\})`", text)
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    config = tmp_path / "config.yaml"
+    config.write_text(f"data_dir: {mounts['data']['mountPath']}\ntelemetry: {telemetry}\n")
+    checked = CliRunner().invoke(main, ["config", "check", str(config)])
+    assert checked.exit_code == 0, checked.output
+    assert {volume["name"] for volume in pod["volumes"]} == mounts.keys()
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    made_by = (DEPLOY.parent / "docs" / "guides" / "deploy.md").read_text()
+    assert f"--uid {pod['securityContext']['runAsUser']} " in made_by

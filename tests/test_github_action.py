@@ -262,23 +262,52 @@ def test_what_is_wrong_with_the_inputs_is_no_answer_of_the_gate(job: Job) -> Non
     assert job.output("gate") == ""
 
 
-def test_the_version_asked_for_is_installed(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for version in ("1.0", "2.0"):
-        _wheel(tmp_path, version)
+def test_what_is_installed_is_the_checkout_of_the_action_and_no_package_of_its_name(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout, index = tmp_path / "a checkout", tmp_path / "index"
+    for folder in (checkout / "deploy" / "github-action", index):
+        folder.mkdir(parents=True)
+    _package(checkout, "of the checkout")
+    _wheel(index, "9.9")
+    monkeypatch.setenv("GITHUB_ACTION_PATH", str(checkout / "deploy" / "github-action"))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    for asked, found in (("1.0", "1.0"), ("", "2.0")):
-        assert job.run(only="Install", version=asked) == 0, job.log
-        program = job.outputs["install"]["program"]
-        assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == f"{found}\n"
-    assert job.run(only="Install", version="3.0") == 1
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    assert job.run(only="Install") == 0, job.log
+    program = job.outputs["install"]["program"]
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "of the checkout\n"
+    assert job.run(only="Install", version="9.9") == 2
+    assert "version: found '9.9', expected 'installed' or nothing" in job.log
 
 
-def _wheel(folder: Path, version: str) -> None:
-    """A package of this name that prints its version."""
+def test_the_action_is_where_its_checkout_has_the_package() -> None:
+    assert (Path("deploy/github-action") / ".." / ".." / "pyproject.toml").resolve() == Path("pyproject.toml").resolve()
+    assert 'name = "tracegrade"' in Path("pyproject.toml").read_text()
+
+
+def _package(folder: Path, prints: str) -> None:
+    """A source tree of this name, with a build that needs nothing from an index."""
+    (folder / "build").mkdir()
+    _wheel(folder / "build", prints)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        '[project]\nname = "tracegrade"\nversion = "1.0"\n'
+    )
+    (folder / "backend.py").write_text(
+        "import pathlib, shutil\n"
+        "def build_wheel(to, config_settings=None, metadata_directory=None):\n"
+        "    (made,) = pathlib.Path('build').iterdir()\n"
+        "    return pathlib.Path(shutil.copy(made, to)).name\n"
+    )
+
+
+def _wheel(folder: Path, prints: str) -> None:
+    """A package of this name that prints a text."""
+    version = prints if prints[0].isdigit() else "1.0"
     with zipfile.ZipFile(folder / f"tracegrade-{version}-py3-none-any.whl", "w") as wheel:
         about = f"tracegrade-{version}.dist-info"
-        wheel.writestr("tracegrade.py", f"def main(): print({version!r})\n")
+        wheel.writestr("tracegrade.py", f"def main(): print({prints!r})\n")
         wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: tracegrade\nVersion: {version}\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/entry_points.txt", "[console_scripts]\ntracegrade = tracegrade:main\n")
