@@ -100,12 +100,21 @@ def test_the_volume_of_the_store_is_that_of_its_middle_series() -> None:
     for agent, passed in (("a", 1), ("b", 9), ("c", 90)):
         stage.see(range(0, 7 * DAY, 60), passed=passed, failed=passed, agent=agent)
     bins = stage.bins("one", Window("", 0, 7 * DAY * MINUTE_NS, False))
-    volume = stored_volume(rule_of(), alert(), bins, 7)
+    volume = stored_volume(rule_of(), alert(), bins, 7 * DAY)
     assert volume is not None
     assert volume.a_day == pytest.approx(18 * 24)
     assert isinstance(volume.usual, Usual)
     assert volume.usual.share == pytest.approx(0.5)
-    assert stored_volume(rule_of(), alert(), {}, 7) is None
+    assert stored_volume(rule_of(), alert(), {}, 7 * DAY) is None
+
+
+def test_the_volume_of_a_young_series_is_that_since_its_first_result() -> None:
+    stage = Stage(rule_of({"below": 0.9}))
+    stage.see(range(7 * DAY - 20, 7 * DAY), passed=10, failed=1)
+    bins = stage.bins("one", Window("", 0, 7 * DAY * MINUTE_NS, False))
+    volume = stored_volume(rule_of(), alert(below=0.9), bins, 7 * DAY)
+    assert volume is not None
+    assert volume.a_day == pytest.approx(220 * 24), "220 within the last hour, and nothing is known of those before"
 
 
 RISE = {"rise": {"against": "7d", "by": "30 %"}, "of": "tokens"}
@@ -143,7 +152,7 @@ def test_the_volume_of_values_is_that_of_the_store() -> None:
     stage = Stage(rule_of(RISE))
     put(stage, range(0, 7 * DAY, 60), [5_000.0, 15_000.0])
     bins = stage.bins("one", Window("tokens", 0, 7 * DAY * MINUTE_NS, False))
-    volume = stored_volume(stage.rule, alert(**RISE), bins, 7)
+    volume = stored_volume(stage.rule, alert(**RISE), bins, 7 * DAY)
     assert volume is not None
     assert volume.a_day == pytest.approx(48)
     assert isinstance(volume.usual, UsualValue)

@@ -1,3 +1,6 @@
+import re
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,14 +84,21 @@ alert: [{below: 0.9, over: 30m, min_samples: 20}]
 """
 
 
-def remember(data_dir: Path, *outcomes: str, every_minutes: int = 1) -> str:
-    """Store these results of `RULE`, the first received at the start of 2026; its hash."""
+def remember(
+    data_dir: Path, *outcomes: str, every_minutes: int = 1, minutes: Sequence[float] = (), late: bool = False
+) -> str:
+    """Store these results of `RULE`, from the start of 2026 on, or at these minutes; its hash.
+
+    `late`: all of them are received a day later.
+    """
     (data_dir / "rule.yaml").write_text(RULE)
     (rule,) = load_rules([data_dir / "rule.yaml"]).rules
     traces = []
     for number, outcome in enumerate(outcomes):
-        received_ns = START_NS + number * every_minutes * MINUTE_NS
-        traces.append(judged(number, outcome, first_received_ns=received_ns, last_received_ns=received_ns))
+        start_ns = START_NS + int((minutes[number] if minutes else number * every_minutes) * MINUTE_NS)
+        received_ns = START_NS + 1440 * MINUTE_NS if late else start_ns
+        times = {"first_received_ns": received_ns, "last_received_ns": received_ns, "start_ns": start_ns}
+        traces.append(judged(number, outcome, **times))
     for trace in traces:
         for decision in trace.decisions:
             decision.pair.rule_hash = rule.hash
@@ -141,6 +151,54 @@ def test_preview_with_an_edited_text_and_another_threshold_reads_the_same_histor
     assert "Note: no results of checkout-order as it judges now" in judging_otherwise.stderr
 
 
+def test_preview_counts_imported_traces_by_their_start_where_it_is_asked_to(tmp_path: Path) -> None:
+    """A day whose every result from 9:00 to 10:30 failed, imported within a minute."""
+    remember(tmp_path, *("fail" if 540 <= minute < 630 else "pass" for minute in range(1440)), late=True)
+    arguments = preview_of(tmp_path, "2026-01-02T01:00Z", "--every", "30m")
+    assert run_json(tmp_path, *arguments) == []
+    (found,) = run_json(tmp_path, *arguments, "--by-start-time")
+    assert found["facts"]["since_ns"] == START_NS + 540 * MINUTE_NS
+
+
+def test_what_does_not_fire_says_how_long_it_would_take(tmp_path: Path) -> None:
+    """Everything fails, 20 results in five minutes; as many an hour fire as soon as is said, and not long before."""
+    (tmp_path / "now").mkdir()
+    remember(tmp_path / "now", *["fail"] * 20, minutes=[number / 4 for number in range(20)])
+    told = run(tmp_path / "now", *preview_of(tmp_path / "now", "2026-01-01T00:05Z", "--every", "5m")).stderr
+    how = "At the rate of the last hour with results (20 results) and the pass rate of the last 30m (0.0%)"
+    words = " ".join(told.split())
+    assert how in words
+    said = re.search(r"it would fire after about (\d+) minutes more, counting hours with results only", words)
+    assert said is not None, words
+    minutes = int(said[1])
+    for until, fires in ((minutes // 2, False), (minutes + 20, True)):
+        (tmp_path / str(until)).mkdir()
+        # The same burst, then a result each three minutes.
+        later = [5 + 3 * number for number in range(until // 3)]
+        remember(tmp_path / str(until), *["fail"] * (20 + len(later)), minutes=[*(n / 4 for n in range(20)), *later])
+        end = f"2026-01-01T{(5 + until) // 60:02}:{(5 + until) % 60:02}Z"
+        found = run_json(tmp_path / str(until), *preview_of(tmp_path / str(until), end, "--every", "5m"))
+        assert bool(found) is fires, until
+
+
+def test_a_rule_is_explained_with_how_long_its_alert_would_take(tmp_path: Path) -> None:
+    start = (time.time_ns() - START_NS) // MINUTE_NS - 30
+    remember(tmp_path, *["fail"] * 20, minutes=[start + number / 4 for number in range(20)])
+    (tmp_path / "rule.yaml").write_text(RULE.replace("status: experimental", "status: stable"))
+    said = " ".join(run(tmp_path, "rules", "explain", str(tmp_path / "rule.yaml")).stdout.split())
+    assert "At 480 results a day of one series" in said
+    assert (
+        "At the rate of the last hour with results (20 results) and the pass rate of the last 30m (0.0%) it would"
+        in said
+    )
+
+
+def test_what_is_good_would_not_fire(tmp_path: Path) -> None:
+    remember(tmp_path, *["pass"] * 60)
+    told = run(tmp_path, *preview_of(tmp_path, "2026-01-01T01:00Z")).stderr
+    assert "it would not fire within 7 days of results" in " ".join(told.split())
+
+
 def test_preview_of_rules_without_alerts_says_so(tmp_path: Path) -> None:
     (tmp_path / "rule.yaml").write_text(RULE.partition("alert:")[0])
     result = run(tmp_path, "alerts", "preview", str(tmp_path / "rule.yaml"))
@@ -157,6 +215,17 @@ def test_silences_are_made_listed_and_ended(data_dir: Path) -> None:
     assert made["ends_ns"] - made["starts_ns"] == 1800 * 10**9
     assert run_json(data_dir, "alerts", "silence", "--list") == [made]
     assert run_json(data_dir, "alerts", "silence", "--end", made["id"]) == []
+
+
+def test_a_silence_says_what_it_is_of(data_dir: Path) -> None:
+    store(data_dir, judged(1, "pass"))
+    for label, said in (
+        ("service=shop", "Silences 1 alert of those that fire now."),
+        ("service=nosuch", "it matches nothing: no stored result has the service 'nosuch'; expected one of shop."),
+        ("release=1.?", "Silences 1 alert of those that fire now."),
+        ("kind=drop", "No alert that fires now matches; alerts that begin until then are silenced."),
+    ):
+        assert said in " ".join(run(data_dir, "alerts", "silence", label).stderr.split()), label
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,15 @@ def test_check_reads_the_rules_too(tmp_path: Path) -> None:
     assert f"{tmp_path}/wrong.rule.yaml:1:1: key 'evaluate' is missing" in result.stderr
 
 
+def test_check_warns_of_notifications_without_links(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    channels = 'alerts:\n  channels: {a: {webhook: {url: "https://pager.example"}}}\n'
+    for written, warned in ((channels, True), (f"{channels}  external_url: https://page.example\n", False)):
+        path.write_text(written)
+        result = _run("check", str(path))
+        assert ("alerts.external_url is not set" in result.stderr, result.exit_code) == (warned, 0), written
+
+
 def test_check_warns_where_no_token_lets_anybody_in(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(f"data_dir: {tmp_path}\nweb: {{auth: {{}}}}\n")

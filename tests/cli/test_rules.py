@@ -145,7 +145,7 @@ class TestExplain:
             for decision in trace.decisions:
                 decision.pair.rule_id, decision.pair.rule_hash = own.id, own.hash
         store(tmp_path / "data", *traces)
-        assert "At 10 results a day of one series" in run(*check).stdout
+        assert "At 1,680 results a day of one series" in run(*check).stdout
 
     def test_a_rule_is_told_in_words(self, rule: Path) -> None:
         told = run("explain", DEMO_RULE, rule).stdout

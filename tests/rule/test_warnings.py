@@ -52,6 +52,8 @@ def rule(*evaluate: dict[str, Any], **fields: Any) -> Rule:
             [(("gate",), "counts a rule that is experim")],
         ),
         (rule(ONE, gate={"at_least": 1}), []),
+        (rule(ONE, status="experimental", alert=[{"below": 0.9}]), [(("alert",), "an experimental rule never alerts")]),
+        (rule(ONE, alert=[{"below": 0.9}]), []),
         (rule(ORDER, scope="tool-call"), [(("evaluate", 0, "tool_calls_order"), "2 calls are expected")]),
         (rule(ORDER), []),
         (rule(ONE, scope="tool-call"), []),

@@ -62,8 +62,12 @@ def stated_volume(a_day: float, alert: Alert) -> Volume:
     return Volume(a_day, Usual((share,) * HOURS, share, low, samples, PRIOR_DISPERSION))
 
 
-def stored_volume(rule: Rule, alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], days: float) -> Volume | None:
-    """That of the middle one of the series, by their results in so many days; None where there is none."""
+def stored_volume(rule: Rule, alert: Alert, bins: Mapping[SeriesKey, Sequence[Bin]], now: int) -> Volume | None:
+    """That of the middle one of the series, by their results a day; None where there is none.
+
+    Each is counted from its first result up to the minute `now`, at least one hour: of the time before there were
+    results nothing is known.
+    """
     known: list[tuple[float, Usual | UsualValue]] = []
     for found in bins.values():
         until = found[-1].minute + _DAY
@@ -73,11 +77,11 @@ def stored_volume(rule: Rule, alert: Alert, bins: Mapping[SeriesKey, Sequence[Bi
             else usual_of(steps_of(alert, found, until))
         )
         if usual is not None:
-            known.append((usual.samples, usual))
+            known.append((usual.samples * _DAY / max(_HOUR, now - found[0].minute), usual))
     if not known:
         return None
-    middle = median_low(sorted(samples for samples, _ in known))
-    return Volume(middle / days, next(usual for samples, usual in known if samples == middle))
+    middle = median_low(sorted(a_day for a_day, _ in known))
+    return Volume(middle, next(usual for a_day, usual in known if a_day == middle))
 
 
 @dataclass(frozen=True, slots=True)

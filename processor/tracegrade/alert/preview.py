@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tracegrade.alert.ahead import ahead
 from tracegrade.alert.check import Before, LookedAt, check, looks_back_s
 from tracegrade.alert.read import History
+from tracegrade.alert.stored_history import Counted
 from tracegrade.alert.window import window_of
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
@@ -41,10 +43,13 @@ def preview(
     until_ns: int,
     every_ns: int,
     advance: Callable[[int], None] = lambda looks: None,
+    *,
+    counted: Counted | None = None,
 ) -> Preview:
     """What checks from `since_ns` to `until_ns`, every `every_ns`, would have found.
 
-    Experimental rules are also previewed, to show what they would do. `advance` is called after each check.
+    Experimental rules are also previewed, to show what they would do. `advance` is called after each check. With
+    `counted`, of which `history` was read, alerts that do not fire say how long they would still take.
     """
     current: list[StoredAlert] = []
     found: list[StoredAlert] = []
@@ -69,8 +74,16 @@ def preview(
         window = window_of(by_id[looked.rule_id], looked.alert, since_ns, until_ns)
         return sum(item.outcomes.results for bins in history.bins(looked.rule_id, window).values() for item in bins)
 
+    def to_come(looked: LookedAt) -> str:
+        if counted is None:
+            return ""
+        earlier = [alert for alert in found if (alert.ends_ns or 0) >= until_ns - looks_back_ns]
+        expected = ahead(counted, by_id[looked.rule_id], looked.alert, until_ns, Before(current, earlier))
+        said = "" if expected is None else expected.sentence(looked.alert)
+        return f" {said}" if said else ""
+
     quiet = [
-        f"{looked.rule_id}: {looked.alert.says}: did not fire. {_why(looked, results(looked))}"
+        f"{looked.rule_id}: {looked.alert.says}: did not fire. {_why(looked, results(looked))}{to_come(looked)}"
         for looked in best.values()
         if (looked.rule_id, looked.alert.kind, looked.alert.of, looked.alert.over) not in which
     ]

@@ -22,7 +22,7 @@ from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
-from tracegrade.display import time_text
+from tracegrade.display import count, time_text
 from tracegrade.document.duration import duration_s
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tracegrade.store.incidents import Incident
 
 _NS = 1_000_000_000
+_MOST_NAMES = 100_000
 
 
 @click.group()
@@ -211,6 +212,8 @@ def silence(
         engine.dispose()
     with settings.store() as connection:
         found = stored_silences(connection, now_ns)
+        if changed is not None and labels:
+            print_line(_silenced_now(connection, changed.labels), err=True)
     if output_format == "json":
         print_json(asdict(silence) for silence in found)
         return
@@ -230,6 +233,11 @@ def silence(
 @click.option("--since", type=TIME, default="7d", show_default=True, help="The time from which to look.")
 @click.option("--until", type=TIME, help="The time up to which to look; without it, now.")
 @click.option("--every", default="15m", show_default=True, help="The time between two checks.")
+@click.option(
+    "--by-start-time",
+    is_flag=True,
+    help="Count results when their traces started and not when they came: for imported and backdated traces.",
+)
 @tenant_option
 @settings_options
 @format_option
@@ -241,10 +249,12 @@ def preview(
     since: int,
     until: int | None,
     every: str,
+    by_start_time: bool,
     tenant: str | None,
 ) -> None:
     """Show when the alerts of RULES would have fired over stored results; nothing is sent.
 
+    Of an alert that would not have, it says why, and how long it would take if results keep coming as they came last.
     RULES are rule files or folders of them. Only results of the rule as it is now (with the same rule hash) count. To
     see what a changed rule finds, judge stored traces again with 'tracegrade replay'.
     """
@@ -254,23 +264,25 @@ def preview(
     from tracegrade.alert.stored_history import ReadHistory
     from tracegrade.store.history import SeriesHistory
     from tracegrade.store.open import reading_store
+    from tracegrade.store.started import StartedHistory
 
     chosen = [rule for rule in config.rules.reading.load(list(rules)).rules if rule.alert]
     if not chosen:
         raise click.UsageError("none of these rules has an 'alert'")
     until_ns = until if until is not None else time.time_ns()
-    with reading_store(config.store_url, tenant) as connection:
-        counted = SeriesHistory(connection, {rule.hash for rule in chosen})
-        history = ReadHistory(counted, chosen, since - round((looks_back_s(chosen) + 7200) * _NS), until_ns)
     every_ns = round(_seconds(every) * _NS)
-    for rule in without_results(history, chosen, since, until_ns):
-        print_line(
-            f"Note: no results of {rule.id} as it judges now (hash {rule.hash}); 'tracegrade replay' judges stored "
-            "traces by it.",
-            err=True,
-        )
-    with progress("looks", max(0, until_ns - since) // every_ns) as advance:
-        found = look(history, chosen, since, until_ns, every_ns, advance)
+    with reading_store(config.store_url, tenant) as connection:
+        kind = StartedHistory if by_start_time else SeriesHistory
+        counted = kind(connection, {rule.hash for rule in chosen})
+        history = ReadHistory(counted, chosen, since - round((looks_back_s(chosen) + 7200) * _NS), until_ns)
+        for rule in without_results(history, chosen, since, until_ns):
+            print_line(
+                f"Note: no results of {rule.id} as it judges now (hash {rule.hash}); 'tracegrade replay' judges stored "
+                "traces by it.",
+                err=True,
+            )
+        with progress("looks", max(0, until_ns - since) // every_ns) as advance:
+            found = look(history, chosen, since, until_ns, every_ns, advance, counted=counted)
     if output_format == "json":
         print_json(alert.to_json() for alert in found.fired)
         for line in found.quiet:
@@ -376,6 +388,25 @@ def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     return labels
+
+
+def _silenced_now(connection: "Connection", labels: dict[str, str]) -> str:
+    """How many alerts that fire a silence is of; of none, which label no result has, if that is why."""
+    from fnmatch import fnmatchcase
+
+    from tracegrade.alert.notify.labels import matches
+    from tracegrade.document.problem import did_you_mean
+    from tracegrade.store.alerts import open_alerts
+    from tracegrade.store.trends import DIMENSIONS, names_of
+
+    if number := sum(matches(alert, labels) for alert in open_alerts(connection)):
+        return f"Silences {count(number, 'alert')} of those that fire now."
+    for label, dimension in {**DIMENSIONS, "tenant": "tenant"}.items():
+        known = names_of(connection, dimension, limit=_MOST_NAMES)
+        glob = labels.get(label, "*")
+        if known and glob and not any(fnmatchcase(name, glob) for name in known):
+            return f"Warning: it matches nothing: no stored result has the {label} {glob!r}{did_you_mean(glob, known)}."
+    return "No alert that fires now matches; alerts that begin until then are silenced."
 
 
 def _seconds(text: str) -> float:

@@ -9,6 +9,7 @@ from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.display import count
 
 _path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
+_NO_LINKS = "alerts.external_url is not set: notifications have no link to the incident; give the address of the page"
 
 
 @click.group()
@@ -64,7 +65,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
         config.quotas.check_rules(rule_set)
         costs = [] if config.traces.prices else costs_without_prices(rule_set)
         access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
-    for warning in (*config.warnings, *rule_set.warnings, *costs, *access):
+    links = [] if config.alerts.external_url or not config.alerts.channels else [_NO_LINKS]
+    for warning in (*config.warnings, *rule_set.warnings, *costs, *access, *links):
         print_line(f"Warning: {warning}", err=True)
     rules, exporters = count(len(rule_set), "rule"), count(len(config.exporters), "exporter")
     plugins = load_plugins()

@@ -66,6 +66,7 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
     from tracegrade.alert.window import window_of
     from tracegrade.model.errors import TraceGradeError
     from tracegrade.store.history import SeriesHistory
+    from tracegrade.store.schema import MINUTE_NS
 
     now_ns = time.time_ns()
     since_ns = now_ns - _VOLUME_DAYS * 86_400 * 10**9
@@ -77,8 +78,34 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
                 for place, alert in enumerate(rule.alert):
                     stored = history.bins(window_of(rule, alert, since_ns, now_ns)).get(rule.id, {})
                     bins = {key: list(packed) for key, packed in stored.items()}
-                    if (volume := stored_volume(rule, alert, bins, _VOLUME_DAYS)) is not None:
+                    if (volume := stored_volume(rule, alert, bins, now_ns // MINUTE_NS)) is not None:
                         found[rule.id, place] = volume
     except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it
+        return {}
+    return found
+
+
+def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str, list[str]]:
+    """How long each alert that does not fire would take if results keep coming, by rule, in words; "" if unknown."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from tracegrade.alert.ahead import ahead
+    from tracegrade.alert.check import Before
+    from tracegrade.model.errors import TraceGradeError
+    from tracegrade.store.alerts import open_alerts
+    from tracegrade.store.history import SeriesHistory
+
+    now_ns, found = time.time_ns(), dict[str, list[str]]()
+    try:
+        with settings.store() as connection:
+            firing = {(fires.rule_id, fires.kind, fires.of, fires.over_s) for fires in open_alerts(connection)}
+            for rule in rules:
+                counted = SeriesHistory(connection, {rule.hash})
+                found[rule.id] = []
+                for alert in rule.alert:
+                    fires = (rule.id, alert.kind, alert.of, alert.over) in firing
+                    expected = None if fires else ahead(counted, rule, alert, now_ns, Before())
+                    found[rule.id].append("" if expected is None else expected.sentence(alert))
+    except (TraceGradeError, SQLAlchemyError):  # as in `_stored_volumes`
         return {}
     return found

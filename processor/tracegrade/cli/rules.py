@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.backtest import backtest
-from tracegrade.cli.expected_alerts import expected_alerts, volume_option
+from tracegrade.cli.expected_alerts import alerts_to_come, expected_alerts, volume_option
 from tracegrade.cli.output import (
     EXIT_USAGE,
     format_option,
@@ -194,8 +194,12 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
     rule_set = rules_at(paths, settings.rules)
     chosen = [rule for name in ids for rule in rules_of_id(rule_set, name)] if ids else list(rule_set.rules)
     since = _in_force_since(settings, chosen)
+    to_come = alerts_to_come(settings, [rule for rule in chosen if rule.alert]) if volume is None else {}
     expected = {
-        rule_id: [item.sentence if item is not None else "" for item in items]
+        rule_id: [
+            " ".join(filter(None, (item.sentence if item is not None else "", later)))
+            for item, later in zip(items, to_come.get(rule_id, [""] * len(items)), strict=True)
+        ]
         for rule_id, items in expected_alerts(settings, chosen, volume).items()
     }
     print_lines(

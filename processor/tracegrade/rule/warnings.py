@@ -40,6 +40,8 @@ def warnings_of(rule: Rule) -> Iterator[Warning]:
     yield from _tools_left_out(rule)
     yield from _cases_never_met(rule)
     yield from constraint_warnings(rule)
+    if rule.alert and rule.status == "experimental":
+        yield ("alert",), "an experimental rule never alerts; write status: stable, or remove 'alert'"
     if rule.gate is not None and rule.status != "stable":
         yield ("gate",), f"no gate counts a rule that is {rule.status}; write status: stable, or remove 'gate'"
 

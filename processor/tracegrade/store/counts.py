@@ -4,7 +4,7 @@ Of what is judged live by minute, hour and day, of every other run as a whole.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 from sqlalchemy import Connection, select
@@ -88,6 +88,10 @@ class CountChanges:
                 complete, evaluations, decisions = results
                 minute = counted_minute(run, last_received_ns)
                 self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
+
+    def by_minute(self) -> Iterable[tuple[tuple[int | None, bool], Mapping[int, Sequence[float]]]]:
+        """The sums so far: by minute and completeness, then by series."""
+        return self._sums.items()
 
     def write(self, connection: Connection) -> None:
         """Add the sums to those stored."""

@@ -1,0 +1,151 @@
+"""How long an alert that does not fire would still take, if results keep coming as they came last.
+
+The detectors look at what is stored, and after it at as many results an hour as came in the last hour with results,
+with the shares of the last ``over``. Hours without results are not counted: they are neither good nor bad.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tracegrade.alert.check import Before, check, looks_back_s
+from tracegrade.alert.detect.finding import measure
+from tracegrade.alert.stored_history import Counted, ReadHistory
+from tracegrade.alert.window import window_of
+from tracegrade.display import count
+from tracegrade.document.duration import duration_text
+from tracegrade.rule.alert import Alert
+from tracegrade.rule.rule import Rule
+from tracegrade.store.history import Outcomes, SeriesKey, Window, total, weighted
+from tracegrade.store.schema import MINUTE_NS
+
+_NS = 1_000_000_000
+_HOUR = 60
+_DAY = 24 * _HOUR
+_LOOKS = (15, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720, _DAY, 2 * _DAY, 3 * _DAY, 5 * _DAY, 7 * _DAY)
+"""After so many minutes it is looked whether it fires."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is expected of one alert: after how many minutes with results it fires; None for not within a week.
+
+    ``an_hour`` results come in an hour; ``share`` is what the alert watches, over its ``over``, None when nothing was
+    judged.
+    """
+
+    minutes: int | None
+    an_hour: int
+    share: float | None
+
+    def sentence(self, alert: Alert) -> str:
+        """In words; "" when nothing is known."""
+        from tracegrade.alert.notify.message import value_text, watched_name
+
+        if not self.an_hour or self.share is None:
+            return ""
+        how = (
+            f"At the rate of the last hour with results ({count(self.an_hour, 'result')}) and the "
+            f"{watched_name(alert.of)} of the last {duration_text(alert.over)} ({value_text(alert.of, self.share)})"
+        )
+        if self.minutes is None:
+            return f"{how} it would not fire within 7 days of results."
+        return f"{how} it would fire after about {_time_text(self.minutes)} more, counting hours with results only."
+
+
+def ahead(counted: Counted, rule: Rule, alert: Alert, until_ns: int, before: Before) -> Ahead | None:
+    """What to expect of `alert` of `rule` from `until_ns` on; None for coverage, of which nothing is known.
+
+    Args:
+        counted: what is stored.
+        rule: it may have other alerts.
+        alert: one that does not fire.
+        until_ns: up to when it is stored, ns since 1970 UTC.
+        before: what fires, and fired.
+    """
+    if alert.coverage is not None:
+        return None
+    until = until_ns // MINUTE_NS
+    since_ns = until_ns - int((looks_back_s([rule]) + 7200) * _NS)
+    continued = _Continued(counted, alert, until)
+    history = ReadHistory(continued, [rule], since_ns, (until + _LOOKS[-1]) * MINUTE_NS)
+    of_alert = continued.last(window_of(rule, alert, since_ns, until_ns))
+    measured = measure(rule, alert, of_alert.over)
+    share = None if measured is None else measured.value
+    for minutes in _LOOKS if of_alert.hour else ():
+        checked = check(history, [rule], before, (until + minutes) * MINUTE_NS)
+        known = {fires.key for fires in before.firing}
+        if any(_is_of(fires, alert) and fires.key not in known for fires in checked.open):
+            return Ahead(minutes, of_alert.hour, share)
+    return Ahead(None, of_alert.hour, share)
+
+
+def _is_of(fires: Any, alert: Alert) -> bool:
+    return (fires.kind, fires.of, fires.over_s) == (alert.kind, alert.of, alert.over)
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The number of results of the last hour with results, and the outcomes of the last ``over``; of all series."""
+
+    hour: int
+    over: Outcomes
+
+
+class _Continued:
+    """What is stored, and after the minute `until` results as they came last."""
+
+    def __init__(self, counted: Counted, alert: Alert, until: int) -> None:
+        self._counted, self._until = counted, until
+        self._over = max(1, int(alert.over // 60))
+        self._last: dict[tuple[str, bool], _Last] = {}
+
+    @property
+    def series(self) -> Mapping[int, tuple[SeriesKey, float]]:
+        return self._counted.series
+
+    def last(self, window: Window) -> _Last:
+        return self._last.get((window.evaluation, window.count_incomplete), _Last(0, Outcomes()))
+
+    def minutes(self, window: Window) -> Iterable[tuple[int, int, Sequence[Any]]]:
+        rows: defaultdict[int, list[tuple[int, Sequence[float]]]] = defaultdict(list)
+        for number, minute, counts in self._counted.minutes(window):
+            if minute < self._until:
+                rows[number].append((minute, counts))
+        of_rule = {number: some for number, some in rows.items() if self.series[number][0].rule_id}
+        newest = max((some[-1][0] for some in of_rule.values()), default=0)
+        hours, overs = 0, []
+        for number, some in rows.items():
+            hour = sum(sum(counts[:4]) for minute, counts in some if minute > newest - _HOUR)
+            over = [
+                sum(column)
+                for column in zip(*(row for minute, row in some if minute > newest - self._over), strict=True)
+            ]
+            yield from ((number, minute, counts) for minute, counts in some)
+            if number in of_rule and over:
+                hours += round(hour)
+                overs.append(weighted((*map(int, over[:4]), *over[4:]), self.series[number][1]))
+                yield from ((number, *row) for row in self._to_come(hour, over))
+        self._last[window.evaluation, window.count_incomplete] = _Last(hours, total(overs))
+
+    def _to_come(self, hour: float, over: Sequence[float]) -> Iterable[tuple[int, Sequence[float]]]:
+        """By minute, so many results an hour, in the proportions of the last ``over``."""
+        results = sum(over[:4])
+        if not results or not hour:
+            return
+        sent = [0.0] * 4
+        for minute in range(_LOOKS[-1]):
+            due = [hour * (minute + 1) / _HOUR * part / results for part in over[:4]]
+            new = [float(int(there) - int(here)) for there, here in zip(due, sent, strict=True)]
+            sent = due
+            if any(new):
+                judged, of_over = new[0] + new[1], over[0] + over[1]
+                scores = [part * judged / of_over if of_over else 0.0 for part in over[4:]]
+                yield self._until + minute, (*new, *scores)
+
+
+def _time_text(minutes: int) -> str:
+    if minutes < 2 * _HOUR:
+        return f"{minutes} minutes"
+    return f"{minutes // _HOUR} hours" if minutes < 2 * _DAY else f"{minutes // _DAY} days"
