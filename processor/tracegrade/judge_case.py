@@ -34,7 +34,7 @@ _NS_PER_S = 1_000_000_000
 _OTHER_CALLS = ("tool_calls", "expected_trajectory", "expected_tools", "tool_names", "steps")
 # What other systems call ours.
 _OTHER_NAMES = {"tool-call-accuracy-f1": "tool-call-accuracy"}
-_STATUSES = ("ok", "repaired", "python_repr", "text", "truncated", "redacted", "absent")
+_STATUSES = ("ok", "repaired", "python_repr", "text", "truncated", "redacted", "elsewhere", "absent")
 
 
 class CaseError(TraceGradeError):

@@ -19,12 +19,17 @@ RESPONSE_TOOL_CALLS = "gen_ai.response.tool_calls"
 RESPONSE_TEXT = "gen_ai.response.text"
 REQUEST_MESSAGES = "gen_ai.request.messages"
 AGENT_NAME = "gen_ai.agent.name"
+AGENT_ID = "gen_ai.agent.id"
 AGENT_VERSION = "gen_ai.agent.version"
 CONVERSATION_ID = "gen_ai.conversation.id"
 REQUEST_MODEL = "gen_ai.request.model"
 RESPONSE_MODEL = "gen_ai.response.model"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
+# At the end of an attribute's name: the value is stored elsewhere, and this refers to it. Source: pull request 490 of
+# semantic-conventions-genai, and what opentelemetry-util-genai writes.
+REFERENCE = "_ref"
+REFERENCES = tuple(key + REFERENCE for key in (INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_CALL_ARGUMENTS, TOOL_CALL_RESULT))
 MESSAGE_EVENT_SYSTEM = "gen_ai.system.message"
 MESSAGE_EVENT_USER = "gen_ai.user.message"
 MESSAGE_EVENT_ASSISTANT = "gen_ai.assistant.message"
@@ -47,6 +52,11 @@ TOOL_JSON_SCHEMA = "gen_ai.tool.json_schema"
 # opentelemetry-instrumentation-openai-agents 0.62.4.
 HANDOFF_FROM = "gen_ai.handoff.from_agent"
 HANDOFF_TO = "gen_ai.handoff.to_agent"
+# The same on execute_tool spans. Source: pull requests 98 and 447 of semantic-conventions-genai.
+HANDOFF_SOURCE_NAME = "gen_ai.agent.handoff.source.name"
+HANDOFF_TARGET_NAME = "gen_ai.agent.handoff.target.name"
+TRANSFER_TARGET_NAME = "gen_ai.transfer.target.name"
+TRANSFER_MODE = "gen_ai.transfer.mode"
 
 # Written by TanStack AI of a tool's call. Source: @tanstack/ai, otel middleware.
 TANSTACK_OUTCOME = "tanstack.ai.tool.outcome"

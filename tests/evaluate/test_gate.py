@@ -35,6 +35,7 @@ def _gate(name: str, *calls: ToolCall) -> str | None:
         ("absent", "the arguments of a call were not recorded (a, span 00000000000000aa)"),
         ("text", "the arguments of a call are not an object (a, span 00000000000000aa)"),
         ("truncated", "the arguments of a call were cut off by the sender (a, span 00000000000000aa)"),
+        ("elsewhere", "the arguments of a call are stored elsewhere (a, span 00000000000000aa)"),
         ("redacted", "the arguments of a call were redacted (a, span 00000000000000aa)"),
     ],
 )
@@ -50,6 +51,7 @@ def test_arguments_must_be_readable(call: Any, name: str, status: str, why: str 
         ("python_repr", None),
         ("absent", "the output of a call was not recorded (a, span 00000000000000aa)"),
         ("truncated", "the output of a call was cut off by the sender (a, span 00000000000000aa)"),
+        ("elsewhere", "the output of a call is stored elsewhere (a, span 00000000000000aa)"),
         ("redacted", "the output of a call was redacted (a, span 00000000000000aa)"),
     ],
 )

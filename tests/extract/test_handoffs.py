@@ -85,6 +85,24 @@ _SPANS: dict[str, dict[str, Any]] = {
             "gen_ai.handoff.to_agent": "billing",
         },
     },
+    "executed as a tool": {
+        "name": "execute_tool pass_on",
+        "attributes": {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "pass_on",
+            "gen_ai.agent.handoff.source.name": "triage",
+            "gen_ai.agent.handoff.target.name": "billing",
+        },
+    },
+    "a transfer": {
+        "name": "execute_tool pass_on billing",
+        "attributes": {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "pass_on",
+            "gen_ai.transfer.mode": "pass_control",
+            "gen_ai.transfer.target.name": "billing",
+        },
+    },
 }
 
 

@@ -234,6 +234,14 @@ class TestAttributes:
     def test_what_stands_nearer_wins_and_what_is_absent_does_not_match(self, name: str, expected: Any) -> None:
         assert self.why_not(name, expected) == f"attributes.{name}"
 
+    def test_of_a_call_those_of_the_run_that_made_it_come_before_the_roots(self) -> None:
+        run, agent_id = "00000000000000bb", "gen_ai.agent.id"
+        spans = [span_of(ROOT, **{agent_id: "outer"}), span_of(run, ROOT, **{agent_id: "inner"}), span_of(TOOL, run)]
+        runs = [AgentRun(run, "support", calls=[call_of("create_order", run=run)])]
+        found = extraction_of(runs, spans)
+        assert why_not(found, scope="tool-call", match={"attributes": {agent_id: "inner"}}) is None
+        assert why_not(found, scope="tool-call", match={"attributes": {agent_id: "outer"}}) == f"attributes.{agent_id}"
+
 
 @pytest.mark.parametrize("name", ["deployment.environment.name", "deployment.environment"])
 def test_the_environment_is_read_under_its_new_and_its_old_name(name: str) -> None:

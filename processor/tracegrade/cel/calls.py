@@ -39,7 +39,7 @@ def _of_unknown_attempt(calls: Sequence[ToolCall]) -> Iterator[int]:
     for same in places.values():
         if len(same) < 2:
             continue
-        if any(calls[place].arguments_status in ("redacted", "absent") for place in same):
+        if any(calls[place].arguments_status in ("redacted", "absent", "elsewhere") for place in same):
             yield from same
         else:
             yield from (same[number] for number in sorted(hashed_apart([calls[place].arguments for place in same])))

@@ -138,7 +138,7 @@ def _table_rows(extractions: Iterable[Extraction]) -> Iterator[tuple[object, ...
 
 
 def _value(value: object, status: str) -> str:
-    if value is None and status in ("absent", "redacted"):
+    if value is None and status in ("absent", "elsewhere", "redacted"):
         return f"({status})"
     shown = _short(value if isinstance(value, str) else json_text(value))
     return f"(redacted) {shown}" if status == "redacted" else shown

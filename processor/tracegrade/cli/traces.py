@@ -309,8 +309,8 @@ def _leads_back(span_id: bytes, parents: dict[bytes, bytes]) -> bool:
 
 def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
     def shown(value: Any, status: str) -> str:
-        if status == "absent":
-            return "(absent)"
+        if status in ("absent", "elsewhere"):
+            return f"({status})"
         return json_text(value) + ("" if status == "ok" else f" ({status})")
 
     def outcome(call: "ToolCall") -> str | Styled:

@@ -39,11 +39,18 @@ _GEN_AI_SWITCH = (
 
 _FIXED_BY = {
     "truncated": "raise OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT at the sender",
+    "elsewhere": "have the sender record it in the span as well: TraceGrade does not follow references",
     "redacted": "find out what masks them: the instrumentation (such as OPENINFERENCE_HIDE_INPUTS), a collector, or "
     "'redaction' in the settings of serve",
 }
 
-_LACKS = {"absent": "not recorded", "redacted": "masked", "truncated": "cut off", "text": "not readable as JSON"}
+_LACKS = {
+    "absent": "not recorded",
+    "elsewhere": "stored elsewhere",
+    "redacted": "masked",
+    "truncated": "cut off",
+    "text": "not readable as JSON",
+}
 
 Place = tuple[str, str]  # service, scope
 

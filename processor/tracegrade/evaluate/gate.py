@@ -31,6 +31,7 @@ _LACKING_ARGUMENTS = {
     "text": "are not an object",
     "truncated": "were cut off by the sender",
     "redacted": "were redacted",
+    "elsewhere": "are stored elsewhere",
 }
 _HASHED: dict[CallPart, str] = {
     "arguments": "an argument of a call was hashed, and can be compared with other hashes alone",
@@ -44,6 +45,7 @@ _LACKING_OUTPUT = {
     "absent": "was not recorded",
     "truncated": "was cut off by the sender",
     "redacted": "was redacted",
+    "elsewhere": "is stored elsewhere",
 }
 
 

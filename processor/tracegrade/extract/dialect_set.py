@@ -15,13 +15,15 @@ _MAX_LEARNT_SETS = 4096
 _MAX_LEARNT_CHARS = 4096
 # Sets with more keys than this are of flattened messages, and do not repeat.
 _MAX_LEARNT_KEYS = 64
+_REFERENCES = frozenset(s.REFERENCES)
 
 
 class Form(NamedTuple):
     """For spans with one set of attribute keys: the dialects to ask, each with those of its keys that are there.
 
     ``shared`` are those of `CONVENTIONS`, for a span that no dialect takes; ``session`` and ``user`` those of any.
-    ``redacted`` says whether a span of these keys carries our mark of having been redacted.
+    ``redacted`` says whether a span of these keys carries our mark of having been redacted, ``refers`` whether it
+    refers to content that is stored elsewhere.
     """
 
     readers: tuple[tuple[Dialect, Keys], ...]
@@ -29,6 +31,7 @@ class Form(NamedTuple):
     session: tuple[str, ...]
     user: tuple[str, ...]
     redacted: bool
+    refers: bool
 
 
 class _Forms(dict[tuple[str, ...], Form]):
@@ -42,7 +45,7 @@ class _Forms(dict[tuple[str, ...], Form]):
     ) -> None:
         self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
         self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
-        self._known = marks.union(*keys, session_keys, (s.REDACTED,))
+        self._known = marks.union(*keys, session_keys, _REFERENCES, (s.REDACTED,))
         self._session_keys = session_keys
         self._user_keys = keys.user
 
@@ -56,6 +59,7 @@ class _Forms(dict[tuple[str, ...], Form]):
             tuple(key for key in self._session_keys if key in names),
             tuple(key for key in self._user_keys if key in names),
             s.REDACTED in names,
+            not _REFERENCES.isdisjoint(names),
         )
         if len(self) >= _MAX_LEARNT_SETS:
             self.clear()

@@ -17,6 +17,7 @@ from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
 from tracegrade.extract.shape.messages import with_messages_by_shape
 from tracegrade.extract.shape.reader import read_by_shape
+from tracegrade.extract.stored_elsewhere import say_stored_elsewhere
 from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
@@ -89,6 +90,8 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
     calls = build_calls(paired, runs, top_down, spans, tool_name, redacted=redacted)
+    if any(form.refers for form in seen):
+        say_stored_elsewhere(calls, paired, nodes)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection

@@ -59,7 +59,7 @@ def fill_in(parts: Sequence[SessionPart]) -> None:
 
 
 def _lacks_result(call: ToolCall) -> bool:
-    return call.output_status == "absent" and call.error is None
+    return call.output_status in ("absent", "elsewhere") and call.error is None
 
 
 def _given_results(trace: Trace, dialects: DialectSet) -> Iterator[tuple[Span, Dialect, ShownResult]]:

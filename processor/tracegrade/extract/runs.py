@@ -38,7 +38,7 @@ AnySpan = TypeVar("AnySpan", bound=Span)
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
 # Members that hold the rest: LangGraph's callbacks, a bound Python call.
 _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
-_WORKFLOW = "invoke_workflow"
+_AROUND_AGENTS = ("invoke_workflow", "handle_conversation_turn")
 CREATE_AGENT = "create_agent"
 """The operation of making an agent, which is no run of it."""
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text", "_value")
@@ -94,8 +94,8 @@ def find_runs(top_down: Sequence[Node]) -> None:
         is_below_agent = above is not None and above.kind == "agent" and above.agent == node.agent
         if is_below_agent and node.run is not None and node.run.agent == node.agent:
             continue
-        if node.run is not None and node.span.attributes.get(s.OPERATION_NAME) == _WORKFLOW:
-            continue  # of an agent: no agent itself
+        if node.run is not None and node.span.attributes.get(s.OPERATION_NAME) in _AROUND_AGENTS:
+            continue  # inside an agent: none itself
         if node in enclosing and node not in named and node not in busy and node not in chatty:
             continue
         if node in named or node in busy or node.run is None:

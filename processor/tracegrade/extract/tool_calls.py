@@ -223,6 +223,6 @@ def number_attempts(calls: Sequence[ToolCall]) -> None:
         if len(same_name) > 1:
             attempts: dict[str, int] = {}
             for call in same_name:
-                if call.arguments_status not in ("absent", "redacted", "truncated"):
+                if call.arguments_status not in ("absent", "elsewhere", "redacted", "truncated"):
                     key = canonical(call.arguments)
                     attempts[key] = call.attempt = attempts.get(key, 0) + call.attempt

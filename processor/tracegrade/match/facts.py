@@ -41,8 +41,8 @@ class Facts:
     ``tenant`` is whose trace or session it is. ``redacted``: something of its traces was redacted by us.
     ``has_unread``: some work of its traces could not be read.
     ``service`` is "" when the resource names none, as everywhere.
-    ``attributes`` are the places where an attribute is looked up, in this order: the subject's span, the trace's root
-    span, the resource of the subject's span.
+    ``attributes`` are the places where an attribute is looked up, in this order: the subject's span, for a tool call
+    that of its agent's run, the trace's root span, the resource of the subject's span.
     """
 
     tenant: str
@@ -215,11 +215,12 @@ class FactReader:
         """The facts of a subject of this trace."""
         span = self._span(subject.span_id)
         resource = self._resource if span is None or subject.kind == "trace" else span.resource
+        run = self._span(subject.run.span_id) if subject.kind == "tool-call" and subject.run is not None else None
         return _facts(
             subject,
             self._extraction.trace.tenant,
             resource,
-            [place.attributes for place in (span, self._root, resource) if place is not None],
+            [place.attributes for place in (span, run, self._root, resource) if place is not None],
             self._context_of,
             redacted=self._extraction.redacted,
             has_unread=bool(self._extraction.unread),

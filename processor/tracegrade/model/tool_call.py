@@ -7,10 +7,16 @@ from tracegrade.model.json_value import JsonValue
 
 # How a value was read. ok: strict JSON or a structured attribute; repaired: decoded after a repair (double encoding,
 # NaN, duplicate keys); python_repr: a Python literal; text: not decodable, kept as text; truncated: cut off by the
-# sender; redacted: masked, by the sender or here, at least in part; absent: not recorded.
-ValueStatus: TypeAlias = Literal["ok", "repaired", "python_repr", "text", "truncated", "redacted", "absent"]
+# sender; redacted: masked, by the sender or here, at least in part; elsewhere: stored elsewhere by the sender, who
+# recorded a reference; absent: not recorded.
+ValueStatus: TypeAlias = Literal[
+    "ok", "repaired", "python_repr", "text", "truncated", "redacted", "elsewhere", "absent"
+]
 CallPart: TypeAlias = Literal["arguments", "output"]
 ReadFrom: TypeAlias = Literal["span", "message", "event"]
+
+
+_UNREADABLE = ("absent", "elsewhere", "text", "truncated")
 
 
 @dataclass(slots=True)
@@ -74,12 +80,12 @@ class ToolCall:
         if part == "arguments":
             if self.arguments_status == "redacted":
                 return None if in_part and isinstance(self.arguments, dict) else "redacted"
-            return self.arguments_status if self.arguments_status in ("absent", "text", "truncated") else None
+            return self.arguments_status if self.arguments_status in _UNREADABLE else None
         if self.output_status == "redacted":
             return None if in_part and self.output is not None else "redacted"
         if self.output_status == "absent":
             return None if self.failed else "absent"
-        return "truncated" if self.output_status == "truncated" else None
+        return self.output_status if self.output_status in ("truncated", "elsewhere") else None
 
     @property
     def subject_id(self) -> str:

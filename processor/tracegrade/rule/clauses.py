@@ -40,7 +40,9 @@ class Clauses(FileModel):
         description="The run's prompt: exact text, except for white space, or {$regex: ...}; never a glob.",
     )
     attributes: dict[str, AttributeValues] = Field(
-        default={}, description="Attributes of the subject's span, else the trace's root span, else the resource."
+        default={},
+        description="Attributes of the subject's span; else of the span of the run that made the call; else of the "
+        "trace's root span; else of the resource. gen_ai.agent.id tells apart agents that share a name.",
     )
     cel: Cel = Field(default=None, description="An expression of the Common Expression Language that must be true.")
 

@@ -10,6 +10,7 @@ from tracegrade.model.trace_result import TraceResult, TraceSummary
 
 Row: TypeAlias = tuple[Any, ...]
 
+_GIVEN_NOT = ("absent", "elsewhere")
 _MAX_INTEGER = 2**63 - 1
 _MOST_MISSING = 20
 _NO_EVALUATION: Row = (None,) * 10
@@ -131,8 +132,8 @@ def _of_call(call: ToolCall, include_values: bool) -> Row:
         call.attempt,
         call.dialect,
         call.duplicate_of or None,
-        _json(call.arguments) if include_values and call.arguments_status != "absent" else None,
-        _json(call.output) if include_values and call.output_status != "absent" else None,
+        _json(call.arguments) if include_values and call.arguments_status not in _GIVEN_NOT else None,
+        _json(call.output) if include_values and call.output_status not in _GIVEN_NOT else None,
         error.message if include_values and error is not None else None,
     )
 

@@ -391,10 +391,12 @@ _WHY: dict[tuple[Part, ValueStatus], str] = {
     ("output", "absent"): "was not recorded",
     ("output", "truncated"): "was cut off by the sender",
     ("output", "redacted"): "was redacted",
+    ("output", "elsewhere"): "is stored elsewhere",
     ("output", "text"): "is a text, into which no path leads",
     ("arguments", "absent"): "were not recorded",
     ("arguments", "truncated"): "were cut off by the sender",
     ("arguments", "redacted"): "were redacted",
+    ("arguments", "elsewhere"): "are stored elsewhere",
     ("arguments", "text"): "are a text, into which no path leads",
 }
 

@@ -78,7 +78,9 @@ def _possible_retries(evidence: Evidence) -> int:
     possible = 0
     for places in evidence.once(positions_by_name).values():
         calls = [evidence.calls[place] for place in places]
-        gone = {number for number, call in enumerate(calls) if call.arguments_status in ("redacted", "absent")}
+        gone = {
+            number for number, call in enumerate(calls) if call.arguments_status in ("redacted", "absent", "elsewhere")
+        }
         if len(calls) > 1:
             possible += len(gone | hashed_apart([call.arguments for call in calls]))
     return possible

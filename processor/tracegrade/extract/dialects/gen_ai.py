@@ -35,17 +35,21 @@ KINDS = Words(
         "call_llm": "chat",  # any-agent's word
         "text_completion": "chat",
         "invoke_agent": "agent",
-        "invoke_workflow": "agent",  # a run only where no agent span is one
+        "invoke_workflow": "agent",  # a run only where no agent span is one, and so is a turn
+        "handle_conversation_turn": "agent",
         **dict.fromkeys(_OTHER_OPERATIONS, "other"),
     }
 )
 # What instrumentations tag execute_tool beside real calls: ADK's span around a parallel batch, OpenLIT's tool listing.
 _NO_TOOLS = frozenset({"(merged tools)", "mcp_list_tools"})
 _TOOL_SPAN_PREFIXES = ("execute_tool ", "delegate ")
-_AGENT_SPAN_PREFIXES = ("invoke_agent ", "invoke_workflow ")
+_AGENT_SPAN_PREFIXES = ("invoke_agent ", "invoke_workflow ", "handle_conversation_turn ")
 # OpenLIT tags every node of a graph invoke_agent.
 _GRAPH_NODES_SCOPE = "openlit.instrumentation.langgraph"
 _MCP_CALL = "tools/call"
+_HANDED_FROM = (s.HANDOFF_FROM, s.HANDOFF_SOURCE_NAME)
+_HANDED_TO = (s.HANDOFF_TO, s.HANDOFF_TARGET_NAME)
+_PASSES_CONTROL = "pass_control"  # in place of returning to the caller, who then called an agent as a tool
 
 # A streamed response, as opentelemetry-instrumentation-openai-agents-v2 0.1.0 writes it: in place of its text.
 _DUMPED_RESPONSE = "{'id': "
@@ -167,10 +171,10 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
 
 
 def _handed_over(span: Span) -> HandedOver | None:
-    attributes = span.attributes
-    if s.HANDOFF_TO not in attributes and s.HANDOFF_FROM not in attributes:
-        return None
-    return HandedOver(first_text(span, (s.HANDOFF_FROM,)), first_text(span, (s.HANDOFF_TO,)))
+    from_agent, to_agent = first_text(span, _HANDED_FROM), first_text(span, _HANDED_TO)
+    if not to_agent and span.attributes.get(s.TRANSFER_MODE) == _PASSES_CONTROL:
+        to_agent = first_text(span, (s.TRANSFER_TARGET_NAME,))
+    return HandedOver(from_agent, to_agent) if from_agent or to_agent else None
 
 
 DIALECT: Dialect = Dialect(
@@ -194,7 +198,7 @@ DIALECT: Dialect = Dialect(
     attributes=frozenset(
         {
             *(s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LANGGRAPH_NODE),
-            *(s.HANDOFF_FROM, s.HANDOFF_TO),
+            *(*_HANDED_FROM, *_HANDED_TO, s.TRANSFER_TARGET_NAME, s.TRANSFER_MODE, *s.REFERENCES),
         }
     ),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, s.PROMPT_EVENT, s.COMPLETION_EVENT, *_INPUT_EVENTS}),
