@@ -17,6 +17,8 @@ Replace: TypeAlias = Callable[[str, Leaf, Path], str]
 """Called with a text, a key or a number as it is written, and its path; gives what is to stand there."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
+# A line of a stream: a document, or an event with one.
+_LINE = re.compile(r"^[ \t]*(?:data:[ \t]*)?(?P<json>[{\[].*[}\]])[ \t\r]*$", re.MULTILINE)
 BEGINS = ("{", "[", '"')
 
 
@@ -29,6 +31,14 @@ def is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def documents(text: str) -> list[tuple[int, int]]:
+    """Where JSON objects and lists stand in a text of several lines with one each, as of a stream; else empty."""
+    if "\n" not in text:
+        return []
+    found = [match.span("json") for match in _LINE.finditer(text) if is_json(match["json"])]
+    return found if len(found) > 1 else []
 
 
 @dataclass(slots=True)

@@ -1,6 +1,8 @@
 """Whole requests, redacted in place."""
 
+import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,6 +135,48 @@ def test_a_value_that_is_split_over_strings_of_json_is_found_in_every_field(sign
         setattr(part, field, before)
     assert len(seen) >= 5
     assert left == []
+
+
+def _chunk(part: str) -> str:
+    return json.dumps(
+        {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"content": part}, "finish_reason": None}]}
+    )
+
+
+def _block(part: str) -> str:
+    return json.dumps({"type": "content_block_delta", "delta": {"type": "text_delta", "text": part}})
+
+
+STREAMS: dict[str, Callable[[list[str]], str]] = {
+    "chunks": lambda parts: "".join(f"data: {_chunk(part)}\n\n" for part in parts) + "data: [DONE]\n\n",
+    "events": lambda parts: "".join(f"event: content_block_delta\r\ndata: {_block(part)}\r\n\r\n" for part in parts),
+    "short": lambda parts: "\n".join("data:" + json.dumps({"delta": part}, separators=(",", ":")) for part in parts),
+    "lines": lambda parts: "\n".join(json.dumps({"response": part, "done": False}) for part in parts),
+    "in json": lambda parts: json.dumps({"body": "".join(f"data: {_chunk(part)}\n\n" for part in parts)}),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"places": [{"attribute": "other", "action": "keep"}]}], ids=["", "places"])
+def test_a_value_that_is_split_over_the_lines_of_a_stream_is_found(settings: dict[str, Any]) -> None:
+    secrets = ("AKIAUPNDMHYIVD47PGMI", "4111111111111111", "ann.lee@corp.io", "DE89370400440532013000")
+    door = trial_door(RedactionSettings.model_validate(settings))
+    left = []
+    for (name, stream), secret in itertools.product(STREAMS.items(), secrets):
+        said = f"it is {secret} and so on"
+        parts = [said[start : start + 4] for start in range(0, len(said), 4)]
+        request = trace(response=stream(parts), other="kept")
+        payload = door.redacted(Signal.TRACES, request.SerializeToString(), "default").payload
+        found = attributes_of(ExportTraceServiceRequest.FromString(payload))["response"]
+        # What stands beside the value stays, and the form of the stream.
+        kept = [part for part in (parts[0], parts[-1]) if json.dumps(part)[1:-1] in found]
+        if any(json.dumps(part)[1:-1] in found for part in parts if part in secret) or len(kept) < 2:
+            left.append((name, secret))
+    assert left == []
+
+
+def test_what_stands_between_the_lines_of_a_stream_is_looked_at() -> None:
+    found = attributes_of(redacted(trace(response=f': from {MAIL}\ndata: {{"a": 1}}\n\ndata: {{"b": "{MAIL}"}}\n')))
+    assert found["response"] == ': from [redacted:email]\ndata: {"a": 1}\n\ndata: {"b": "[redacted:email]"}\n'
 
 
 def test_what_no_field_is_for_is_taken_out_of_what_is_looked_at() -> None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from tracegrade.redact.json_text import BEGINS, Leaf
+from tracegrade.redact.json_text import BEGINS, Leaf, documents
 from tracegrade.redact.requests.walk import MAX_ENCODINGS, Place, Walk
 
 _NUMBER_DIGITS = 9  # shorter numbers are nobody's
@@ -69,6 +69,8 @@ class Collected(Walk):
                     del texts[size:], names[size:]
                 return super().text(text, name, place, encodings)
             return text
+        if encodings < MAX_ENCODINGS and (found := documents(text)):
+            return self._lines(text, found, name, place, encodings)
         self._texts["text"].append(text)
         self._names["text"].append(name)
         return text

@@ -1,9 +1,10 @@
 """Every text, key and number of a message of OTLP, in the order they stand, each with what `Visit` makes of it."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from tracegrade.redact.json_text import Leaf, Path, is_json, rewritten
+from tracegrade.redact.json_text import Leaf, Path, documents, is_json, rewritten
 
 Where: TypeAlias = Literal[
     "name", "status", "attributes", "events", "links", "body", "scope", "resource", "metric", "arguments", "outputs",
@@ -21,6 +22,7 @@ DROPPED = "[redacted]"
 """Given by a `Visit` in place of a whole value, this very object: an attribute of it alone is deleted."""
 
 MAX_ENCODINGS = 8
+_BETWEEN = re.compile(r"\s*(?:data:)?\s*")
 
 
 def text_of(value: bytes) -> str:
@@ -143,7 +145,20 @@ class Walk:
                 return found if other == found else f'"{other}"'
 
             return rewritten(text, replace)
+        if encodings < MAX_ENCODINGS and (found := documents(text)):
+            return self._lines(text, found, name, place, encodings)
         return self._visit(text, name, "text", place)
+
+    def _lines(self, text: str, found: Sequence[tuple[int, int]], name: str, place: Place, encodings: int) -> str:
+        """A text of lines of JSON, which are `found`, and what stands between them but line ends and ``data:``."""
+        pieces = []
+        end = 0
+        for start, stop in (*found, (len(text), len(text))):
+            between = text[end:start]
+            pieces.append(between if _BETWEEN.fullmatch(between) else self._visit(between, name, "text", place))
+            pieces.append(self.text(text[start:stop], name, place, encodings + 1) if start < stop else "")
+            end = stop
+        return "".join(pieces)
 
     def _field(self, message: Any, field: str, where: Where) -> None:
         text = getattr(message, field)

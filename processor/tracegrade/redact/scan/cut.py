@@ -27,7 +27,7 @@ _BETWEEN = re.compile(
     re.DOTALL,
 )
 # A member of an object that is a text: its name, and what it holds.
-_MEMBER = re.compile(rb'(\\*+)"([^"\\]{1,64})\1"\s*:\s*\1"(.*?)(?<!\\)\1"', re.DOTALL)
+MEMBER = re.compile(rb'(\\*+)"([^"\\]{1,64})\1"\s*:\s*\1"(.*?)(?<!\\)\1"', re.DOTALL)
 _GOES_ON = re.compile(rb"[\w@.:/+~\- ()=%]")
 # The field behind the last text, whose tag, and perhaps its length, look like letters of it.
 _FIELDS = [re.compile(rb'["*2:BJPRXZbjz]' + length + rb"[\x00-\x1f\x80-\xff].*", re.DOTALL) for length in (b"", b".")]
@@ -156,7 +156,7 @@ class Cuts:
         if text_end := _TEXT_END.search(wire, start + 1):
             first = wire[: text_end.start()]
             by_name: dict[bytes, list[bytes]] = {}
-            for member in _MEMBER.finditer(wire, text_end.end()):
+            for member in MEMBER.finditer(wire, text_end.end()):
                 if member[2] in by_name or _GOES_ON.match(member[3]):
                     by_name.setdefault(member[2], [first]).append(member[3])
             yield from by_name.values()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.nobody import is_host_itself
-from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
+from tracegrade.redact.scan.signs import Signs, expression
 
 _MARK = re.compile(r"[@:%&=/]|\\\\")
 _WORD = re.compile(r"\(\?i:(?:\(\?:)?[a-z]|\(\?:[A-Za-z\[0]|\[?[A-Za-z]|\\x")
@@ -55,12 +55,14 @@ class Look:
             yield max(0, begin), stop
 
 
-def looks_for(detectors: Sequence[Detector], disguises: Sequence[str], *, joining: bool = False) -> dict[str, Look]:
+def looks_for(
+    detectors: Sequence[Detector], disguises: Sequence[tuple[str, int]], *, joining: bool = False
+) -> dict[str, Look]:
     """The looks for all signs of these, by what the signs begin with.
 
     Args:
         detectors: their places are the numbers of the signs.
-        disguises: the signs of what is written in another form.
+        disguises: the signs of what is written in another form, each with its number.
         joining: only for the texts of those that join.
     """
     first: dict[str, list[str]] = {}
@@ -72,9 +74,9 @@ def looks_for(detectors: Sequence[Detector], disguises: Sequence[str], *, joinin
         for cheap, sign in zip(one.first or known, known, strict=not joining):
             first.setdefault(_group(cheap), []).append(cheap)
             signs.setdefault(_group(cheap), []).append((sign, number))
-    for sign in disguises:
+    for sign, number in disguises:
         first.setdefault(_group(sign), []).append(sign)
-        signs.setdefault(_group(sign), []).append((sign, DISGUISED))
+        signs.setdefault(_group(sign), []).append((sign, number))
     return {group: Look(first[group], signs[group], group) for group in first}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from tracegrade.redact.detector import Detector
-from tracegrade.redact.scan import encoded, spelling
+from tracegrade.redact.scan import encoded, spelling, streams
 from tracegrade.redact.scan.cut import Cuts
 from tracegrade.redact.scan.first import Place, looks_for
 from tracegrade.redact.scan.integers import Integers
@@ -20,6 +20,7 @@ from tracegrade.redact.scan.nobody import without_uuids
 from tracegrade.redact.scan.own import own_signs
 from tracegrade.redact.scan.seen import Seen
 from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
+from tracegrade.redact.scan.streams import STREAM, Streams
 
 MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
 _AROUND = 300  # bytes beside a character in another spelling: one value stands within
@@ -36,13 +37,16 @@ class Gate:
         # Detectors without signs may find something anywhere.
         self._is_blind = any(not one.signs for one in detectors)
         self._spelling = spelling.Spelling(detectors)
-        self._looks = looks_for(detectors, (*self._spelling.signs, *encoded.SIGNS))
+        disguises = [(sign, DISGUISED) for sign in (*self._spelling.signs, *encoded.SIGNS)]
+        self._looks = looks_for(detectors, [*disguises, *((sign, STREAM) for sign in streams.SIGNS)])
         self._not_behind = [frozenset(one.not_behind.encode("ascii")) for one in detectors]
         self._spelled = Signs([(sign, DISGUISED) for sign in self._spelling.signs])
         self._encoded = Signs([(sign, DISGUISED) for sign in encoded.SIGNS])
         own = own_signs(names, patterns)
         self._own = expression(own, is_utf_8=True) if own else None
-        self._cuts = Cuts([one for one in detectors if one.joins])
+        joining = [one for one in detectors if one.joins]
+        self._cuts = Cuts(joining)
+        self._streams = Streams(joining)
         self._integers = Integers(detectors, self._own)
         self._seen = Seen()
 
@@ -87,7 +91,9 @@ class Gate:
 
     def _may(self, data: bytes, signs: Signs, depth: int) -> bool:
         numbers = signs.numbers_in(data)
-        if any(self._is_there(number, data, signs) for number in numbers if number != DISGUISED):
+        if any(self._is_there(number, data, signs) for number in numbers if number >= 0):
+            return True
+        if STREAM in numbers and self._streams.may_be_in(data):
             return True
         return DISGUISED in numbers and depth < MOST_DISGUISES and self._may_be_disguised(data, depth + 1)
 

@@ -20,14 +20,14 @@ class Joining:
         self._signs = signs_of(detectors)
         self._looks = tuple(looks_for(detectors, (), joining=True).values())
 
-    def may_be_over(self, pieces: Sequence[bytes]) -> bool:
-        """Whether a value is split over these texts."""
+    def may_be_over(self, pieces: Sequence[bytes], before: int = 0) -> bool:
+        """Whether a value is split over these texts; `before` is that of `split_values`."""
         data = b"".join(pieces)
         ends = list(accumulate(map(len, pieces)))[:-1]
         if not any(look.is_in(data) and self._is_over(look.signs, data, ends) for look in self._looks):
             return False
         texts = [piece.decode("utf-8", "replace") for piece in pieces]
-        return next(split_values(texts, self._detectors, self._signs), None) is not None
+        return next(split_values(texts, self._detectors, self._signs, before), None) is not None
 
     def _is_over(self, signs: Signs, data: bytes, ends: Sequence[int]) -> bool:
         """Whether what a sign found may be a value that goes over one of these places."""
