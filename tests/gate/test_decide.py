@@ -31,6 +31,12 @@ def rule(counts: Tally, status: Status = "stable", level: Level = "medium", rule
 
 EACH = Bounds(each=0.95)
 NO_FAILS = Bounds(no_fails=True)
+
+
+def unmet(counts: Tally) -> Counted:
+    return replace(rule(counts), unmet_cases=["row-4", "row-9"])
+
+
 REQUIRED = Bounds(each=0.95, required={"a-rule"})
 
 
@@ -56,6 +62,16 @@ REQUIRED = Bounds(each=0.95, required={"a-rule"})
         (EACH, rule(tally()), "not_gated", "matched nothing"),
         (REQUIRED, rule(tally()), "cannot_tell", "required, and matched nothing"),
         (REQUIRED, rule(tally(60)), "pass", ""),
+        # So are its cases.
+        (REQUIRED, unmet(tally(60)), "cannot_tell", "required, and no run met the cases row-4, row-9"),
+        (REQUIRED, unmet(tally(60, 9)), "fail", "required, and no run met the cases row-4, row-9"),
+        (
+            REQUIRED,
+            unmet(tally(3)),
+            "cannot_tell",
+            "fewer than 30 results; required, and no run met the cases row-4, row-9",
+        ),
+        (REQUIRED, replace(unmet(tally(60)), rule_id="other"), "pass", ""),
         # One fail is one too many; a single pass is enough.
         (NO_FAILS, rule(tally(99, 1)), "fail", "none may fail"),
         (NO_FAILS, rule(tally(1, 0, not_evaluable=3, errors=1, incomplete=2)), "pass", ""),

@@ -109,7 +109,8 @@ def _counted(rule_set: "RuleSet", results: "Results") -> "Iterator[Counted]":
     for rule in rule_set.rules:
         others = [name for name in results.hashes(rule.id) if name != rule.hash]
         missing = f"judged by another content of the rule, {', '.join(others)}, and not by {rule.hash}"
-        yield Counted.of(rule, results.of(rule.id, rule.hash), missing if others else "")
+        met = results.met_cases.get((rule.id, rule.hash), ())
+        yield Counted.of(rule, results.of(rule.id, rule.hash), missing if others else "", met)
 
 
 def _not_gated(rule_set: "RuleSet", results: "Results") -> Iterator[str]:

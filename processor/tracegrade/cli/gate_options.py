@@ -61,7 +61,8 @@ _options = together(
         "required",
         multiple=True,
         metavar="RULE",
-        help="Exit 3 when this rule, which the gate counts, matched nothing; without this option it is ignored then.",
+        help="Exit 3 when this rule, which the gate counts, matched nothing, or when no run met one of its cases; "
+        "without this option that is ignored.",
     ),
     click.option("--level", type=click.Choice(LEVELS), help="A gate counts rules of this level and above."),
     click.option(

@@ -40,7 +40,7 @@ class Replayed(NamedTuple):
     is_trace: bool
     complete: bool
     rule_outcomes: list[tuple[Any, ...]]  # of `RuleOutcome`
-    outcomes: list[tuple[str, str, str, bool]]  # rule id, evaluation, outcome, complete
+    outcomes: list[tuple[str, str, str | None, str, bool]]  # rule id, evaluation, case, outcome, complete
     shown: list[Any]
     units: tuple[Any, ...] | None = None  # of `JudgedUnits`, where something is compared
 
@@ -60,6 +60,7 @@ class Summary:
         self.by_rule = {rule.id: Tally() for rule in rule_set.rules}
         self.by_group: dict[str, Tally] = {}
         self.by_evaluation: dict[str, dict[str, Tally]] = {}
+        self._met_cases: dict[str, set[str]] = {}
         self._counts_incomplete = {rule.id for rule in rule_set.rules if rule.incomplete == "count"}
 
     def add(self, replayed: Replayed) -> None:
@@ -76,7 +77,9 @@ class Summary:
             from tracegrade.gate.results import JudgedUnits
 
             self.judged.add(JudgedUnits(*replayed.units))
-        for rule_id, name, outcome, complete in replayed.outcomes:
+        for rule_id, name, case, outcome, complete in replayed.outcomes:
+            if case is not None:
+                self._met_cases.setdefault(rule_id, set()).add(case)
             tally = self.by_evaluation.setdefault(rule_id, {}).setdefault(name, Tally())
             self._add(tally, rule_id, outcome, complete, 1.0)
 
@@ -88,7 +91,8 @@ class Summary:
 
     def counted(self) -> list[Counted]:
         """Every rule with its results."""
-        return [Counted.of(rule, self.by_rule[rule.id]) for rule in self.rule_set.rules]
+        met = self._met_cases
+        return [Counted.of(rule, self.by_rule[rule.id], met_cases=met.get(rule.id, ())) for rule in self.rule_set.rules]
 
 
 def print_summary(summary: Summary, verdict: Verdict, failed: list[tuple[Any, ...]], failures: int) -> None:

@@ -208,7 +208,7 @@ def _replayed(
             for decision in judged.decisions
             if decision.kind not in ("not_matched", "sampled_out")
         ],
-        [(item.rule_id, item.evaluation, item.outcome, item.subject.complete) for item in evaluations],
+        [(item.rule_id, item.evaluation, item.case, item.outcome, item.subject.complete) for item in evaluations],
         _shown(evaluations, output_format),
         _units(judged) if compares else None,
     )

@@ -55,6 +55,7 @@ UnitKey: TypeAlias = tuple[str, str, str]  # rule id, rule hash, evaluation or "
 class Collected:
     """What was read of one side; with ``more_traces`` there are older ones that were not read.
 
+    ``met_cases`` are the cases of rules that subjects met, whatever came of it.
     ``measures`` and ``behaviour``, None where it is not asked for, are of complete traces, whose numbers in the store
     are ``numbers``.
     """
@@ -63,6 +64,7 @@ class Collected:
     behaviour: SideBehaviour | None = None
     tallies: dict[RuleKey, RuleTallies] = field(default_factory=dict)
     units: defaultdict[UnitKey, list[Unit]] = field(default_factory=lambda: defaultdict(list))
+    met_cases: defaultdict[RuleKey, set[str]] = field(default_factory=lambda: defaultdict(set))
     numbers: list[int] = field(default_factory=list)
     traces: int = 0
     more_traces: bool = False
@@ -177,6 +179,7 @@ class _Reader:
                 continue
             if case is not None:
                 cases.setdefault((of.rule_id, subject), case)
+                self.found.met_cases[of.rule_id, of.rule_hash].add(case)
             if series in self._several:
                 name = f"{kind}/{subject}/{case}" if case else f"{kind}/{subject}"
                 self._add(series, complete, outcome, (place, name, case, subjects.prompt(kind, subject)))

@@ -1,6 +1,6 @@
 """What a gate requires: of the command line, of rule files, and of both together for one rule."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar, get_args
 
@@ -25,7 +25,7 @@ class Counted:
     """One rule and its outcomes; a rule that matched no subject has none.
 
     ``gate`` is what its file requires. ``missing`` says why there are no results where there should be some: then a
-    gate cannot tell.
+    gate cannot tell. ``unmet_cases`` are those of its cases that no subject met.
     """
 
     rule_id: str
@@ -35,11 +35,14 @@ class Counted:
     gate: Gate | None = None
     rule_hash: str = ""
     missing: str = ""
+    unmet_cases: Sequence[str] = ()
 
     @classmethod
-    def of(cls, rule: Rule, tally: Tally, missing: str = "") -> "Counted":
-        """The outcomes of `rule`."""
-        return cls(rule.id, rule.status, rule.level, tally, rule.gate, rule.hash, missing)
+    def of(cls, rule: Rule, tally: Tally, missing: str = "", met_cases: Collection[str] = ()) -> "Counted":
+        """The outcomes of `rule`, of whose cases these were met."""
+        cases = () if rule.cases is None else rule.cases.all
+        unmet = [case.id for case in cases if case.id not in met_cases]
+        return cls(rule.id, rule.status, rule.level, tally, rule.gate, rule.hash, missing, unmet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Bounds:
         overall: the least pass rate over the outcomes of all rules together.
         min_results: with fewer results of a rule, a least pass rate cannot be told.
         level: rules below it count for nothing.
-        required: ids of rules for which the gate must be able to tell.
+        required: ids of rules for which the gate must be able to tell, each of their cases included.
         each_from: the least pass rate of rules from a level on, in place of `each`.
         baseline: no stable rule may be worse than in this baseline.
         margin: by so much a pass rate may be lower than that of a baseline.

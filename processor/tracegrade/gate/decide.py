@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # it brings the store, which nobody needs who compares nothin
 Word: TypeAlias = Literal["pass", "fail", "cannot_tell", "not_gated"]
 
 _ROUNDING = 1e-9
+_MAX_NAMED = 20  # cases
 _WORST_FIRST: tuple[Word, ...] = ("fail", "cannot_tell", "pass", "not_gated")
 
 
@@ -142,9 +143,19 @@ def _of_rule(bounds: Bounds, counted: Counted, against: Against | None) -> RuleV
         found.append(_by_fails(counted))
     if held.not_worse_than is not None:
         found.append(_by_baseline(held.not_worse_than, held, bounds, against))
+    unmet = counted.unmet_cases if counted.rule_id in bounds.required else ()
+    if unmet:
+        found.append(("cannot_tell", ""))
     word = min((word for word, _ in found), key=_WORST_FIRST.index)
     reasons = [reason for own, reason in found if reason and (own == word or word == "pass")]
+    reasons += [_said_of_unmet(unmet)] if unmet else []
     return RuleVerdict(counted, word, "; ".join(reasons), held, against)
+
+
+def _said_of_unmet(cases: Sequence[str]) -> str:
+    of = "case" if len(cases) == 1 else "cases"
+    more = f" and {len(cases) - _MAX_NAMED} more" if len(cases) > _MAX_NAMED else ""
+    return f"required, and no run met the {of} {', '.join(cases[:_MAX_NAMED])}{more}"
 
 
 def _by_rate(bound: float, held: Held, bounds: Bounds, counted: Counted) -> tuple[Word, str]:

@@ -1,7 +1,7 @@
 """The passes and fails of one side by rule, with what makes pairs and clusters: read from the store, or just judged."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, get_args
 
@@ -28,13 +28,14 @@ _ASKED = ("agent", "trace")  # of these it is known what was asked
 class Results:
     """The results of rules as a whole, as `compare.comparison.by_results` reads them.
 
-    ``levels`` are by rule id. ``notes`` is what else is to be known of them.
+    ``levels`` are by rule id. ``met_cases`` are the cases that subjects met. ``notes`` is what else is to be known.
     """
 
     tallies: dict[RuleKey, RuleTallies] = field(default_factory=dict)
     units: defaultdict[UnitKey, list[Unit]] = field(default_factory=lambda: defaultdict(list))
     levels: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    met_cases: Mapping[RuleKey, Collection[str]] = field(default_factory=dict)
 
     def of(self, rule_id: str, rule_hash: str) -> Tally:
         """The outcomes of a rule; none where it matched nothing."""
@@ -70,7 +71,7 @@ def results_of(connection: Connection, side: Side, rule_set: RuleSet, progress: 
     tallies = {key: RuleTallies(found.whole) for key, found in read.tallies.items()}
     units = {key: units for key, units in read.units.items() if key[2] == WHOLE_RULE}
     levels = {found.rule_id: found.level for found in series.values() if found.level}
-    return Results(tallies, defaultdict(list, units), levels, notes)
+    return Results(tallies, defaultdict(list, units), levels, notes, read.met_cases)
 
 
 class JudgedUnits(NamedTuple):

@@ -25,7 +25,7 @@ plain = st.one_of(
         optional={
             "optional": st.booleans(),
             "anywhere": st.booleans(),
-            "repeat": st.sampled_from([[0, 1], [1, 2]]),
+            "repeat": st.sampled_from([[0, 1], [1, 2], [1, 3]]),
             "after": st.just([]),
         },
     ),
@@ -48,6 +48,7 @@ def steps_of(written: Any) -> Steps | None:
     return found
 
 
+@example([{"tool": "b", "repeat": [1, 2]}], [("b", False), ("b", True)], [], False)
 @example([{"choice": [["a", "a"], [{"tool": "a", "optional": True}]]}], [("a", False)] * 2, [], True)
 @example(  # the first call is the second of a branch, which the call between them can follow
     [
@@ -246,11 +247,37 @@ _INTERLEAVED = [step for steps in zip(*_BRANCHES, strict=True) for step in steps
 def test_calls_in_order_of_long_branches_are_little_work(calls: list[str]) -> None:
     steps = steps_of([{"parallel": _BRANCHES}])
     assert steps is not None
-    work = Work(5_000)
+    work = Work(6_000)  # about six for each call
     found = align(
         steps, calls, [[place] for place in range(len(calls))], lambda call, step: True, work, count_extra=False
     )
     assert len(found.made) == 48
+
+
+_TWENTY = [f"t{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("written", "together", "after", "made"),
+    [
+        ([{"tool": "a", "repeat": [1, 10]}, "b"], "a" * 20, "", 10),
+        ([{"tool": "a", "repeat": [1, 10]}, "b"], "a" * 20, "b", 11),
+        ([{"tool": "a", "repeat": [1, 100]}, "b"], "a" * 1000, "b", 101),
+        ([{"tool": "a", "repeat": [2, 9]}, {"parallel": ["b", {"tool": "c", "repeat": [1, 9]}]}], "abc" * 20, "d", 19),
+        (_TWENTY, _TWENTY, ["t0"], 20),
+        ([{"parallel": _TWENTY}, "a"], _TWENTY, ["a"], 21),
+        ([{"parallel": [["a"] * 5 for _ in range(6)]}], "a" * 100, "", 30),
+    ],
+)
+def test_calls_made_together_are_counted_and_not_their_subsets(
+    written: Any, together: Sequence[str], after: Sequence[str], made: int
+) -> None:
+    steps = steps_of(written)
+    assert steps is not None
+    groups = [[*range(len(together))], *([len(together) + place] for place in range(len(after)))]
+    called = [*together, *after]
+    found = align(steps, called, groups, lambda call, step: True, Work(20_000), count_extra=False)
+    assert len(found.made) == made
 
 
 def test_matchers_in_branches_are_matchers() -> None:

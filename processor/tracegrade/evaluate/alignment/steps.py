@@ -139,6 +139,17 @@ class PlainStep:
     chosen: tuple[Chosen, ...] = ()
 
 
+class Run(NamedTuple):
+    """Steps that are times of one step, by their numbers and as bits.
+
+    They ask for the same, the later for no more than the earlier. So of those that can still be made, the first are as
+    good as any: when one is made, those before it no longer can be.
+    """
+
+    numbers: range
+    bits: int
+
+
 class StepsError(ValueError):
     """Steps that no order has."""
 
@@ -242,7 +253,8 @@ def _bits(numbers: range) -> int:
 class Steps:
     """Plain steps, ready to be laid beside the calls of any run.
 
-    ``required`` is how many there have to be at least; ``marks`` are the bits of `Chosen.mark`.
+    ``required`` is how many there have to be at least; ``marks`` are the bits of `Chosen.mark`. ``table`` says by name
+    which of the ``runs`` a call may be of.
 
     Raises:
         StepsError: ``after`` names no step above, or there are too many.
@@ -253,4 +265,21 @@ class Steps:
         self.required = reader.branch(items, 0).required
         self.plain: Sequence[PlainStep] = reader.plain
         self.marks = sum(1 << (_MAX_STEPS + number) for number in range(1, reader.marks + 1))
-        self.table = NameTable([step.names for step in self.plain], "glob")
+        self.runs = _runs(self.plain)
+        self.table = NameTable([self.plain[run.numbers[0]].names for run in self.runs], "glob")
+
+
+def _runs(plain: Sequence[PlainStep]) -> list[Run]:
+    runs: list[range] = []
+    for number, step in enumerate(plain):
+        if runs and _is_another_time(plain[number - 1], step, number):
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+    return [Run(numbers, _bits(numbers)) for numbers in runs]
+
+
+def _is_another_time(one: PlainStep, step: PlainStep, number: int) -> bool:
+    """Whether `step` asks for the same call as the one above it, directly after it, and no more than that one does."""
+    asks_the_same = step.names == one.names and step.args is one.args and step.chosen == one.chosen
+    return asks_the_same and step.before == one.before | 1 << number - 1 and step.optional >= one.optional

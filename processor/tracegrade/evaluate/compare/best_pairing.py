@@ -298,6 +298,7 @@ class _Earliest:
         from_outside: int | None = None
         reached = 0 if own is None else 1 << own
         outside = own is None
+        unseen = self._left
         queue = [own]
         for place in queue:
             self._work.spend(1 + len(row_of) // _BITS_PER_STEP)
@@ -311,17 +312,17 @@ class _Earliest:
                 if not outside and not costs[place]:
                     outside, vacant = True, place
                     queue.append(None)
-            for owner in _bits(owners & self._left):
+            owners &= unseen
+            unseen ^= owners
+            for owner in _bits(owners):
                 left = place_of[owner]
-                if left is None:
-                    if not outside:
-                        outside, from_outside = True, owner
-                        goes_to[owner] = place
-                        queue.append(None)
-                elif not reached >> left & 1:
+                goes_to[owner] = place
+                if left is not None:
                     reached |= 1 << left
-                    goes_to[owner] = place
                     queue.append(left)
+                elif not outside:
+                    outside, from_outside = True, owner
+                    queue.append(None)
         if not earlier & reached:
             return
         self._go_round(row, _lowest(earlier & reached), goes_to, vacant, from_outside)

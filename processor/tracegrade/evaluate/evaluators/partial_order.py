@@ -229,7 +229,7 @@ def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: 
     return [
         place
         for place, call in enumerate(evidence.calls)
-        if any(steps.plain[number].args is not None for number in steps.table.met_by(call.name))
+        if any(steps.plain[steps.runs[run].numbers[0]].args is not None for run in steps.table.met_by(call.name))
     ]
 
 
