@@ -71,6 +71,27 @@ def test_a_gate_cannot_tell(source: str, tmp_path: Path) -> None:
     assert (last["gate"], last["reasons"][0]) == ("cannot_tell", f"{source}: {SAID}")
 
 
+def test_a_comparison_cannot_tell_either(source: str, tmp_path: Path) -> None:
+    rule, saved, whole = write_rule(tmp_path), str(tmp_path / "b.json"), tmp_path / "whole.jsonl"
+    asked = [asked_for(f"prompt {trace}", request(trace, CHECK, CREATE)) for trace in range(1, 30)]
+    whole.write_text("\n".join(asked))
+    assert run("baseline", "save", "b", str(whole), "--rules", rule, "-o", saved).exit_code == 0
+    compared = ("--rules", rule, "--compare", saved, "--margin", "0.5")
+    assert run("replay", str(whole), *compared).exit_code == 0
+    whole.write_text("\n".join([*asked, Path(source).read_text()]))
+    done = run("replay", str(whole), *compared)
+    assert (done.exit_code, SAID in done.stderr) == (3, True)
+
+
+def asked_for(prompt: str, request: bytes) -> str:
+    """A request whose agent was given a prompt."""
+    message = ExportTraceServiceRequest.FromString(request)
+    messages = [{"role": "user", "parts": [{"type": "text", "content": prompt}]}]
+    agent = message.resource_spans[0].scope_spans[0].spans[0]
+    agent.attributes.add(key="gen_ai.input.messages").value.string_value = json.dumps(messages)
+    return json.dumps(to_json(message))
+
+
 def test_what_fails_anyway_fails(source: str, tmp_path: Path) -> None:
     document = json.loads(Path(source).read_text())
     spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]

@@ -61,6 +61,7 @@ TRIP = trajectory(
     agent_step(40, call("c4", "notify"), call("c5", "log"), results=[{"source_call_id": "c5", "content": ""}]),
     agent_step(50, message="It was declined.", metrics={"prompt_tokens": 5, "completion_tokens": 1}),
     session_id="s-41",
+    final_metrics={"total_prompt_tokens": 999},
     subagent_trajectories=[CHILD],
 )
 
@@ -136,6 +137,7 @@ def test_without_timestamps_order_is_judged_and_time_is_not(
     (tmp_path / "in-time.rule.yaml").write_text(RULE)
     rules = load_rules([str(tmp_path / "in-time.rule.yaml")])
     found, said = read(document, tmp_path)
+    assert [each.name for each in found.calls][:4] == ["search", "delegate", "find_hotel", "book"]
     outcomes = {one.evaluation: one.outcome for one in judge(found.trace, rules).evaluations}
     time_read = time_read or "not_evaluable"
     assert outcomes == {"lasts": time_read, "soon": time_read, "order": "pass"}

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.source_request import SourceError
 from tracegrade.otlp.files.sources import read_sources
@@ -63,7 +64,7 @@ def read(document: Any) -> tuple[list[ExportTraceServiceRequest], list[str]]:
     content = document if isinstance(document, bytes) else json.dumps(document).encode()
     report = SourceReport()
     requests = read_sources(["-"], report, io.BytesIO(content))
-    found = [ExportTraceServiceRequest.FromString(one.payload) for one in requests]
+    found = [ExportTraceServiceRequest.FromString(one.payload) for one in requests if one.signal is Signal.TRACES]
     return found, [line.removeprefix("-: ") for line in report.warnings]
 
 
@@ -122,7 +123,16 @@ def test_spans_with_bad_ids_in_protobuf_are_named_too() -> None:
     reason = "trace ids must be 16 bytes and not all zero"
     first = "; ".join(f"span {f'{number:02x}' * 8}: {reason}" for number in range(1, 5))
     nameless = "span without an id: span ids must be 8 bytes and not all zero"
-    assert said == [f"7 spans were not read: {nameless}; {first}; ..."]
+    assert said == [f"7 spans were not read: {nameless}; {first}; and more"]
+
+
+def test_scopes_of_the_old_field_in_protobuf_are_read() -> None:
+    message = as_proto(request(span()))
+    resource = message.resource_spans[0]
+    scope = resource.scope_spans[0].SerializeToString()
+    del resource.scope_spans[:]
+    resource.MergeFromString(b"\xc2\x3e" + bytes([len(scope)]) + scope)  # field 1000
+    assert read(message.SerializeToString()) == ([as_proto(request(span()))], [])
 
 
 def test_spans_under_keys_that_otlp_does_not_have_are_counted() -> None:
@@ -132,9 +142,11 @@ def test_spans_under_keys_that_otlp_does_not_have_are_counted() -> None:
 
 
 def test_log_records_are_counted_as_such() -> None:
-    records = [{"spanId": BAD, "body": {"stringValue": 5}}, {"timeUnixNano": "1"}]
+    wrong: list[dict[str, Any]] = [{"spanId": BAD, "body": {"stringValue": 5}}, {"spanId": GOOD, "traceId": "abcd"}]
+    records = [*wrong, {"timeUnixNano": "1", "traceId": "0" * 32}]
     [said] = read({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]})[1]
-    assert said.startswith(f"1 log record was not read: log record {BAD!r}: $.body.stringValue: expected a string")
+    assert said.startswith(f"2 log records were not read: log record {BAD!r}: $.body.stringValue: expected a string")
+    assert said.endswith(f"log record {GOOD}: trace ids of log records must be empty or 16 bytes")
 
 
 ONE = json.dumps(request(span()))
@@ -172,8 +184,11 @@ def test_utf_8_with_a_byte_order_mark_is_read_also_within_a_file() -> None:
 
 
 def test_a_document_of_several_signals_is_read_whole(tmp_path: Path) -> None:
-    (tmp_path / "all.json").write_text(json.dumps(request(span()) | {"resourceLogs": [], "resourceMetrics": []}))
-    assert [one.signal.name for one in read_sources([str(tmp_path)], SourceReport())] == ["TRACES", "LOGS", "METRICS"]
+    logs = [{"scopeLogs": [{"logRecords": [{"spanId": GOOD}]}]}]
+    (tmp_path / "all.json").write_text(json.dumps(request(span()) | {"resourceLogs": logs, "resourceMetrics": []}))
+    report = SourceReport()
+    assert [one.signal.name for one in read_sources([str(tmp_path)], report)] == ["TRACES", "LOGS", "METRICS"]
+    assert report.warnings == []
 
 
 def test_files_of_several_formats_are_named_with_theirs(tmp_path: Path) -> None:
@@ -183,6 +198,7 @@ def test_files_of_several_formats_are_named_with_theirs(tmp_path: Path) -> None:
     (tmp_path / "c.binpb").write_bytes(message.SerializeToString())
     (tmp_path / "d.json").write_text(json.dumps([{"a": 1}, {"runs": [span()]}]))
     (tmp_path / "e.json").write_text("")
+    (tmp_path / "g.json").write_text("[1, 2]")
     (tmp_path / "f.json").write_text(json.dumps({"schema_version": "ATIF-v1.5", "agent": {}, "steps": []}))
     report = SourceReport()
     assert len(list(read_sources([str(tmp_path)], report))) == 4
@@ -190,8 +206,8 @@ def test_files_of_several_formats_are_named_with_theirs(tmp_path: Path) -> None:
         f"Taken for OTLP/JSON: {tmp_path}/a.json",
         f"Taken for Grafana Tempo: {tmp_path}/b.json",
         f"Taken for OTLP protobuf: {tmp_path}/c.binpb",
-        f"Taken for other than traces: {tmp_path}/d.json",
-        f"Taken for empty: {tmp_path}/e.json",
+        f"Without traces: {tmp_path}/d.json, {tmp_path}/g.json",
+        f"Empty: {tmp_path}/e.json",
         f"Taken for ATIF v1.5: {tmp_path}/f.json",
     ]
     assert report.warnings == [f"{tmp_path}/d.json: 1 span was not read: found a JSON list of 2 values"]

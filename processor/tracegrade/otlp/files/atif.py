@@ -176,9 +176,9 @@ class _Writer:
             s.INPUT_MESSAGES: _messages([message for step in asked for message in _said(step)]),
             s.OUTPUT_MESSAGES: _messages(_said(said)) if said is not None else "",
         }
-        if not any(step.metrics for step in own):
-            totals = members(of.document.get("final_metrics"))
-            attributes |= _tokens({key.removeprefix("total_"): number for key, number in totals.items()})
+        # They count where no step below has tokens of its own.
+        totals = members(of.document.get("final_metrics"))
+        attributes |= _tokens({key.removeprefix("total_"): number for key, number in totals.items()})
         self._add(f"invoke_agent {of.name}".strip(), span_id, parent, begin_ns, max(of.times, default=0), attributes)
 
     def _model_step(

@@ -62,15 +62,20 @@ def _writer_of_list(items: list[JsonValue]) -> str:
 
 
 def described_bytes(head: bytes) -> str:
-    """The beginning of a file that is neither JSON nor protobuf, "" where that does not show.
-
-    Protobuf has bytes in its first few that no text has.
-    """
+    """The beginning of a file that is neither JSON, text nor protobuf, "" where that does not show."""
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
     if encoding := _encoding(head):
         return f"text in {encoding}; expected UTF-8: iconv -f {encoding} -t UTF-8"
+    return ""
+
+
+def described_text(head: bytes) -> str:
+    """The beginning of a file that is text and no traces, "" where it is no text.
+
+    Protobuf has bytes in its first few that no text has.
+    """
     text = head.decode("utf-8", "ignore").strip("\ufeff")
     if not all(character.isprintable() or character in "\t\r\n" for character in text) or not text.strip():
         return ""

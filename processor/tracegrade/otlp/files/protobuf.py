@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
 from tracegrade.otlp.files.source_request import MAX_REQUEST_BYTES, SourceError, SourceRequest, whole_request
 from tracegrade.otlp.pieces import TooManyMessagesError, WireError
 from tracegrade.otlp.repair import Repaired, repaired
-from tracegrade.otlp.request import ITEM_NAMES, REQUESTS, containers
+from tracegrade.otlp.request import ITEM_NAMES, PATHS, REQUESTS, containers
 
 _SIGNAL_WORDS = {"traces": Signal.TRACES, "spans": Signal.TRACES, "logs": Signal.LOGS, "metrics": Signal.METRICS}
 
@@ -36,12 +38,14 @@ def read_protobuf(stream: BinaryIO, head: bytes, file: FileRead) -> Iterator[Sou
             signal = _signal_of(payload, name, origin)
         if signal is None:
             continue
-        read = _readable(signal, payload)
-        if read is None:
+        found = _readable(signal, payload)
+        if found is None:
             raise SourceError(f"{origin}: not an OTLP {signal.name.lower()} request; expected one {_FORMS}")
+        read, request = found
         file.leave_out(ITEM_NAMES[signal], read.dropped, read.problems)
         file.repaired_texts += read.texts.total()
-        yield whole_request(signal, REQUESTS[signal].FromString(read.payload), origin, file, read.payload)
+        has_old = _take_old_scopes(signal, request)
+        yield whole_request(signal, request, origin, file, None if has_old else read.payload)
 
 
 FORMAT = "OTLP protobuf"
@@ -110,9 +114,10 @@ def _signal_of(payload: bytes, name: str, origin: str) -> Signal | None:
     items: dict[Signal, list[Any]] = {}
     is_damaged = False
     for signal, makes_sense in _SENSE:
-        if signal not in items and (read := _readable(signal, payload)) is not None:
+        if signal not in items and (found := _readable(signal, payload)) is not None:
+            read, message = found
+            _take_old_scopes(signal, message)
             is_damaged = is_damaged or read.dropped > 0
-            message = REQUESTS[signal].FromString(read.payload)
             items[signal] = list(islice(chain.from_iterable(containers(signal, message)), _SAMPLE))
         if any(map(makes_sense, items.get(signal, ()))):
             return signal
@@ -127,19 +132,38 @@ def _signal_of(payload: bytes, name: str, origin: str) -> Signal | None:
     )
 
 
-def _readable(signal: Signal, payload: bytes) -> Repaired | None:
-    """`payload`, repaired where it does not parse as it is; None when it is no request of `signal`."""
+def _readable(signal: Signal, payload: bytes) -> tuple[Repaired, Message] | None:
+    """`payload`, repaired where it does not parse as it is, and its request; None when it is none of `signal`."""
     try:
-        REQUESTS[signal].FromString(payload)
-        return Repaired(payload)
+        return Repaired(payload), REQUESTS[signal].FromString(payload)
     except DecodeError:
         pass
     try:
         read = repaired(signal, payload)
-        REQUESTS[signal].FromString(read.payload)
+        return read, REQUESTS[signal].FromString(read.payload)
     except (TooManyMessagesError, WireError, DecodeError):
         return None
-    return read
+
+
+# The field of scopes with their items in OTLP 0.15 to 0.18, which had two; the messages in both are the same.
+# Source: opentelemetry-proto v0.15.0, trace.proto and logs.proto, `instrumentation_library_spans`.
+_OLD_SCOPES = 1000
+
+
+def _take_old_scopes(signal: Signal, request: Message) -> bool:
+    """Move the scopes of an old field to the one of today; returns whether there were any."""
+    resources, scopes, _ = PATHS[signal]
+    found = False
+    for resource in getattr(request, resources):
+        fields = UnknownFieldSet(resource)
+        for unknown in (fields[place] for place in range(len(fields))):
+            if unknown.field_number == _OLD_SCOPES and isinstance(unknown.data, bytes):
+                with suppress(DecodeError):
+                    getattr(resource, scopes).add().MergeFromString(unknown.data)
+                    found = True
+        if found:
+            resource.DiscardUnknownFields()
+    return found
 
 
 def _has_ids_and_times(span: Any) -> bool:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 
-NO_TRACES = "other than traces"
+NO_TRACES = "no traces"
 EMPTY = "empty"
+_HEADS = {NO_TRACES: "Without traces", EMPTY: "Empty"}
 _MAX_PROBLEMS = 5
 _MAX_NAMES = 3
 
@@ -51,8 +52,8 @@ class FileRead:
             return ""
         number = self.not_read.total()
         parts = " and ".join(count(each, kind) for kind, each in self.not_read.items())
-        # A resource that is left out is one problem with all of its spans, so that what remains is not known.
-        more = "; ..." if number > len(self.problems) >= _MAX_PROBLEMS else ""
+        # A resource that is left out is one problem with all of its spans, so that the number of others is not known.
+        more = "; and more" if number > len(self.problems) >= _MAX_PROBLEMS else ""
         return f"{self.name}: {parts} {_were(number)} not read: {'; '.join(self.problems)}{more}"
 
     @property
@@ -118,7 +119,7 @@ class SourceReport:
         for file in self._files.values():
             for name in file.formats:
                 by_format.setdefault(name, []).append(file.name)
-        return [f"Taken for {name}: {_names(files)}" for name, files in by_format.items()]
+        return [f"{_HEADS.get(name, f'Taken for {name}')}: {_names(files)}" for name, files in by_format.items()]
 
     @property
     def with_remarks(self) -> list[FileRead]:

@@ -7,7 +7,13 @@ from google.protobuf.message import Message
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
-from tracegrade.otlp.ids import BAD_IDS, all_ids_are_whole, take_out_bad_spans
+from tracegrade.otlp.ids import (
+    BAD_IDS,
+    BAD_LOG_IDS,
+    all_ids_are_whole,
+    take_out_bad_log_records,
+    take_out_bad_spans,
+)
 from tracegrade.otlp.request import ITEM_NAMES, containers
 
 # No real request comes near it; a torn or foreign file may ask for more, which must not be allocated.
@@ -33,7 +39,7 @@ class SourceRequest:
 def whole_request(
     signal: Signal, request: Message, origin: str, file: FileRead, payload: bytes | None = None
 ) -> SourceRequest:
-    """A request whose spans all have whole ids; others are taken out of it and noted in `file`.
+    """A request whose spans and log records all have whole ids; others are taken out of it and noted in `file`.
 
     Args:
         signal: of the request.
@@ -42,12 +48,16 @@ def whole_request(
         file: the file that it is from.
         payload: its protobuf, where that is known.
     """
-    for spans in containers(signal, request) if signal is Signal.TRACES else ():
-        if not all_ids_are_whole(spans):
-            taken_out = take_out_bad_spans(spans)
-            problems = [
-                f"span {span.span_id.hex() or 'without an id'}: {BAD_IDS[reason]}" for reason, span in taken_out
-            ]
-            file.leave_out(ITEM_NAMES[signal], len(taken_out), problems)
+    name = ITEM_NAMES[signal]
+    for items in containers(signal, request):
+        if signal is Signal.TRACES and not all_ids_are_whole(items):
+            taken_out, reasons = take_out_bad_spans(items), BAD_IDS
+        elif signal is Signal.LOGS:
+            taken_out, reasons = take_out_bad_log_records(items), BAD_LOG_IDS
+        else:
+            continue
+        if taken_out:
+            problems = [f"{name} {item.span_id.hex() or 'without an id'}: {reasons[why]}" for why, item in taken_out]
+            file.leave_out(name, len(taken_out), problems)
             payload = None
     return SourceRequest(signal, request.SerializeToString() if payload is None else payload, origin)

@@ -17,10 +17,10 @@ from typing import BinaryIO
 
 from zstandard import ZstdError
 
-from tracegrade.otlp.files.foreign import described_bytes
+from tracegrade.otlp.files.foreign import described_bytes, described_text
 from tracegrade.otlp.files.json_lines import read_json
 from tracegrade.otlp.files.protobuf import read_protobuf
-from tracegrade.otlp.files.report import EMPTY, FileRead, SourceReport
+from tracegrade.otlp.files.report import EMPTY, NO_TRACES, FileRead, SourceReport
 from tracegrade.otlp.files.source_request import SourceError, SourceRequest
 from tracegrade.otlp.files.streams import decompressed, peek
 
@@ -91,6 +91,10 @@ def _read_stream(stream: BinaryIO, file: FileRead, *, in_folder: bool) -> Iterat
             file.take_for(EMPTY)
         elif found := described_bytes(head):
             raise SourceError(f"{name}: not OTLP: found {found}")
+        elif found := described_text(head):
+            if not in_folder:
+                raise SourceError(f"{name}: not OTLP: found {found}")
+            file.take_for(NO_TRACES)
         else:
             yield from read_protobuf(plain, head, file)
     except (EOFError, gzip.BadGzipFile, zlib.error, ZstdError) as error:
