@@ -87,7 +87,7 @@ def repair(signal: Signal, wire: bytes, max_fields: int = MAX_FIELDS) -> Generat
     if walk.torn is not None and walk.kept == 0:
         raise walk.torn
     found = walk.found
-    found.payload = _edited(wire, 0, len(wire), walk.edits)
+    found.payload = yield from _edited_in_turns(wire, walk.edits)
     for resource, texts in zip(fields(found.payload, 0, len(found.payload), RESOURCES), walk.texts_in, strict=True):
         if texts:
             found.texts[service_of_resource(found.payload, resource)] += texts
@@ -330,6 +330,20 @@ def _edited(wire: bytes, start: int, end: int, edits: list[tuple[int, int, bytes
         parts += view[start:edit_start], value
         start = edit_end
     return b"".join((*parts, view[start:end]))
+
+
+def _edited_in_turns(wire: bytes, edits: list[tuple[int, int, bytes]]) -> Generator[None, None, bytes]:
+    """`wire` with all `edits`; yields between some thousands of them."""
+    yield
+    edits.sort()
+    pieces, done = [], 0
+    for first in range(0, len(edits), _FIELDS_A_TURN):
+        yield
+        some = edits[first : first + _FIELDS_A_TURN]
+        pieces.append(_edited(wire, done, some[-1][1], some))
+        done = some[-1][1]
+    yield
+    return b"".join((*pieces, wire[done:]))
 
 
 @cache
