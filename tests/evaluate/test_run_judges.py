@@ -124,7 +124,7 @@ def test_arguments_are_valid_by_the_schema_of_the_rule(score: Any) -> None:
     assert found.score == pytest.approx(1 / 3)
     assert [(error["position"], error["path"]) for error in found.details["errors"]] == [(1, ["city"]), (2, [])]
     assert found.details["without_schema"] == ["b"]
-    assert found.explanation == "1 of 3 calls has valid arguments; not: a."
+    assert found.explanation == "The arguments of 2 of 3 calls do not fit the schema of the tool: a."
 
 
 def test_the_trace_says_what_the_rule_does_not(call: Any) -> None:

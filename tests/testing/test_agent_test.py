@@ -100,7 +100,7 @@ def test_what_is_not_evaluable_is_no_pass_and_the_failure_says_how_content_is_re
 def test_content_that_is_off_is_said_with_the_switch_that_turns_it_on(tracegrade: AgentTest) -> None:
     agent(records=False)
     text = failure(tracegrade.assert_passes, ARGUMENTS)
-    assert "to record them: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in text
+    assert "to record it: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in text
 
 
 def test_no_span_fails_and_says_what_to_look_at(tracegrade: AgentTest, rules: Path) -> None:

@@ -63,7 +63,7 @@ def _advice(traces: Sequence[JudgedTrace]) -> Iterator[str]:
     for judged in traces:
         content.add(judged.judgement.extraction)
     for finding in content.findings():
-        if finding.level != "ok" and finding.check != "clocks":
+        if finding.level != "ok" and finding.check not in ("clocks", "prompts"):
             yield f"\n{finding.where}: {finding.found};\n  {finding.advice}"
     if any(judged.trace.missing for judged in traces):
         yield f"\n{_INCOMPLETE}"

@@ -222,7 +222,7 @@ class Content:
             (scope, _), *_ = recorded.scopes.most_common()
             lacks = ", ".join(f"{times} {_LACKS.get(status, status)}" for status, times in recorded.why.most_common())
             yield Finding(
-                "content",
+                "content" if recorded.lacking["arguments"] or recorded.lacking["results"] else "prompts",
                 "warning" if 2 * recorded.lacking["arguments"] > recorded.whole["arguments"] else "note",
                 f"{service or 'an unnamed service'}, agent {agent}" if agent else service or "an unnamed service",
                 f"recorded are {shares}; missing: {lacks}",

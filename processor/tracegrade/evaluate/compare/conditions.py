@@ -46,6 +46,16 @@ class Conditions(ParameterModel):
         """The conditions that do not hold, each in words that name tools; `groups` are the places of tied calls."""
         return list(self._broken(calls, groups, comparison)) if self.has_conditions else []
 
+    def kept(self, calls: Sequence[ToolCall]) -> list[str]:
+        """What was found of the conditions that are set, in words, where all hold."""
+        said = [f"called as often as expected: {listed(self.counts)}"] if self.counts else []
+        said += [f"{counted(len(calls), 'call')}, expected {self.calls}"] if self.calls is not None else []
+        if self.failed_calls is not None:
+            said.append(f"{counted(sum(call.failed for call in calls), 'failed call')}, expected {self.failed_calls}")
+        said += [f"required and called: {_shown(sequence)}" for sequence in self.required]
+        said += [f"not called: {_shown(sequence)}" for sequence in self.forbidden]
+        return said + (["no other tools called than those allowed"] if self.allowed is not None else [])
+
     def _broken(self, calls: Sequence[ToolCall], groups: Groups, comparison: NameComparison) -> Iterator[str]:
         names = [call.name for call in calls]
         table = NameTable(self.counts, comparison)

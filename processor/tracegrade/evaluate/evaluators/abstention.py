@@ -22,8 +22,11 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     calls = len(evidence.calls)
-    wanted = "a tool should be called" if criteria.should_call_tool else "no tool should be called"
-    text = f"{counted(calls, 'call')} made; {wanted}."
+    made = f"{counted(calls, 'call')} made" if calls else "No tool was called"
+    if criteria.should_call_tool is (calls > 0):
+        text = f"{made}, as expected."
+    else:
+        text = f"{made}; {'a' if criteria.should_call_tool else 'no'} tool should be called."
     return Score(float(criteria.should_call_tool is (calls > 0)), {"tool_called": calls > 0}, text)
 
 

@@ -20,7 +20,7 @@ from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.wording import agreeing, counted, detailed, listed
+from tracegrade.evaluate.wording import counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -128,8 +128,16 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not judged:
         return Score(None, details, f"No schema is known of the tools that were called: {listed(unknown)}.")
     valid = judged - invalid
-    text = f"{valid} of {counted(judged, 'call')} {agreeing(valid, 'has', 'have')} valid arguments"
-    return Score(valid / judged, details, f"{text}; not: {listed(invalid_names)}." if invalid else f"{text}.")
+    # A schema for any tool says what no tool may be given; one of a tool says what that tool takes.
+    is_of_any = ANY_TOOL in criteria.schemas
+    calls = f"{invalid} of {counted(judged, 'call')}" if invalid else counted(judged, "call")
+    if invalid:
+        said = "hold something forbidden" if is_of_any else "do not fit the schema of the tool"
+        text = f"The arguments of {calls} {said}: {listed(invalid_names)}."
+    else:
+        said = "hold nothing forbidden" if is_of_any else "fit the schema of the tool"
+        text = f"The arguments of {calls} {said}."
+    return Score(valid / judged, details, text)
 
 
 def _errors(

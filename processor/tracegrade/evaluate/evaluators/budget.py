@@ -92,16 +92,19 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(None, {}, "There are no limits, so there is nothing to score.")
     details: dict[str, JsonValue] = {name: {"limit": limit, "used": used} for name, (limit, used) in limits.items()}
     known = {name: (limit, used) for name, (limit, used) in limits.items() if used is not None}
-    broken = [_over(name, limit, used) for name, (limit, used) in known.items() if used > limit]
+    broken = [_of_limit(name, limit, used) for name, (limit, used) in known.items() if used > limit]
     if not broken and len(known) < len(limits):
         return Score(None, details, _unknown(evidence, [name for name in limits if name not in known]))
-    text = f"Over the limit: {'; '.join(broken)}." if broken else "Within all limits."
+    within = "; ".join(_of_limit(name, limit, used) for name, (limit, used) in known.items())
+    text = f"Over the limit: {'; '.join(broken)}." if broken else f"Within the limits: {within}."
     return Score((len(known) - len(broken)) / len(known), details, text)
 
 
-def _over(name: str, limit: float, used: float) -> str:
+def _of_limit(name: str, limit: float, used: float) -> str:
     if name == "cost":
         return f"a cost of {used:g}, where {limit:g} is allowed"
+    if name == "duration":
+        return f"{used:g} s of {limit:g} s"
     return f"{used:g} {name if used != 1 else _SINGULAR.get(name, name)} of {limit:g}"
 
 

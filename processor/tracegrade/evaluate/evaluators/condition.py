@@ -29,7 +29,7 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Scor
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
-from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.wording import counted, listed
 from tracegrade.model.json_value import JsonValue
 
 _PART_MISSING: dict[str, CallPart] = {"cel: there is no arguments": "arguments", "cel: there is no output": "output"}
@@ -119,17 +119,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))
     if holds not in expression.staying and (unread := unread_call(evidence)) is not None:
         return Score(None, {"expression": expression.source}, unread)
-    return Score(float(holds), justify=lambda: _justify(expression, variables, holds=holds))
+    return Score(float(holds), justify=lambda: _justify(expression, variables, holds=holds, calls=len(evidence.calls)))
 
 
-def _justify(expression: CelExpression, variables: _Variables, *, holds: bool) -> Justification:
+def _justify(expression: CelExpression, variables: _Variables, *, holds: bool, calls: int) -> Justification:
     found = islice(values_read(expression.tree, variables.of(expression)), _MAX_SHOWN)
     read = {path: _shown(value) for path, value in found}
     said = f"; it reads {listed(read)}" if read else ""
-    return (
-        {"expression": expression.source, "holds": holds, "read": read},
-        f"The condition {'holds' if holds else 'does not hold'}{said}.",
-    )
+    text = f"The condition holds for {counted(calls, 'call')}." if holds else f"The condition does not hold{said}."
+    return {"expression": expression.source, "holds": holds, "read": read}, text
 
 
 def _longest(evidence: Evidence, expression: CelExpression) -> int:

@@ -67,12 +67,13 @@ from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks, why_unknown
-from tracegrade.evaluate.wording import all_of, counted, listed
+from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
 _MAX_SHOWN = 20  # violations of one constraint in the details
+_MAX_READABLE = 200  # characters of the sentences of constraints that were kept
 _MAX_SAID = 3  # violations in the explanation
 _LOOKING_BACK = (Before, RightBefore, BetweenTwo, If)  # what they need may have been called elsewhere, before
 
@@ -241,7 +242,14 @@ def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
     total = sum(len(each.activations) for each in checked)
     unheld = _untouched(checked)
     if not broken:
-        text = f"{all_of(len(checked) - len(unheld), 'constraint')} kept"
+        sentences = "; ".join(each.form.sentence for each in checked if each.activations)
+        text = f"Kept {total} of {counted(total, 'time')}"
+        if len(sentences) <= _MAX_READABLE:
+            text = f"{text}: {sentences}"
+        else:  # of patterns of names: those of the calls say more
+            places = sorted({place for each in checked for found in each.activations for place in found.calls})
+            names = listed(evidence.calls[place].name for place in places)
+            text = f"{text}, for {names}" if names else f"{text}, over {counted(len(evidence.calls), 'call')}"
         return f"{text}; {counted(len(unheld), 'constraint')} never triggered." if unheld else f"{text}."
     surely = [(each, activation) for each, activation in broken if not activation.is_doubtful]
     said = [_why(each, activation, evidence) for each, activation in surely[:_MAX_SAID]]

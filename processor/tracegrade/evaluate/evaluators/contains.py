@@ -19,7 +19,7 @@ from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterMo
 from tracegrade.evaluate.criteria.text_matchers import RegexMatcher
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.json_values import json_text
+from tracegrade.evaluate.json_values import excerpt, json_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
@@ -80,16 +80,19 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         score, details["lines"] = judge_lines(wanted_text, text, settings, judge)
     else:
         score = judge(wanted_text, text)
-    there = "is" if (score == 1) is not settings.negated else "is not"
-    return Score(score, details, f"The text {there} in the answer.")
+    is_there = (score == 1) is not settings.negated
+    said = f"The answer {'contains' if is_there else 'does not contain'} {excerpt(wanted_text)}"
+    return Score(score, details, f"{said}, which is forbidden." if is_there and settings.negated else f"{said}.")
 
 
 def _of_matcher(expected: Expected, text: str, evidence: Evidence, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     is_there = expected.stands_in(text, work) if isinstance(expected, FromMatcher) else expected.matches(text, work)
     details = shown(expected, text)
-    there = "is in" if is_there else "is not in"
-    said = [f"What was looked for {there} the answer"]
+    if settings.negated:
+        said = ["The answer contains something forbidden" if is_there else "The answer contains nothing forbidden"]
+    else:
+        said = ["The answer contains what is expected" if is_there else "The answer does not contain what is expected"]
     if (score := float(is_there is not settings.negated)) < 1:
         details |= looked_up(list(expected.lookups(work)))
         said += origins_of([details])

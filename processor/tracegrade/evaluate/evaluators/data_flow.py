@@ -124,7 +124,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         if unknown is not None:
             return Score(0.0, {"flows": []}, "It is not known whether a value got there.", at_best=1.0, doubt=unknown)
     shown: list[JsonValue] = [_shown(flow, evidence) for flow in flows[:_MAX_SHOWN]]
-    return Score(0.0 if flows else 1.0, {"flows": shown}, _said(flows, evidence))
+    return Score(0.0 if flows else 1.0, {"flows": shown}, _said(flows, evidence, sources, targets))
 
 
 def _found(
@@ -209,9 +209,14 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> str | None:
     return None
 
 
-def _said(flows: Sequence[_Flow], evidence: Evidence) -> str:
+def _said(flows: Sequence[_Flow], evidence: Evidence, sources: Meant, targets: Meant) -> str:
     if not flows:
-        return "No value got there."
+        returned_by, given_to = ([evidence.calls[place].name for place in side.places] for side in (sources, targets))
+        if not returned_by:
+            return "No tool was called whose values must not get anywhere."
+        if not given_to:
+            return "No tool was called that must not be given such a value."
+        return f"Nothing that {listed(returned_by)} returned was given to {listed(given_to)}."
     source, target, _ = flows[0]
     names = evidence.calls[source.place].name, evidence.calls[target.place].name
     more = f"; and {counted(len(flows) - 1, 'more value')}" if len(flows) > 1 else ""

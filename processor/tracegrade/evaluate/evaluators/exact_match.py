@@ -70,9 +70,10 @@ def _is_same(expected: Expected, actual: JsonValue, settings: Settings, work: Wo
 
 
 def _explain(score: float, settings: Settings) -> str:
-    as_expected = (score == 1) is not settings.negated
-    text = "the expected one" if as_expected else "not the expected one"
-    return f"The answer is {text}" if score in (0.0, 1.0) else "Some lines of the answer are the expected ones"
+    what = "a forbidden one" if settings.negated else "the expected one"
+    if score in (0.0, 1.0):
+        return f"The answer is {what}" if (score == 1) is not settings.negated else f"The answer is not {what}"
+    return "Some lines of the answer are the expected ones"
 
 
 def _unread_settings(criteria: OutputCriteria, settings: Settings) -> str | None:

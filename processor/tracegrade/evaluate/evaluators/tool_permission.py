@@ -21,7 +21,7 @@ from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, T
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.gate import what_lacks
-from tracegrade.evaluate.wording import MAX_LISTED, counted, detailed, listed
+from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.model.handoff import plain_name
 from tracegrade.model.tool_call import ToolCall
 
@@ -69,11 +69,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     score = (len(made) - len(unauthorized)) / len(made) if made else 1.0
     if unknown := _may_hand_over(evidence, agents) if unauthorized else None:
         return Score(score, {}, "It is not known whether a call hands over.", at_best=1.0, doubt=unknown)
-    text = f"{counted(len(made), 'call')} made, {len(unauthorized)} not allowed"
+    if unauthorized:
+        text = f"{len(unauthorized)} of {counted(len(made), 'call')} not allowed: {listed(unauthorized)}."
+    else:
+        of_what = "of tools that the model was told of" if settings.declared_only else "allowed"
+        text = f"{all_of(len(made), 'call')} {of_what}." if made else "Nothing was called."
     return Score(
         score,
         {"unauthorized": detailed(unauthorized[:MAX_LISTED])},
-        f"{text}: {listed(unauthorized)}." if unauthorized else f"{text}.",
+        text,
     )
 
 

@@ -47,6 +47,7 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tool_call import ToolCall
 
 # Sums of fractions: three calls worth a third, a third and a third are one call.
 _TOLERANCE = 1e-9
@@ -62,7 +63,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             return Score(None, {}, "No calls are expected, so there is nothing to score.")
     comparison = TrajectoryComparison(evidence, criteria, settings)
     score = at_best = 1.0
-    text = "No particular calls were expected."
+    text = ""
     details: dict[str, JsonValue] = {}
     if criteria.tool_calls is not None:
         comparison.pair()
@@ -73,18 +74,42 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     groups = [[place_of[position] for position in group] for group in of_equal_rank(evidence, comparison.made)]
     if broken := criteria.broken(calls, groups, settings.names):
         score = at_best = 0.0
-        text = f"{'; '.join(broken)}. {text}"
+        text = f"{'; '.join(broken)}. {text}".rstrip()
         details["broken"] = list(broken)
+    elif criteria.tool_calls is None:
+        text = _of_conditions(comparison, criteria, calls)
     if settings.efficiency is not None:
         taken = settings.efficiency.taken_off(calls, groups, criteria.names_expected(), comparison.work)
         score, at_best = taken.apply(score), taken.apply(at_best)
         details |= taken.details
         text = f"{text} {taken.explanation}".rstrip()
     if settings.negate:
-        score, at_best, text = 1 - at_best, 1 - score, f"This must not be so: {text}"
+        score, at_best = 1 - at_best, 1 - score
+        text = _negated(comparison, score, text)
     if comparison.more:
         return Score(score, details, text, at_best=at_best, doubt=TOO_MANY)
     return Score(score, details, text)
+
+
+def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: Sequence[ToolCall]) -> str:
+    """What was found, where only conditions are set and all of them hold."""
+    said = criteria.kept(calls)
+    every = len(comparison.evidence.calls)
+    failed = every - len(calls)
+    if not comparison.settings.include_failed and every:
+        said.insert(0, f"{failed} of {counted(every, 'call')} failed" if failed else "no call failed")
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _negated(comparison: TrajectoryComparison, score: float, text: str) -> str:
+    """What was found, where what is expected must not be: of one call, in words of its own."""
+    if len(comparison.pairs) != 1 or score not in (0, 1) or comparison.criteria.has_conditions:
+        return f"This must not be so: {text}"
+    if score == 0:
+        named = [comparison.evidence.calls[place].name for place in comparison.pairs if place is not None]
+        return f"A call is as it must not be: {listed(named)}."
+    return f"None of {counted(len(comparison.made), 'call')} is as it must not be."
 
 
 class _Shares(NamedTuple):
