@@ -191,11 +191,18 @@ class Dialect(NamedTuple):
 
     def agent_of(self, span: Span, keys: Keys) -> str:
         """The agent that a span names in LangChain's metadata, else under `keys`; "" when it names none."""
+        return self.langchain_agent(span, keys) or (first_text(span, keys.agent) if keys.agent else "")
+
+    def langchain_agent(self, span: Span, keys: Keys) -> str:
+        """The agent in whose run a span is by LangChain's metadata, in an object or flat; "" when these name none."""
         for key in self.agent_metadata:
             raw = span.attributes.get(key)
             if isinstance(raw, str) and s.LANGCHAIN_AGENT in raw and (name := text_among(raw, (s.LANGCHAIN_AGENT,))):
                 return name
-        return first_text(span, keys.agent) if keys.agent else ""
+        for key in keys.agent:
+            if key.endswith(s.LANGCHAIN_AGENT):
+                return first_text(span, (key,))
+        return ""
 
     def user_of(self, span: Span) -> str:
         """The same of its user."""

@@ -14,6 +14,7 @@ from tracegrade.model.span import Span
 
 _KINDS = Words({"TOOL": "tool", "LLM": "chat"})
 _AGENTS_TASK = "agents.task"
+_TASK = "execute_task "
 _MASTRA_AGENT = "agent run: '"
 
 
@@ -28,14 +29,15 @@ def _classify(span: Span) -> SpanKind | None:
         return kind
     path = attributes.get(s.LMNR_PATH)
     is_below_task = isinstance(path, list) and len(path) > 1 and path[-2] == _AGENTS_TASK
-    is_agent = is_below_task or span.name.startswith(_MASTRA_AGENT) or span.name == _langchain_agent(span)
+    is_agent = is_below_task or span.name.startswith(_MASTRA_AGENT) or _is_langchain_agent(span)
     return "agent" if is_agent else None
 
 
-def _langchain_agent(span: Span) -> str:
-    """The agent in whose run a span of LangChain is; the span of that name is the run's."""
+def _is_langchain_agent(span: Span) -> bool:
+    """Whether a span bears the name of the agent in whose run it is, as the span of the run itself does."""
     raw = span.attributes.get(s.LMNR_LANGCHAIN_METADATA)
-    return text_among(raw, (s.LANGCHAIN_AGENT,)) if isinstance(raw, str) else ""
+    agent = text_among(raw, (s.LANGCHAIN_AGENT,)) if isinstance(raw, str) else ""
+    return bool(agent) and span.name.removeprefix(_TASK) == agent
 
 
 def _inputs(span: Span) -> list[Message]:
