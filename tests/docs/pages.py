@@ -119,6 +119,7 @@ _VARIES = re.compile(
     r"(?P<id>\b[0-9a-f]{32}\b|(?<!rule set )\b[0-9a-f]{16}\b)"  # the hash of a rule set does not differ
     r"|(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?)"
     r"|(?P<duration>\b\d+(?:\.\d+)? ?(?:ns|µs|ms|s)\b)"
+    r"|(?P<to_come>\b\d+ (?:minutes|hours|days) more\b)"  # where in an hour it began makes a difference
 )
 _RULER = re.compile(r"^[\s─]*$")
 
@@ -177,7 +178,11 @@ class Shown:
         return line
 
 
-_ANY = {"time": r"\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?", "duration": r"\d+(?:\.\d+)? ?(?:ns|µs|ms|s)"}
+_ANY = {
+    "time": r"\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?",
+    "duration": r"\d+(?:\.\d+)? ?(?:ns|µs|ms|s)",
+    "to_come": r"\d+ (?:minutes|hours|days) more",
+}
 
 
 def _parts(lines: list[str]) -> list[list[str]]:
