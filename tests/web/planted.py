@@ -6,13 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import update
+
 from models.scripted import calling, prompt_of, saying
 from store.stored_alerts import store_incident
+from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.model.span import SpanEvent
 from tracegrade.model.trace import Trace
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.diagnosis import Reason
+from tracegrade.store.jobs import Job, add_job, cancel_job
 from tracegrade.store.open import open_store
+from tracegrade.store.schema import jobs
 from tracegrade.suites.keeping import add_suite
 from web import shop_incidents
 from web.shop import GOOD, SECOND, Call, fill, order, refund
@@ -25,6 +30,7 @@ PLANTED = "planted"
 RULE = "order-differs-from-request"
 TRACE, OTHER, FAILED = 1, 2, 3
 SESSION = "talk"
+JOB = "asked-with-a-prompt"
 
 _BAD: list[Call] = [
     (
@@ -66,8 +72,35 @@ def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
     }
     suite = {**SUITE, "test_cases": [{**case, "id": "first"}, {**case, "id": "second"}]}
     store_suite_runs(folder, "--model", "good", suite=suite, script=_script)
-    added = add_suite(f"sqlite:///{folder / 'tracegrade.db'}", "default", suite, now_ns)
+    url = f"sqlite:///{folder / 'tracegrade.db'}"
+    added = add_suite(url, "default", {**suite, "system_prompt": "planted-prompt"}, now_ns)
+    _store_asked(url, added.suite.id, now_ns)
     return rules, added.suite.id, incident.id
+
+
+def _store_asked(url: str, suite: str, now_ns: int) -> None:
+    """What models were asked with: by a job, which failed, and by other tools, as they reported it."""
+    models = ["local::good"]
+    engine = open_store(url)
+    with engine.begin() as connection:
+        for name, prompt in ((JOB, "planted-own-prompt"), ("jobs-of-each", {models[0]: "planted-prompt-of-one"})):
+            request: Any = {
+                **{"suite": suite, "models": models, "temperature": 0.0, "tool_choice": "auto", "repeat": 1},
+                "experiment": None,
+                "system_prompt": prompt,
+            }
+            job = Job(tenant="default", id=name, request=request, created_ns=now_ns)
+            add_job(connection, job)
+            cancel_job(connection, "default", name, now_ns)
+            connection.execute(update(jobs).where(jobs.c.id == name).values(message="it answered: planted-error"))
+    engine.dispose()
+    configuration: Any = {
+        "system_prompt": "planted-tuned",
+        "models": models,
+        "temperature": 0.5,
+        "examples": [{"user": "planted-example", "weight": 2}],
+    }
+    report_entry(url, "default", "prompts", "prompt_tune", 0.9, configuration)
 
 
 def _traces(now_ns: int) -> Iterator[tuple[Trace, str | None]]:

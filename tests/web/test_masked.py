@@ -19,7 +19,7 @@ from tracegrade.store.read import stored_traces
 from tracegrade.web.app import build_app
 from tracegrade.web.masked import hidden, seen_by
 from web.calls import Called, call
-from web.planted import FAILED, OTHER, PLANTED, RULE, SESSION, TRACE, planted_store, trace_id
+from web.planted import FAILED, JOB, OTHER, PLANTED, RULE, SESSION, TRACE, planted_store, trace_id
 from web.site import Site
 from web.test_rights import every_route
 
@@ -65,9 +65,9 @@ def addresses(place: Place, path: str) -> list[str]:
         "{rule_id}": [RULE, "order-steps-out-of-order", "refund-without-lookup"],
         "{suite_id}": [place.suite],
         "{case_id:path}": ["first"],
-        "{id}": ["none"],
+        "{id}": [JOB],
         "{eval_id}": ["weather/1"],
-        "{eval_id:path}": ["weather/1"],
+        "{eval_id:path}": ["weather/1", JOB],
         "{experiment:path}": ["prompts", "weather"],
         "{experiment_id}": ["prompts", "weather"],
         "{experiment_id:path}": ["prompts", "weather"],
@@ -75,7 +75,7 @@ def addresses(place: Place, path: str) -> list[str]:
         "{rule_id:path}": [RULE],
         "{incident_id}": [place.incident],
         "{session_id:path}": [SESSION],
-        "{job_id}": ["none"],
+        "{job_id}": [JOB],
         "{deletion_id}": ["none"],
     }
     found = [path]
@@ -89,6 +89,7 @@ def addresses(place: Place, path: str) -> list[str]:
         "/traces/{trace_id}": [f"/traces/{one}?all=1", f"/traces/{one}?rule={RULE}"],
         "/sessions/{trace_id}": [f"/sessions/{session_trace_id('default', SESSION).hex()}"],
         "/suites/{suite_id}": [f"/suites/{place.suite}?all=1"],
+        "/evals/new": [f"/evals/new?again={JOB}"],
     }
     assert not any("{" in address for address in found), f"say what stands for the names in {path}"
     return [*found, *more.get(path, [])]
@@ -109,6 +110,10 @@ SHOWS = {
     "/traces/{trace_id}/tests/{rule_id}.zip",
     "/suites/{suite_id}",
     "/suites/{suite_id}/cases/{case_id:path}",
+    "/suites/{suite_id}/edit",
+    "/evals",
+    "/evals/{id}",
+    "/experiments/{experiment:path}",
     "/runs/{run:path}",
     "/compare/traces",
     "/incidents/{incident_id}",
@@ -119,7 +124,13 @@ SHOWS = {
     "/api/tool-suites/{suite_id}",
     "/api/tool-suites/{suite_id}/cases",
     "/api/tool-suites/{suite_id}/export",
+    "/api/tool-eval/history",
     "/api/tool-eval/history/{eval_id:path}",
+    "/api/experiments",
+    "/api/experiments/{experiment_id:path}",
+    "/api/experiments/{experiment_id:path}/timeline",
+    "/api/v1/jobs",
+    "/api/v1/jobs/{job_id}",
 }
 """The reads whose answers hold planted values for those who may see them: so the others are not looked at in vain."""
 
@@ -177,6 +188,18 @@ def test_what_is_sent_is_not_shown_back(place: Place) -> None:
     assert case.status == 200, case.body
     assert PLANTED.encode() not in case.body
     assert place.call("run", "POST", f"/suites/{place.suite}/cases/second", "prompt=new").status == 403
+    assert place.call("run", "POST", f"/suites/{place.suite}/edit", "name=new").status == 403
+    again = f"/evals/new?again={JOB}"  # its form would ask with the prompt
+    assert [place.call(role, "GET", again).status for role in ("run", "all")] == [403, 200]
+    entry = {"type": "judge", "score": 0.1, "configuration": {"system_prompt": "planted-judge"}}
+    for method, address, body in (
+        ("POST", f"/api/v1/jobs/{JOB}/cancel", None),
+        ("POST", "/api/experiments/prompts/timeline", entry),
+        ("PUT", "/api/experiments/prompts", {"description": "new"}),
+    ):
+        answer = place.call("run", method, address, body)
+        assert answer.status in (200, 201), (address, answer.body)
+        assert PLANTED.encode() not in answer.body, address
 
 
 def test_of_what_the_evaluators_of_others_say_nothing_is_shown(place: Place) -> None:

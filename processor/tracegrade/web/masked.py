@@ -1,7 +1,8 @@
 """What callers without the right ``read-values`` see: names, paths, ids, times and scores, and no values.
 
 `seen_by` is the one function that hides. Values are the arguments and outputs of calls, prompts, answers and messages,
-what errors quote, and the attributes of spans that may hold any of those; in suites, what their cases say and expect.
+what errors quote, and the attributes of spans that may hold any of those; in suites, their system prompt and what their
+cases say and expect; in what models were asked, and other tools reported, every text that is not a name.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ from tracegrade.codec.without_values import (
     summary_without_values,
 )
 from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.history.runs.experiments import EntryStanding, ScoredRun, Standing, Timeline
+from tracegrade.history.suite_runs.evals import Eval, EvalStanding, EvalTimeline
 from tracegrade.history.suite_runs.suite_cases import CaseGroup, SuiteRun
 from tracegrade.history.suite_runs.suite_results import CaseResult
 from tracegrade.model.agent_run import AgentRun
@@ -32,12 +35,18 @@ from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import Incident
+from tracegrade.store.jobs import Job
+from tracegrade.store.runs import Run
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.web.alignment import Alignment, Row
 
 Found = TypeVar("Found")
 
 _VALUES_OF_CASES = ("prompt", "expected_params", "mock_responses", "scoring_config", "argument_source")
+
+_NAMES_OF_CONFIGURATION = frozenset(
+    {"experiment", "labels", "model", "model_id", "models", "provider_key", "suite", "tool_choice"}
+)
 
 # Attributes that name something; every other one may hold a value.
 _NAMES = frozenset(
@@ -175,7 +184,57 @@ def _suite_run(run: SuiteRun) -> SuiteRun:
 
 
 def _suite(suite: StoredSuite) -> StoredSuite:
-    return replace(suite, cases=_without_values(suite.cases))
+    return replace(suite, system_prompt=hidden_text(suite.system_prompt), cases=_without_values(suite.cases))
+
+
+def _configuration(value: Any, name: str = "") -> Any:
+    """How models were asked: numbers and names, and no other text, such as a system prompt."""
+    if name in _NAMES_OF_CONFIGURATION or value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _configuration(item, key) for key, item in value.items()}
+    return [_configuration(item) for item in value] if isinstance(value, list | tuple) else hidden(value)
+
+
+def _job(job: Job) -> Job:
+    return replace(job, request=_configuration(job.request), message=hidden_text(job.message))
+
+
+def _stored_run(run: Run) -> Run:
+    return replace(run, problem=hidden_text(run.problem))
+
+
+def _scored(scored: ScoredRun) -> ScoredRun:
+    return replace(scored, run=_stored_run(scored.run))
+
+
+def _standing(standing: Standing) -> Standing:
+    return replace(standing, scored=_scored(standing.scored))
+
+
+def _eval(item: Eval) -> Eval:
+    return replace(item, runs=_without_values(item.runs), job=None if item.job is None else _job(item.job))
+
+
+def _eval_standing(standing: EvalStanding) -> EvalStanding:
+    return replace(standing, eval=_eval(standing.eval))
+
+
+def _entry_standing(standing: EntryStanding) -> EntryStanding:
+    entry = standing.entry
+    return replace(standing, entry=replace(entry, configuration=_configuration(entry.configuration)))
+
+
+def _eval_timeline(found: EvalTimeline) -> EvalTimeline:
+    baseline = None if found.baseline is None else _eval(found.baseline)
+    evals, entries = _without_values(found.evals), _without_values(found.entries)
+    return replace(found, evals=evals, entries=entries, baseline=baseline)
+
+
+def _timeline(found: Timeline) -> Timeline:
+    outside = None if found.outside is None else _standing(found.outside)
+    standings, entries = _without_values(found.standings), _without_values(found.entries)
+    return replace(found, standings=standings, entries=entries, outside=outside)
 
 
 def _alert(alert: StoredAlert) -> StoredAlert:
@@ -194,17 +253,25 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     CaseResult: _case_result,
     Decision: decision_without_values,
     Difference: _difference,
+    EntryStanding: _entry_standing,
+    EvalStanding: _eval_standing,
+    EvalTimeline: _eval_timeline,
     Evaluation: evaluation_without_values,
     Extraction: _extraction,
     Incident: _incident,
+    Job: _job,
     Resource: _resource,
     Row: _row,
+    Run: _stored_run,
+    ScoredRun: _scored,
     Span: _span,
     SpanEvent: _event,
+    Standing: _standing,
     StoredAlert: _alert,
     StoredCase: _case,
     StoredSuite: _suite,
     SuiteRun: _suite_run,
+    Timeline: _timeline,
     ToolCall: call_without_values,
     TraceResult: _result,
     TraceSummary: summary_without_values,

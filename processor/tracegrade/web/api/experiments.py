@@ -17,7 +17,8 @@ from tracegrade.history.runs.run_changes import (
 from tracegrade.store.runs import State, stored_experiments
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, Name, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
@@ -121,11 +122,11 @@ class DeletedRuns(Document):
 
 
 @router.get("/experiments", summary="Experiments", response_model=Experiments)
-def list_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
+def list_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) -> ExactJson:
     """Every experiment, as `tracegrade experiments list` shows them."""
     with sources.store() as connection:
         found = [timeline(connection, item) for item in stored_experiments(connection, query.tenant)]
-    return ExactJson({"items": [item.to_json() for item in found]})
+    return ExactJson({"items": [seen_by(caller, item).to_json() for item in found]})
 
 
 @router.get(
@@ -134,9 +135,9 @@ def list_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
     response_model=ExperimentDocument,
     responses=problems(404),
 )
-def show_experiment(sources: ApiSources, experiment: PathName, query: OfTenant) -> ExactJson:
+def show_experiment(sources: ApiSources, caller: ApiCaller, experiment: PathName, query: OfTenant) -> ExactJson:
     """One experiment: its runs, which is the baseline, and which the best."""
-    return ExactJson(_timeline(sources, query.tenant, experiment).to_json())
+    return ExactJson(seen_by(caller, _timeline(sources, query.tenant, experiment)).to_json())
 
 
 @router.patch(
@@ -147,11 +148,11 @@ def show_experiment(sources: ApiSources, experiment: PathName, query: OfTenant) 
     dependencies=[needs("run")],
 )
 def change_experiment(
-    sources: ApiSources, experiment: PathName, query: OfTenant, change: ExperimentChange
+    sources: ApiSources, caller: ApiCaller, experiment: PathName, query: OfTenant, change: ExperimentChange
 ) -> ExactJson:
     """Pins a run as the baseline, which must be complete and have a score; or pins none."""
     pin(sources.config.store_url, query.tenant, experiment, change.baseline)
-    return ExactJson(_timeline(sources, query.tenant, experiment).to_json())
+    return ExactJson(seen_by(caller, _timeline(sources, query.tenant, experiment)).to_json())
 
 
 @router.delete(
@@ -170,16 +171,16 @@ def delete_experiment(sources: ApiSources, experiment: PathName, query: OfTenant
 
 
 @router.get("/runs", summary="The runs of an experiment", response_model=Runs, responses=problems(404))
-def list_runs(sources: ApiSources, query: Annotated[RunsQuery, in_tenant(RunsQuery)]) -> ExactJson:
+def list_runs(sources: ApiSources, caller: ApiCaller, query: Annotated[RunsQuery, in_tenant(RunsQuery)]) -> ExactJson:
     """Every run of an experiment against its baseline, as `tracegrade experiments timeline` shows them."""
-    found = _timeline(sources, query.tenant, query.experiment)
+    found = seen_by(caller, _timeline(sources, query.tenant, query.experiment))
     return ExactJson({"items": [standing.to_json() for standing in found.standings]})
 
 
 @router.get("/runs/{run:path}", summary="One run", response_model=StoredRunDocument, responses=problems(404))
-def show_run(sources: ApiSources, run: PathName, query: OfTenant) -> ExactJson:
+def show_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfTenant) -> ExactJson:
     """One run: every rule, and how it stands in its experiment."""
-    return ExactJson(_standing(sources, query.tenant, run).to_json())
+    return ExactJson(seen_by(caller, _standing(sources, query.tenant, run)).to_json())
 
 
 @router.patch(
@@ -189,10 +190,10 @@ def show_run(sources: ApiSources, run: PathName, query: OfTenant) -> ExactJson:
     responses=problems(404, 409),
     dependencies=[needs("run")],
 )
-def change_run(sources: ApiSources, run: PathName, query: OfTenant, change: RunChange) -> ExactJson:
+def change_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfTenant, change: RunChange) -> ExactJson:
     """Gives a complete run other labels."""
     label(sources.config.store_url, query.tenant, run, change.labels)
-    return ExactJson(_standing(sources, query.tenant, run).to_json())
+    return ExactJson(seen_by(caller, _standing(sources, query.tenant, run)).to_json())
 
 
 @router.delete(

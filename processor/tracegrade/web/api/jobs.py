@@ -17,8 +17,9 @@ from tracegrade.store.jobs import STATES, UNFINISHED, Job, last_event, stored_jo
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Null, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, Null, OfTenant, PathName, TenantQuery, in_tenant, needs
 from tracegrade.web.job_events import JobEvents, Watched
+from tracegrade.web.masked import seen_by
 from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.sources import Sources
 from tracegrade.web.streams import Stream, Streams
@@ -50,12 +51,12 @@ EventNumber: TypeAlias = Annotated[str, Field(pattern="^[0-9]{1,15}$")]
 
 
 @router.get("/jobs", summary="Jobs", response_model=Jobs)
-def list_jobs(sources: ApiSources, query: Annotated[JobsQuery, in_tenant(JobsQuery)]) -> ExactJson:
+def list_jobs(sources: ApiSources, caller: ApiCaller, query: Annotated[JobsQuery, in_tenant(JobsQuery)]) -> ExactJson:
     """Jobs with how far they are."""
     states = [state for state in STATES if query.state in (None, word_of(state))]
     with sources.store() as connection:
         found = stored_jobs(connection, query.tenant, states, limit=query.limit, offset=query.offset)
-    return ExactJson({"items": [job_document(job) for job in found]})
+    return ExactJson({"items": [job_document(seen_by(caller, job)) for job in found]})
 
 
 @router.post(
@@ -73,9 +74,9 @@ def submit_job(request: Request, sources: ApiSources, query: OfTenant, sent: Ann
 
 
 @router.get("/jobs/{job_id}", summary="One job", response_model=JobDocument, responses=problems(404))
-def show_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+def show_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
     """One job, and how far it is."""
-    return ExactJson(job_document(_known(sources, query.tenant, job_id)))
+    return ExactJson(job_document(seen_by(caller, _known(sources, query.tenant, job_id))))
 
 
 @router.post(
@@ -85,9 +86,9 @@ def show_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJso
     responses=problems(404),
     dependencies=[needs("run")],
 )
-def cancel_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+def cancel_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
     """Cancels a job that waits or runs; one that has ended stays as it is. What it has stored stays, too."""
-    return ExactJson(job_document(cancel(sources.config, query.tenant, job_id)))
+    return ExactJson(job_document(seen_by(caller, cancel(sources.config, query.tenant, job_id))))
 
 
 @router.post(
@@ -97,9 +98,9 @@ def cancel_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJ
     responses=problems(404, 409),
     dependencies=[needs("run")],
 )
-def resume_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+def resume_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: OfTenant) -> ExactJson:
     """Queues a job again that failed or was cancelled: what it has stored is not done again."""
-    return ExactJson(job_document(resume(sources.config, query.tenant, job_id)))
+    return ExactJson(job_document(seen_by(caller, resume(sources.config, query.tenant, job_id))))
 
 
 @router.delete(

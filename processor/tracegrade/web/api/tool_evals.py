@@ -32,7 +32,7 @@ from tracegrade.suites.keeping import known_suite
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import Word, word_of
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, PathName, TenantQuery, in_tenant, needs
 from tracegrade.web.api.tool_eval_documents import (
     BestJob,
     DeletedEval,
@@ -48,6 +48,7 @@ from tracegrade.web.api.tool_experiments import id_of, name_of, suite_names
 from tracegrade.web.best import best_request
 from tracegrade.web.evals import known_models
 from tracegrade.web.job_events import values_of
+from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import token_of
 
@@ -106,7 +107,9 @@ def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentC
 
 
 @router.get("/tool-eval/history", summary="Evals", response_model=Evals)
-def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, in_tenant(HistoryQuery)]) -> ExactJson:
+def list_tool_evals(
+    sources: ApiSources, caller: ApiCaller, query: Annotated[HistoryQuery, in_tenant(HistoryQuery)]
+) -> ExactJson:
     """Every eval of a suite, by jobs and by `suite run`; one that was submitted, and has stored nothing yet, too."""
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)
@@ -118,7 +121,7 @@ def list_tool_evals(sources: ApiSources, query: Annotated[HistoryQuery, in_tenan
         both.sort(key=lambda item: item[0], reverse=True)
         asked = (item for _, item in both[query.offset : query.offset + query.limit])
         found = [_without_runs(connection, item, names) if isinstance(item, Job) else item for item in asked]
-    return ExactJson({"runs": [_head(timeline, standing, names) for timeline, standing in found]})
+    return ExactJson({"runs": [_head(timeline, seen_by(caller, standing), names) for timeline, standing in found]})
 
 
 @router.get("/tool-eval/history/{eval_id:path}", summary="One eval", response_model=WholeEval, responses=problems(404))
@@ -129,6 +132,7 @@ def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, que
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)
         timeline, standing = _known(_eval_in_timeline(connection, query.tenant, eval_id, names), eval_id)
+        standing = seen_by(token_of(request), standing)
         of_models: list[SuiteRun] = []
         for scored in standing.eval.runs:
             price = prices.get(str(scored.run.selection.get("model")))
@@ -186,7 +190,8 @@ def run_best_of_tool_experiment(
     with sources.store() as connection:
         asked = best_request(connection, query.tenant, name_of(experiment_id), models)
     job = submit(sources.config, query.tenant, token_of(request).owner, asked)
-    used = {key: value for key, value in job.request.items() if value not in (None, {}) and key != "experiment"}
+    request_seen = seen_by(token_of(request), job).request
+    used = {key: value for key, value in request_seen.items() if value not in (None, {}) and key != "experiment"}
     return ExactJson({"job_id": job.id, "status": word_of(job.state), "config_used": used}, 202)
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 from fastapi import APIRouter, Body
 from sqlalchemy import Connection
 
+from tracegrade.access.caller import Caller
 from tracegrade.history.runs.experiment_entries import report
 from tracegrade.history.runs.experiments import EntryStanding, known_experiment
 from tracegrade.history.runs.run_changes import delete_stored_experiment
@@ -16,7 +17,7 @@ from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, OfTenant, PathName, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, PathName, needs
 from tracegrade.web.api.tool_experiment_documents import (
     DeletedExperiment,
     NewEntries,
@@ -29,18 +30,20 @@ from tracegrade.web.api.tool_experiment_documents import (
     ToolExperiments,
     ToolTimeline,
 )
+from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
 @router.get("/experiments", summary="Experiments", response_model=ToolExperiments)
-def list_tool_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
+def list_tool_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) -> ExactJson:
     """Every experiment, in the order in which they were made."""
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)
         found = [
-            _document(eval_timeline(connection, item), names) for item in stored_experiments(connection, query.tenant)
+            _document(seen_by(caller, eval_timeline(connection, item)), names)
+            for item in stored_experiments(connection, query.tenant)
         ]
     return ExactJson({"experiments": found})
 
@@ -53,7 +56,9 @@ def list_tool_experiments(sources: ApiSources, query: OfTenant) -> ExactJson:
     responses=problems(404, 409),
     dependencies=[needs("run")],
 )
-def create_tool_experiment(sources: ApiSources, query: OfTenant, sent: Annotated[SentExperiment, Body()]) -> ExactJson:
+def create_tool_experiment(
+    sources: ApiSources, caller: ApiCaller, query: OfTenant, sent: Annotated[SentExperiment, Body()]
+) -> ExactJson:
     """Makes an experiment, about a stored suite or none, which has no runs yet."""
     name = sent.name.strip()
     make(
@@ -64,7 +69,7 @@ def create_tool_experiment(sources: ApiSources, query: OfTenant, sent: Annotated
         description=sent.description,
         baseline=sent.baseline_eval_id,
     )
-    return _shown(sources, query.tenant, name, 201)
+    return _shown(sources, caller, query.tenant, name, 201)
 
 
 @router.put(
@@ -96,9 +101,9 @@ def pin_tool_baseline(
     response_model=ToolTimeline,
     responses=problems(404),
 )
-def show_tool_timeline(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
+def show_tool_timeline(sources: ApiSources, caller: ApiCaller, experiment_id: PathName, query: OfTenant) -> ExactJson:
     """Every eval and every reported entry, in the order of time, against the baseline."""
-    found = _timeline(sources, query.tenant, name_of(experiment_id))
+    found = seen_by(caller, _timeline(sources, query.tenant, name_of(experiment_id)))
     baseline, best = found.baseline, found.best
     return ExactJson(
         {
@@ -120,7 +125,7 @@ def show_tool_timeline(sources: ApiSources, experiment_id: PathName, query: OfTe
     dependencies=[needs("run")],
 )
 def report_to_tool_timeline(
-    sources: ApiSources, experiment_id: PathName, query: OfTenant, sent: Annotated[SentEntry, Body()]
+    sources: ApiSources, caller: ApiCaller, experiment_id: PathName, query: OfTenant, sent: Annotated[SentEntry, Body()]
 ) -> ExactJson:
     """Adds the end of a tune, or of a judge, to the timeline; the best result of a tune is promoted to an eval."""
     name = name_of(experiment_id)
@@ -128,7 +133,7 @@ def report_to_tool_timeline(
         entry.id
         for entry in report(sources.config.store_url, query.tenant, name, sent.type, sent.score, sent.configuration)
     }
-    found = _timeline(sources, query.tenant, name)
+    found = seen_by(caller, _timeline(sources, query.tenant, name))
     return ExactJson({"entries": [_entry(item) for item in found.entries if item.entry.id in made]}, 201)
 
 
@@ -138,9 +143,9 @@ def report_to_tool_timeline(
     response_model=ToolExperiment,
     responses=problems(404),
 )
-def show_tool_experiment(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
+def show_tool_experiment(sources: ApiSources, caller: ApiCaller, experiment_id: PathName, query: OfTenant) -> ExactJson:
     """An experiment with its baseline and its best configuration."""
-    return _shown(sources, query.tenant, name_of(experiment_id))
+    return _shown(sources, caller, query.tenant, name_of(experiment_id))
 
 
 @router.put(
@@ -151,7 +156,11 @@ def show_tool_experiment(sources: ApiSources, experiment_id: PathName, query: Of
     dependencies=[needs("run")],
 )
 def update_tool_experiment(
-    sources: ApiSources, experiment_id: PathName, query: OfTenant, sent: Annotated[SentChange, Body()]
+    sources: ApiSources,
+    caller: ApiCaller,
+    experiment_id: PathName,
+    query: OfTenant,
+    sent: Annotated[SentChange, Body()],
 ) -> ExactJson:
     """Changes name and description; what is left out stays. The id changes with the name, runs keep theirs."""
     new_name = None if sent.name is None else sent.name.strip()
@@ -162,7 +171,7 @@ def update_tool_experiment(
         new_name=new_name,
         description=sent.description,
     )
-    return _shown(sources, query.tenant, name)
+    return _shown(sources, caller, query.tenant, name)
 
 
 @router.delete(
@@ -188,11 +197,11 @@ def name_of(id_: str) -> str:
     return unquote(id_)
 
 
-def _shown(sources: Sources, tenant: str, name: str, status: int = 200) -> ExactJson:
+def _shown(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
     with sources.store() as connection:
         found = eval_timeline(connection, known_experiment(connection, tenant, name))
         names = suite_names(connection, tenant)
-    return ExactJson(_document(found, names), status)
+    return ExactJson(_document(seen_by(caller, found), names), status)
 
 
 def _timeline(sources: Sources, tenant: str, name: str) -> EvalTimeline:

@@ -13,6 +13,7 @@ from tracegrade.store.jobs import UNFINISHED, stored_job, stored_jobs
 from tracegrade.web.addresses import address, eval_address, job_events_address
 from tracegrade.web.evals import evals_of, known_models, results_of, runs_without_job
 from tracegrade.web.forms import form_of
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
@@ -29,7 +30,8 @@ def show_all(request: Request) -> Response:
     tenant, number = tenant_of(request), max(1, number_of(request, "page", 1, _MOST_PAGES))
     with sources_of(request).store() as connection:
         found = stored_jobs(connection, tenant, limit=_A_PAGE + 1, offset=(number - 1) * _A_PAGE)
-        shown = evals_of(connection, tenant, found[:_A_PAGE], time.time_ns())
+        jobs = seen_by(token_of(request), found[:_A_PAGE])
+        shown = evals_of(connection, tenant, jobs, time.time_ns())
         others = runs_without_job(connection, tenant, _MOST_OTHERS) if number == 1 else []
     return page(
         request,
@@ -55,6 +57,7 @@ def show(request: Request) -> Response:
         job = stored_job(connection, tenant, id_)
         if job is None:
             raise HTTPException(404, f"There is no eval {id_!r}.")
+        job = seen_by(token_of(request), job)
         (found,) = evals_of(connection, tenant, [job], time.time_ns())
         results = results_of(connection, found, models.prices, token_of(request))
     goes_on = job.state in UNFINISHED

@@ -22,6 +22,7 @@ from tracegrade.web.best import best_request
 from tracegrade.web.charts.deltas import KINDS, delta_chart, in_order
 from tracegrade.web.charts.scores import score_chart
 from tracegrade.web.forms import form_of
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
@@ -65,7 +66,7 @@ def show(request: Request) -> Response:
     """One experiment: the scores of its runs over time, and each run against the baseline."""
     tenant, name = tenant_of(request), request.path_params["experiment"]
     with sources_of(request).store() as connection:
-        found = timeline(connection, known_experiment(connection, tenant, name))
+        found = seen_by(token_of(request), timeline(connection, known_experiment(connection, tenant, name)))
         suite_name = _suite_name(connection, tenant, found.experiment.suite)
         best = _best(connection, found)
     return page(

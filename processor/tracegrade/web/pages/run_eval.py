@@ -19,7 +19,7 @@ from tracegrade.web.addresses import eval_address
 from tracegrade.web.evals import known_models
 from tracegrade.web.forms import form_of
 from tracegrade.web.render import page
-from tracegrade.web.rights import tenant_of, token_of
+from tracegrade.web.rights import check_right, tenant_of, token_of
 from tracegrade.web.sources import sources_of
 
 _MODEL, _PROMPT = "model:", "prompt:"
@@ -42,6 +42,8 @@ def show(request: Request) -> Response:
     if again := asked.get("again"):
         with sources_of(request).store() as connection:
             job = stored_job(connection, tenant, again)
+        if job is not None and job.request.get("system_prompt"):
+            check_right(request, "read-values")  # the form shows it, and asks with it
         written |= _written(job.request) if job is not None else {}
     return _form(request, tenant, written)
 

@@ -16,6 +16,7 @@ from tracegrade.store.runs import Run
 from tracegrade.store.trends import Sums
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
+from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.run_cases import show_case, shown_cases
@@ -60,7 +61,7 @@ def show(request: Request) -> Response:
         "run.html",
         title=f"Run {name}",
         tenant=tenant,
-        run=run,
+        run=seen_by(token_of(request), run),
         standing=standing,
         baseline=baseline,
         suite=cases,

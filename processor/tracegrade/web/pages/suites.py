@@ -70,6 +70,7 @@ def show(request: Request) -> Response:
         runs=list(reversed(runs))[:_MOST_RUNS],
         more_runs=max(len(runs) - _MOST_RUNS, 0),
         may_write=token_of(request).may("run"),
+        may_edit=token_of(request).may("run") and token_of(request).may("read-values"),
         may_delete=token_of(request).may("admin"),
     )
 
@@ -80,7 +81,8 @@ def show_new(request: Request) -> Response:
 
 
 def show_edit(request: Request) -> Response:
-    """The form with what a suite says now."""
+    """The form with what a suite says now; needs the right ``read-values``."""
+    check_right(request, "read-values")
     with sources_of(request).store() as connection:
         suite = suite_in(request, connection)
     texts = {"name": suite.name, "description": suite.description, "system_prompt": suite.system_prompt}
@@ -100,6 +102,7 @@ async def create(request: Request) -> Response:
 
 async def change(request: Request) -> Response:
     """Give the suite the fields of the form; or show the form again, with what is wrong."""
+    check_right(request, "read-values")  # the form that it came from shows the system prompt
     tenant, written = tenant_of(request), await texts_of(request)
     id_, sources = request.path_params["suite_id"], sources_of(request)
 
