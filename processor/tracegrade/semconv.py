@@ -24,6 +24,7 @@ AGENT_VERSION = "gen_ai.agent.version"
 CONVERSATION_ID = "gen_ai.conversation.id"
 REQUEST_MODEL = "gen_ai.request.model"
 RESPONSE_MODEL = "gen_ai.response.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
 INPUT_MESSAGES = "gen_ai.input.messages"
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 # At the end of an attribute's name: the value is stored elsewhere, and this refers to it. Source: pull request 490 of

@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 
 from extract.spans import make_trace, read_short_form, span_id
 from extract.test_cases import CASES, records
+from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.settings import TracesSettings
 from tracegrade.display import json_text
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import OURS
-from tracegrade.model.trace import Trace
+from tracegrade.model.trace import SPAN_ORDER, Trace
+from tracegrade.otlp.from_spans import requests_of
+from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.rule_set import RuleSet
 
 
 def read_case(path: Path) -> Trace:
@@ -46,6 +51,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from extract.test_registry import read_case
 from extract.test_cases import CASES, records
+from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.settings import TracesSettings
 from tracegrade.display import json_text
 from tracegrade.extract.extract import extract
 for path in CASES:
@@ -74,17 +81,15 @@ def test_assembly_keeps_what_dialects_read() -> None:
     for path in CASES:
         trace = read_case(path)
         expected = records(extract(trace))
-        for span in trace.spans:
-            span.attributes = {
-                key: value
-                for key, value in span.attributes.items()
-                if key in OURS.attributes or key.startswith(OURS.prefixes)
-            }
-            span.events = [event for event in span.events if event.name in OURS.events]
-        trace.log_records = [
-            record for record in trace.log_records if record.event.name in OURS.events | {record.scope}
-        ]
-        assert records(extract(trace)) == expected
+        decoder = Decoder(attribute_filter_for(RuleSet([]), TracesSettings()))
+        spans, log_records = [], []
+        for request in requests_of(trace):
+            if hasattr(request, "resource_spans"):
+                spans += decoder.spans(request.SerializeToString())
+            else:
+                log_records += decoder.log_records(request.SerializeToString())
+        kept = replace(trace, spans=sorted(spans, key=SPAN_ORDER), log_records=log_records)
+        assert records(extract(kept)) == expected, path
 
 
 _KINDS = ["TOOL", "LLM", "AGENT", "CHAIN", "execute_tool", "chat", "invoke_agent", "tools/call", "retriever"]

@@ -124,3 +124,46 @@ def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
     spans: list[dict[str, Any]], scopes: list[str]
 ) -> None:
     assert extract(make_trace(spans)).silent_scopes == scopes
+
+
+_SAYS_TOOLS = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["tool_calls"], "acme.input": "{}"}
+_TEXT = '[{"role": "assistant", "content": "I look."}]'
+
+
+@pytest.mark.parametrize(
+    ("spans", "unread"),
+    [
+        # A model's content that is no message, in words of a dialect, of none, and in an event.
+        ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '["?"]'}}], "messages"),
+        ([{"id": 1, "attributes": {"acme.kind": "llm", "acme.output": '{"said": ["?"]}'}}], "messages"),
+        ([{"id": 1, "attributes": {"acme.kind": "llm"}, "events": [{"acme.output": {"body": '["?"]'}}]}], "messages"),
+        # Calls are announced and nowhere shown.
+        ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}}], "calls announced"),
+        # A model that no dialect knows.
+        ([{"id": 1, "attributes": {"acme.model": "m", "acme.usage.tokens": 3}}], "model span"),
+        # A tool without a name beside a model's work.
+        (
+            [
+                {"id": 1, "attributes": {"gen_ai.operation.name": "chat"}},
+                {"id": 2, "name": "run tool", "attributes": {"acme.kind": "tool", "acme.input": "{}"}},
+            ],
+            "tool span without",
+        ),
+        # Content that was not recorded, or is text alone, calls that are shown, and work of another kind.
+        ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}}], ""),
+        ([{"id": 1, "attributes": {"openinference.span.kind": "LLM", "output.value": "Hello."}}], ""),
+        ([{"id": 1, "attributes": _SAYS_TOOLS}], ""),
+        (
+            [
+                {"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}},
+                {"id": 2, "attributes": {"tool.name": "find"}},
+            ],
+            "",
+        ),
+        ([{"id": 1, "attributes": {"acme.kind": "embedding", "acme.model": "m", "acme.usage.tokens": 3}}], ""),
+        ([{"id": 1, "attributes": {"acme.kind": "guardrail", "acme.output": '{"ok": [1]}'}}], ""),
+    ],
+)
+def test_work_that_could_not_be_read(spans: list[dict[str, Any]], unread: str) -> None:
+    found = [work.why for work in extract(make_trace(spans)).unread]
+    assert [why.startswith(unread) for why in found] == ([True] if unread else []), found

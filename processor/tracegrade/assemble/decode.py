@@ -8,7 +8,7 @@ from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
 from tracegrade.codec.raw_request import TraceIdsRequest
 from tracegrade.codec.raw_spans import OpenedRequest, Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
-from tracegrade.extract.shape.look import MAX_BYTES, MESSAGE_WORDS, may_hold_message
+from tracegrade.extract.shape.look import MAX_BYTES, may_hold_message, names_call, says_message
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
@@ -159,17 +159,19 @@ class Decoder:
 
 
 def _may_hold_messages(record: Any) -> bool:
-    """Whether a log record's body or an attribute is JSON with a message or a call in it, and not too large."""
-    body = record.body
-    texts = [body.string_value]
-    members = body.kvlist_value.values if body.HasField("kvlist_value") else ()
-    if not any(member.key in MESSAGE_WORDS for member in members):
-        keyed = record.attributes
-        texts += [keyed[key].string_value for key in keyed]
-        if not any(map(may_hold_message, texts)):
-            return False
-    size: int = record.ByteSize()
-    return size <= MAX_BYTES
+    """Whether a log record may hold a message or a call, in its body, in JSON of an attribute, or as a tool's name.
+
+    Records that are too large hold none.
+    """
+    body, keyed = record.body, record.attributes
+    is_structured = body.HasField("kvlist_value") or body.HasField("array_value")
+    found = (
+        (is_structured and says_message(body.SerializeToString()))
+        or may_hold_message(body.string_value)
+        or any(names_call(key) or may_hold_message(keyed[key].string_value) for key in keyed)
+    )
+    size: int = record.ByteSize() if found else 0
+    return found and size <= MAX_BYTES
 
 
 def items_by_share(signal: Signal, payload: bytes, items: int, of: int) -> list[int]:

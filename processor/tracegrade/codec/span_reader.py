@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from tracegrade.extract.shape.look import MAX_BYTES, MAX_KEYS, is_anybodys, is_foreign, is_kept_whole, names_tool
+from tracegrade.extract.shape.look import (
+    MAX_BYTES,
+    MAX_KEYS,
+    MAX_KNOWN_KEYS,
+    is_anybodys,
+    is_foreign,
+    may_be_filled,
+    may_be_read,
+    names_tool,
+)
 from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -98,10 +107,12 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
         kept = tuple(map(sys.intern, sorted(filter(self._is_kept, keys))))
         is_marked = not self._marks.isdisjoint(keys)
         whole, by_name = None, False
-        if self._by_shape and len(keys) <= MAX_KEYS and not is_foreign(keys):
-            is_known = any(mark for mark in self._marks.intersection(keys) if not is_anybodys(mark))
-            by_name = not is_kept_whole(keys, kept, is_known=is_known)
-            if not (by_name and is_known):
+        if self._by_shape and len(keys) <= MAX_KEYS:
+            if not all(map(is_anybodys, self._marks.intersection(keys))):  # a dialect knows it
+                is_worth_it = len(keys) <= MAX_KNOWN_KEYS and may_be_filled(keys, kept)
+            else:
+                is_worth_it, by_name = True, not may_be_read(keys, is_marked=is_marked)
+            if is_worth_it and not is_foreign(keys):
                 whole = tuple(map(sys.intern, sorted(keys)))
         if is_marked:
             chosen = _Chosen(kept, None, False, whole, by_name)

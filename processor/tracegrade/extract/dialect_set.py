@@ -95,6 +95,7 @@ class DialectSet:
                     for key in dialect.marks.union(dialect.attributes, dialect.metadata, dialect.agent_metadata)
                 ),
                 s.ERROR_TYPE,
+                s.FINISH_REASONS,
                 s.JSONRPC_REQUEST_ID,
                 s.MCP_METHOD,
                 s.MCP_SESSION_ID,

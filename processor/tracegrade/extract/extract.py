@@ -22,8 +22,8 @@ from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai
-from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
+from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai, unread_work
+from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER, Trace
 
@@ -56,6 +56,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         spans = join(spans, trace.log_records, dialects.events)
     nodes, unread, seen, left = _scan(spans, dialects.forms)
     nameless: list[Span] = []
+    models: list[tuple[Span, bool]] = []
     if left:
         shaped = read_by_shape(spans, nodes, left)
         if shaped.nodes:
@@ -64,6 +65,8 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
             spans = [replaced.get(span.span_id, span) for span in spans]
             unread = [span for span in unread if span.span_id not in replaced]
         nameless += shaped.nameless
+        unread += [span for span in shaped.outside if span.unread_keys is None]
+        models = shaped.models
     top_down = enclose(nodes, spans)
     if any(node.is_by_content for node in nodes) and _make_agents(nodes):
         top_down = enclose(nodes, spans)
@@ -103,13 +106,9 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in unread],
-        unread=[_work(span, "tool span without a name") for span in nameless],
+        unread=unread_work(nodes, nameless, models, has_calls=bool(calls)),
         redacted=redacted,
     )
-
-
-def _work(span: Span, why: WhyUnread) -> UnreadWork:
-    return UnreadWork(span.span_id.hex(), span.start_ns, why, span.scope)
 
 
 def _was_redacted(trace: Trace, forms: Iterable[Form]) -> bool:

@@ -5,9 +5,15 @@ name look like a tool call's, it notes the keys in `Span.unread_keys`, so that t
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
-from tracegrade.model.extraction import Extraction
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.shape.document import parsed
+from tracegrade.extract.shape.look import is_content_key, is_finish_reason
+from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
+from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 _LONGEST_SCOPE = 256
@@ -39,6 +45,51 @@ def looks_like_gen_ai(scope: str) -> bool:
 @lru_cache(maxsize=4096)
 def _names_gen_ai(scope: str) -> bool:
     return _GEN_AI_SCOPE.search(scope) is not None
+
+
+def unread_work(
+    nodes: Sequence[Node], nameless: Iterable[Span], models: Iterable[tuple[Span, bool]], *, has_calls: bool
+) -> list[UnreadWork]:
+    """The work of a trace that could not be read, in order of start.
+
+    Content that was not recorded is none: that has reasons of its own.
+
+    Args:
+        nodes: what was read.
+        nameless: tool spans that do not name their tool.
+        models: spans of models that neither a dialect nor shape could read, each with whether it holds content.
+        has_calls: whether a call was read from any span of the trace.
+    """
+    found = [_work(span, "tool span without a name") for span in nameless]
+    for span, holds_content in models:
+        found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
+    for node in nodes:
+        if node.kind != "chat":
+            continue
+        outputs = node.outputs()
+        if not outputs:
+            if any(map(_is_content, node.span.attributes.items())) and not node.inputs():
+                found.append(_work(node.span, "messages not readable"))
+        elif not has_calls and says_tool_calls(node.span):
+            found.append(_work(node.span, "calls announced and not shown"))
+    return sorted(found, key=attrgetter("start_ns", "span_id"))
+
+
+def _work(span: Span, why: WhyUnread) -> UnreadWork:
+    return UnreadWork(span.span_id.hex(), span.start_ns, why, span.scope)
+
+
+def _is_content(attribute: tuple[str, JsonValue]) -> bool:
+    """Whether an attribute holds an object or a list that is not empty, under a key for messages, inputs or outputs."""
+    key, value = attribute
+    if isinstance(value, str):
+        return len(value) > 2 and value[0] in ("[", "{") and is_content_key(key) and bool(parsed(value))
+    return isinstance(value, dict | list) and bool(value) and is_content_key(key)
+
+
+def says_tool_calls(span: Span) -> bool:
+    """Whether a model's finish reason says that it asks for tools."""
+    return any(is_finish_reason(key) and "tool" in str(value).lower() for key, value in span.attributes.items())
 
 
 def unread_spans(extraction: Extraction) -> list[Span]:

@@ -18,6 +18,11 @@ _JOINED = frozenset(
     {"toolcall", "toolexecution", "toolrun", "tooluse", "executetool", "calltool", "runtool", "invoketool"}
 )
 _FUNCTION_CALLS = frozenset({("function", "call"), ("functioncall",), ("call", "function"), ("execute", "function")})
+# What the conventions say of where a program runs, and not of what it does.
+_NO_WORK = frozenset(
+    {"terminal", "os", "host", "process", "telemetry", "device", "browser", "network", "server", "service", "cloud"}
+    | {"container", "k8s", "user_agent", "thread", "deployment", "app", "webengine", "peer", "net"}
+)
 _NO_KIND_OF = frozenset({"error", "exception", "response", "finish"})
 _MODEL = frozenset({"llm", "model", "inference", "generation", "chat"})
 _OTHERS = frozenset(
@@ -73,6 +78,8 @@ def _kind_words(field: Field) -> tuple[str, ...] | None:
 
 def is_kind_key(path: tuple[str, ...]) -> bool:
     """Whether a key says of what kind its span is; also ``operation.name`` and the like."""
+    if path[0] in _NO_WORK:
+        return False
     last = read_segment(path[-1])
     if last.is_kind:
         return all(_NO_KIND_OF.isdisjoint(words_of(part)) for part in path[:-1])

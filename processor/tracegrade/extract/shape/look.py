@@ -3,14 +3,17 @@
 That is decided by a span's set of keys and its name alone: a trace then has the same spans live and in replay.
 """
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tracegrade.extract.shape.kinds import is_kind_key, is_tool_name_key
 from tracegrade.extract.shape.values import is_id
-from tracegrade.extract.shape.words import Slot, read_segment, words_of
+from tracegrade.extract.shape.words import FORMS, Slot, read_segment, slot_within, words_of
 
 MAX_KEYS = 128
+# Spans that a dialect knows and that have more keys hold flattened messages, which it reads.
+MAX_KNOWN_KEYS = 64
 MAX_BYTES = 256 * 1024
 
 # Attributes of what is no agent's work: these spans are read by shape only where they have a call's id.
@@ -22,15 +25,29 @@ _OF_TOOL = frozenset({"arguments", "result"})
 _CONTENT = frozenset({"messages", "message", "prompt", "prompts", "completion", "completions", "choices", "content"})
 
 
-MESSAGE_WORDS = frozenset({"role", "content", "parts", "tool_calls", "message", "messages", "choices"})
-
-
 def may_hold_message(text: str) -> bool:
     """Whether a text may be JSON with a message or a call in it."""
-    return text[:1] in ("{", "[") and any(f'"{word}"' in text for word in _WORDS_OF_WORK)
+    return _MAY_BE_STRUCTURE.match(text) is not None and _OF_MESSAGES.search(text) is not None
 
 
-_WORDS_OF_WORK = ("role", "parts", "tool_calls", "toolCalls", "tool_call_id", "tool_name", "function", "tool_use_id")
+def says_message(wire: bytes) -> bool:
+    """Whether the bytes of a value may be those of a message or a call."""
+    return _OF_MESSAGES_AS_BYTES.search(wire) is not None
+
+
+@lru_cache(maxsize=10_000)
+def names_call(key: str) -> bool:
+    """Whether a key of a log record names a tool."""
+    return is_tool_name_key(tuple(key.split("."))) and key != "function"
+
+
+# JSON, JSON in quotes, a typed text, and the repr of an object.
+_MAY_BE_STRUCTURE = re.compile(r'\s*(?:[\[{"@]|[A-Z]\w*\()')
+_OF_MESSAGES = re.compile(
+    r"""\b(?:role|parts|tool_?calls?|toolCalls?|tool_?use|toolUse|tool_?results?|toolResult|tool_?name|toolName"""
+    r"""|tool\.name|function|functionCall|functionResponse|lc_kwargs|kwargs)\b"""
+)
+_OF_MESSAGES_AS_BYTES = re.compile(_OF_MESSAGES.pattern.encode())
 
 
 def is_anybodys(mark: str) -> bool:
@@ -38,21 +55,31 @@ def is_anybodys(mark: str) -> bool:
     return "." not in mark or mark in _ANYBODYS
 
 
-def is_kept_whole(keys: Collection[str], kept: Collection[str], *, is_known: bool) -> bool:
-    """Whether a span with these attribute keys is kept whole, whatever its name is.
+def may_be_read(keys: Sequence[str], *, is_marked: bool) -> bool:
+    """Whether a span with these attribute keys, which no dialect knows, is kept whole whatever its name is.
+
+    With `is_marked`, it has a key by which a dialect knows spans, though others write it, too.
+    """
+    return not keys or any(map(_is_telling, keys)) or (not is_marked and any(map(_is_of_model, keys)))
+
+
+def _is_of_model(key: str) -> bool:
+    return not _MODEL.isdisjoint(word for part in key.split(".") for word in words_of(part))
+
+
+def may_be_filled(keys: Sequence[str], kept: Iterable[str]) -> bool:
+    """Whether a span that a dialect knows is kept whole, as it may show what the dialect does not find.
+
+    Values, messages or calls stand under keys that no dialect reads, and under none that one reads; or the span names a
+    tool, and has messages alone for its values.
 
     Args:
-        keys: those of a span, no more than `MAX_KEYS`, and not `is_foreign`.
+        keys: those of a span.
         kept: those of them that are kept in any case.
-        is_known: whether a dialect knows the span by a key with its sender's prefix. Then it is kept whole only where
-            values, messages or calls stand under keys that no dialect reads, and under none that one reads.
     """
-    if not is_known:
-        return not keys or any(map(_is_telling, keys))
-    known, further = _held(kept), _held(key for key in keys if key not in kept)
-    if not known.issuperset(further):
+    known = _held(kept)
+    if not known.issuperset(_held(keys)):
         return True
-    # A tool's values may also stand in messages, which dialects read of models alone.
     return (
         "messages" in known
         and not known.issuperset(_OF_TOOL)
@@ -75,44 +102,52 @@ def _is_id(key: str) -> bool:
 
 
 def _is_telling(key: str) -> bool:
-    """Whether a key may say that its span is of a tool or a model, or hold what one took or gave."""
+    """Whether a key may say that its span is of a tool or a model, or hold what either took or gave."""
     path = tuple(key.split("."))
     words = {word for part in path for word in words_of(part)}
-    if not _MODEL.isdisjoint(words) or not _TOOL.isdisjoint(words) or not _CONTENT.isdisjoint(words):
+    if not _TOOL.isdisjoint(words) or not _CONTENT.isdisjoint(words_of(path[-1])[-1:]):
         return True
-    return is_kind_key(path) or is_tool_name_key(path) or any(read_segment(part).slot is not None for part in path)
+    return is_kind_key(path) or is_tool_name_key(path) or slot_within(path) is not None
 
 
 def _held(keys: Iterable[str]) -> set[str]:
     """What values of a call stand under these keys."""
-    found: set[str] = set()
-    for key in keys:
-        path = key.split(".")
+    return {held for key in keys if (held := _held_by(key)) is not None}
+
+
+def _read_held(key: str) -> str | None:
+    path = key.split(".")
+    last = words_of(path[-1])[-1:]
+    if not _CONTENT.isdisjoint(last):
         if not all(read_segment(part).is_searched for part in path):
-            continue
-        if not _CONTENT.isdisjoint(words_of(path[-1])):
-            found.add("messages")
-            continue
-        slot = next((slot for part in path if (slot := read_segment(part).slot) is not None), None)
-        if slot is not None and slot != "error":
-            found.add(slot)
-    return found
+            return None
+        return "messages" if last == ("messages",) else "content"
+    at = slot_within(path)
+    return at[0] if at is not None and at[0] != "error" and FORMS.isdisjoint(words_of(path[-1])) else None
+
+
+_learnt_held = lru_cache(1 << 14)(_read_held)
+
+
+def _held_by(key: str) -> str | None:
+    return _learnt_held(key) if len(key) <= _LONGEST_LEARNT else _read_held(key)
+
+
+_LONGEST_LEARNT = 256
 
 
 @lru_cache(maxsize=10_000)
 def slot_at(key: str) -> Slot | None:
     """What an attribute with this key is, or is a part of, on the span of a tool; None for anything else."""
-    path = key.split(".")
-    if not all(read_segment(part).is_searched for part in path):
-        return None
-    return next((slot for part in path if (slot := read_segment(part).slot) is not None), None)
+    at = slot_within(key.split("."))
+    return at[0] if at is not None else None
 
 
 def names_below_slot(key: str) -> tuple[str, ...]:
     """The names of members below the part of a key that says that arguments or a result lie flattened there."""
     path = key.split(".")
-    place = next((place for place, part in enumerate(path) if read_segment(part).slot is not None), len(path))
-    return tuple(path[place + 1 :])
+    at = slot_within(path)
+    return tuple(path[at[1] + 1 :]) if at is not None else ()
 
 
 @lru_cache(maxsize=10_000)
@@ -120,3 +155,18 @@ def is_structure_by_shape(key: str) -> bool:
     """Whether a key says what its span is, which tool it is of, or by which id a model asked for it."""
     path = tuple(key.split("."))
     return is_kind_key(path) or is_tool_name_key(path) or is_id(path)
+
+
+@lru_cache(maxsize=10_000)
+def is_content_key(key: str) -> bool:
+    """Whether what a model took in or put out stands under a key."""
+    return _held_by(key) is not None
+
+
+@lru_cache(maxsize=10_000)
+def is_finish_reason(key: str) -> bool:
+    """Whether a key says why a model ended."""
+    return words_of(key)[-2:] in _REASONS
+
+
+_REASONS = (("finish", "reason"), ("finish", "reasons"), ("stop", "reason"), ("finish", "type"))

@@ -80,6 +80,12 @@ class Looked:
         return [*read_messages(self.shown.inputs), *read_messages(self.shown.outputs)]
 
     @property
+    def holds_content(self) -> bool:
+        """Whether it holds values that are objects, lists or texts of such."""
+        values = self.values
+        return any(isinstance(parsed(value), dict | list) for value in (values.arguments, values.result))
+
+    @property
     def holds_work(self) -> bool:
         """Whether it has messages of its own: such with calls, or of other roles than tool's."""
         return holds_work(

@@ -8,6 +8,7 @@ from tracegrade.extract.decode.values import call_id
 from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages
 from tracegrade.extract.reading import Dialect, Message
 from tracegrade.extract.shape.document import OWN, nested, parsed
+from tracegrade.extract.shape.look import may_hold_message
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -45,7 +46,7 @@ _CALLS = frozenset({("tool", "calls"), ("tool", "call"), ("function", "calls"), 
 _ID_WORDS = frozenset(
     {("id",), ("call", "id"), ("tool", "call", "id"), ("tool", "use", "id"), ("tool", "id"), ("function", "call", "id")}
 )
-_ARGUMENT_WORDS = frozenset({"arguments", "args", "input", "parameters", "params"})
+_ARGUMENT_WORDS = frozenset({"arguments", "args", "input", "parameters", "params", "kwargs"})
 _ANSWERED_BY = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
 
 
@@ -145,7 +146,10 @@ def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: in
     left[0] -= 1
     if left[0] < 0 or level > _MAX_LEVELS or _is_closed(path[-1]):
         return
-    value = parsed(value)
+    if type(value) is str:
+        if not may_hold_message(value):
+            return
+        value = parsed(value)
     if isinstance(value, list):
         if messages := _messages_in(value, path):
             yield _Source(_side(path), messages)
@@ -173,7 +177,27 @@ def _messages_in(items: list[JsonValue], path: tuple[str, ...]) -> list[JsonValu
             if isinstance(item, dict) and (call := call_of(item, is_certain=_names_calls(path))) is not None
         ]
         return [_asking(calls)] if calls and len(calls) == len(items) else []
-    return [message_of(item) for item in items if isinstance(item, dict)]
+    return _merged([message_of(item) for item in items if isinstance(item, dict)])
+
+
+def _merged(messages: list[JsonValue]) -> list[JsonValue]:
+    """Calls that stand in a list one after another, without a message around them, as those of one message."""
+    merged: list[JsonValue] = []
+    for message in messages:
+        before, parts = _parts_alone(merged[-1] if merged else None), _parts_alone(message)
+        if before is not None and parts is not None and before[0] == parts[0]:
+            merged[-1] = {"role": parts[0], "parts": [*before[1], *parts[1]]}
+        else:
+            merged.append(message)
+    return merged
+
+
+def _parts_alone(message: JsonValue) -> tuple[JsonValue, list[JsonValue]] | None:
+    """The role and parts of a message that has nothing else."""
+    if not isinstance(message, dict) or message.keys() != {"role", "parts"}:
+        return None
+    parts = message["parts"]
+    return (message["role"], parts) if isinstance(parts, list) else None
 
 
 def _asking(calls: list[dict[str, JsonValue]]) -> JsonValue:
@@ -231,7 +255,7 @@ def is_message(value: dict[str, JsonValue]) -> bool:
             return "content" in value["kwargs"]  # type: ignore[operator]
     if isinstance(value.get("parts"), list) or isinstance(value.get("tool_calls"), list):
         return True
-    return any(isinstance(value.get(key), dict) for key in _PART_MEMBERS)
+    return not _PART_MEMBERS.isdisjoint(value) and any(isinstance(value.get(key), dict) for key in _PART_MEMBERS)
 
 
 def message_of(value: dict[str, JsonValue]) -> JsonValue:
@@ -248,14 +272,18 @@ def message_of(value: dict[str, JsonValue]) -> JsonValue:
         return {"role": "assistant" if is_call else "tool", "parts": [value]}
     changed = dict(value)
     changed.pop(OWN, None)
-    if isinstance(contents := value.get("contents"), list) and "content" not in value:
-        changed["content"] = [_part_of(part) for part in contents]
+    for blocks in ("contents", "blocks"):
+        if isinstance(contents := value.get(blocks), list) and "content" not in value:
+            changed["content"] = [_part_of(part) for part in contents]
     content = parsed(value.get("content"))
     if isinstance(content, list) and content and all(isinstance(part, dict) and "type" in part for part in content):
         changed["content"] = content
+    further = value.get("additional_kwargs")
+    if isinstance(further, dict) and "tool_calls" not in value and "tool_calls" in further:
+        value = {**value, "tool_calls": further["tool_calls"]}
     for key in ("tool_calls", "toolCalls", "function_call"):
         if key in value and (calls := calls_in(value[key])):
-            changed.pop(key)
+            changed.pop(key, None)
             changed["tool_calls"] = [*calls]
             if not isinstance(changed.get("content"), str):
                 changed.pop("content", None)
@@ -276,7 +304,8 @@ def _part_of(part: JsonValue) -> JsonValue:
     if isinstance(part, dict):
         if isinstance(content := part.get("message_content"), dict):
             return content
-        if isinstance(part.get("tool_call"), dict) and (call := call_of(part, is_certain=True)) is not None:
+        is_call = isinstance(part.get("tool_call"), dict) or part.get("block_type") == "tool_call"
+        if is_call and (call := call_of(part, is_certain=True)) is not None:
             return call
     return part
 

@@ -92,6 +92,20 @@ def _plain(text: str) -> str:
     return text[1:-1] if len(text) > 2 and text[0] == text[-1] and text[0] in _QUOTES else text
 
 
+def agent_in(span_name: str) -> str:
+    """A span's name without the words around an agent's; "" where what is left is no identifier, or a class."""
+    found = _AGENT_SENTENCE.match(span_name)
+    name = without_method(found["name"] if found is not None else span_name)
+    return name if _IDENTIFIER.match(name) and not is_class(name) and name.lower() not in _NEVER else ""
+
+
+_AGENT_SENTENCE = re.compile(
+    r"""(?ix) \s* (?:(?:invok(?:e|ing)|run(?:ning)?|call(?:ing)?|execut(?:e|ing)) [\s_]+)?
+    agent (?:[\s_]+(?:run|call|invocation|execution))? (?: \s*:\s* | \s-\s | \s+ )
+    ['"`]? (?P<name> [^\W\d][\w\-]* ) ['"`]? \s* \Z"""
+)
+
+
 def name_in(span_name: str) -> str:
     """A span's name without the words around the tool's; "" where what is left is no identifier."""
     name = span_name.strip()

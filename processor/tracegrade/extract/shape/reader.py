@@ -1,6 +1,7 @@
 """Reads the spans of one trace by shape: which are of models, agents and tools, and what they say."""
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import orjson
@@ -24,13 +25,14 @@ class ReadByShape(NamedTuple):
     """What was read of the spans that no dialect reads.
 
     ``nodes`` are in order of start. ``nameless`` are executions of which the tool is not known, ``outside`` those in a
-    trace that shows no work of a model or an agent, ``models`` spans of models of which no message could be read.
+    trace that shows no work of a model or an agent, ``models`` spans of models of which no message could be read:
+    each with whether it holds content.
     """
 
     nodes: list[Node]
     nameless: list[Span]
     outside: list[Span]
-    models: list[Span]
+    models: list[tuple[Span, bool]]
 
 
 class _Trace:
@@ -40,9 +42,17 @@ class _Trace:
         self._spans = spans
         self._nodes = nodes
         self._looked = [Looked(span) for span in left]
-        self._parents = {span.span_id: span.parent_span_id for span in spans}
-        self._tools = {node.span.span_id: _name_of(node) for node in nodes if node.kind == "tool"}
         self._chats = {node.span.span_id for node in nodes if node.kind == "chat"}
+
+    @cached_property
+    def _parents(self) -> dict[bytes, bytes]:
+        """The parent of each span."""
+        return {span.span_id: span.parent_span_id for span in self._spans}
+
+    @cached_property
+    def _tools(self) -> dict[bytes, str]:
+        """The tools of the tool spans that dialects read."""
+        return {node.span.span_id: _name_of(node) for node in self._nodes if node.kind == "tool"}
 
     def read(self) -> ReadByShape:
         chats, agents, models, others = [], [], [], []
@@ -53,13 +63,13 @@ class _Trace:
             elif kind == "agent":
                 agents.append(_agent_node(looked))
             elif kind == "other":
-                models.append(looked.span)
+                models.append((looked.span, looked.holds_content))
             else:
                 others.append(looked)
         chats = self._innermost(chats)
         _without_repeated(chats)
         shown = {node.span.span_id for node in chats} | self._chats
-        models = [span for span in models if not any(above in shown for above in self._above(span))]
+        models = [model for model in models if not any(above in shown for above in self._above(model[0]))]
         shows_work = bool(chats or agents or models) or any(looked.kinds.is_agent for looked in self._looked)
         shows_work = shows_work or any(node.kind in ("chat", "agent", "tool") for node in self._nodes)
         tools: list[Node] = []
@@ -69,10 +79,12 @@ class _Trace:
             asking = [node for node in self._nodes if node.kind == "chat"]
             asking = sorted([*asking, *chats], key=lambda node: (node.span.start_ns, node.span.end_ns))
             requests = Requests(asking, self._looked)
-            for node in self._nodes:
-                if node.kind == "tool":
-                    span = node.span
-                    requests.take(self._tools[span.span_id], first_text(span, node.keys.call_id), span.start_ns)
+            candidates = [looked for looked in candidates if _is_candidate(looked, requests)]
+            if candidates:
+                for node in self._nodes:
+                    if node.kind == "tool":
+                        span = node.span
+                        requests.take(self._tools[span.span_id], first_text(span, node.keys.call_id), span.start_ns)
             found = self._executions(candidates, requests)
             for looked, name in found:
                 if not shows_work:
@@ -101,12 +113,14 @@ class _Trace:
             if kinds.is_other or kinds.is_tool or kinds.is_function:
                 return None
             return "other" if (looked.names_model and looked.counts_tokens) or kinds.is_model else None
-        if kinds.is_agent and not kinds.is_tool and _agent_name(looked):
+        if kinds.is_agent and not kinds.is_tool and not kinds.is_other:
             return "agent"
         return None
 
     def _innermost(self, chats: list[Node]) -> list[Node]:
         """The model calls without those that are around several others."""
+        if not chats:
+            return chats
         around: dict[bytes, int] = {}
         ids = {node.span.span_id for node in chats} | self._chats
         for span_id in ids:
@@ -142,6 +156,9 @@ class _Trace:
             name = found.name
             if not found.is_certain and (requests.asks or self._is_prefix(name, candidates)):
                 name = ""
+            if not name:
+                arguments = looked.values.arguments
+                name = requests.named_by(_call_id(looked, requests), arguments, looked.span.start_ns)
             if name and self._is_within(looked, name, taken):
                 continue
             taken[looked.span.span_id] = looked, name
@@ -199,6 +216,14 @@ def read_by_shape(spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[S
 
 def _name_of(node: Node) -> str:
     return first_text(node.span, node.keys.tool_name) or node.dialect.tool_name(node.span)
+
+
+def _is_candidate(looked: Looked, requests: Requests) -> bool:
+    """Whether a span that shows nothing but its name has one that may be a tool's."""
+    span = looked.span
+    if span.attributes or span.events:
+        return True
+    return bool(names.sentence_name(span.name) or names.named_among(requests.names, span.name))
 
 
 def _may_be_tool(looked: Looked) -> bool:
@@ -309,6 +334,7 @@ def _agent_node(looked: Looked) -> Node:
 
 
 def _agent_name(looked: Looked) -> str:
+    """The agent that a key names, or a ``name`` alone; else what its span's name leaves."""
     bare = ""
     for path, value in looked.fields:
         text = own(value)
@@ -316,9 +342,9 @@ def _agent_name(looked: Looked) -> str:
             words = words_of(path[-1]) if path[-1] != "name" or len(path) < 2 else (*words_of(path[-2]), "name")
             if words[-2:] == ("agent", "name") or words == ("agent",):
                 return text
-            if words[-1:] == ("name",) and len(path) == 1 and words == ("name",):
+            if words == ("name",):
                 bare = text
-    return bare
+    return bare or names.agent_in(looked.span.name)
 
 
 def _node(looked: Looked, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tracegrade.extract.decode.unwrap import properties
 from tracegrade.extract.decode.values import call_id
 from tracegrade.extract.shape.document import OWN, is_flattened, own, parsed
-from tracegrade.extract.shape.words import FORMS, WRAPPERS, Slot, read_segment, words_of
+from tracegrade.extract.shape.words import FORMS, WRAPPERS, Slot, is_about_exchange, is_exchange, read_segment, words_of
 from tracegrade.model.json_value import JsonValue
 
 _MAX_DEPTH = 8
@@ -38,9 +38,10 @@ class Values(NamedTuple):
 
 
 def fields(document: dict[str, JsonValue]) -> Iterator[Field]:
-    """The members of a document at any depth, outer ones first; not those below lists, nor what is not to be searched.
+    """The members of a document at any depth, outer ones first, and those of objects that are texts in it.
 
-    What holds a value of a call is not entered.
+    Not those below lists, nor what is not to be searched. What holds a value of a call is entered only where it was
+    made of keys.
     """
     level: list[tuple[tuple[str, ...], dict[str, JsonValue]]] = [((), document)]
     left = _MAX_FIELDS
@@ -55,7 +56,11 @@ def fields(document: dict[str, JsonValue]) -> Iterator[Field]:
                     return
                 inner = (*path, key)
                 yield Field(inner, value)
-                if isinstance(value, dict) and _is_entered(inner):
+                if not _is_entered(inner):
+                    continue
+                if type(value) is str and value[:1] == "{" and slot_of(inner) is None and not _is_below_slot(inner):
+                    value = parsed(value)
+                if isinstance(value, dict):
                     below.append((inner, value))
         level = below
 
@@ -72,10 +77,14 @@ def _pair(path: tuple[str, ...]) -> tuple[str, str]:
     return (one[-1] if one else "", other[0] if other else "")
 
 
+def _is_below_slot(path: tuple[str, ...]) -> bool:
+    return any(read_segment(part).slot is not None for part in path[:-1])
+
+
 def slot_of(path: tuple[str, ...]) -> Slot | None:
     """What a value at this path is, by the outermost part that says so; None for a part of an outer value, too."""
     found = read_segment(path[-1]).slot
-    if found is None or any(read_segment(part).slot is not None for part in path[:-1]):
+    if found is None or _is_below_slot(path):
         return None
     return found if len(path) < 2 or _is_entered(path) else None
 
@@ -138,12 +147,14 @@ def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     assert isinstance(value, dict)
     if OWN in value:
         return _untyped(value[OWN])
+    if is_exchange(path[-1]):
+        value = {key: member for key, member in value.items() if not is_about_exchange(key)}
     content = [key for key in value if FORMS.isdisjoint(words_of(key))]
     if not content:
         return None
     if len(content) == 1 and _is_wrapper(content[0], path):
         return _shown(value[content[0]], path)
-    return _member(value)
+    return {key: _member(member) for key, member in value.items() if key != OWN}
 
 
 def _is_wrapper(key: str, path: tuple[str, ...]) -> bool:

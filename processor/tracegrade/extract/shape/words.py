@@ -1,6 +1,7 @@
 """Words of attribute keys, and what a key says that its value is."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
@@ -66,6 +67,39 @@ _learnt_words = lru_cache(_MAX_LEARNT)(_words)
 def words_of(text: str) -> tuple[str, ...]:
     """The words of a key or name, in lower case: it is split where it has no letter or digit, and at capitals."""
     return _learnt_words(text) if len(text) <= _LONGEST_LEARNT else _words(text)
+
+
+def slot_within(path: Sequence[str]) -> tuple[Slot, int] | None:
+    """What a value at this path is or is a part of, by the outermost word for it, and the place of this word.
+
+    What is said about a request or a response, such as its model, is no part of what it holds.
+    """
+    for place, part in enumerate(path):
+        said = read_segment(part)
+        if not said.is_searched:
+            return None
+        if said.slot is not None:
+            is_about = said.words[-1] in _EXCHANGES and any(map(is_about_exchange, path[place + 1 :]))
+            return None if is_about else (said.slot, place)
+    return None
+
+
+_EXCHANGES = frozenset({"request", "response"})
+_ABOUT_EXCHANGES = frozenset(
+    {"id", "model", "status", "code", "finish", "stop", "reason", "reasons", "tokens", "temperature", "top", "stream"}
+    | {"streaming", "seed", "count", "method", "version", "duration", "time", "timestamp", "headers", "provider"}
+    | {"penalty", "sequences", "length", "size", "mime", "format", "encoding", "type", "service", "tier", "name"}
+)
+
+
+def is_exchange(part: str) -> bool:
+    """Whether a part of a key is a request or a response."""
+    return read_segment(part).words[-1:] in (("request",), ("response",))
+
+
+def is_about_exchange(member: str) -> bool:
+    """Whether a member of a request or response says something about it, and is not what it holds."""
+    return not _ABOUT_EXCHANGES.isdisjoint(words_of(member))
 
 
 def names_tools(words: tuple[str, ...]) -> bool:
