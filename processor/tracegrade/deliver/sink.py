@@ -9,8 +9,8 @@ from tracegrade.deliver.parquet.settings import ParquetSettings
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.exporter_settings import ExporterSettings
-from tracegrade.store.settings import MAX_NAMES
 from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.telemetry.series_bound import MAX_NAMES
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

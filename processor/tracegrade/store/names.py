@@ -13,8 +13,7 @@ from sqlalchemy import Connection, func, select
 from tracegrade import semconv
 from tracegrade.codec.json_text import storable
 from tracegrade.store.schema import DAY_MINUTES, WHOLE_RUN, counts, series
-from tracegrade.store.settings import MAX_NAMES
-from tracegrade.telemetry.series_bound import OTHER
+from tracegrade.telemetry.series_bound import MAX_NAMES, OTHER
 
 SERVICE, RELEASE, AGENT = semconv.SERVICE_NAME, semconv.SERVICE_VERSION, semconv.AGENT_NAME
 _COLUMNS = {SERVICE: series.c.service, RELEASE: series.c.release, AGENT: series.c.agent}

@@ -15,7 +15,7 @@ from tracegrade.store.open import check_version, numbering_series, reading
 from tracegrade.store.parts import in_parts
 from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.schema import EVERY_TRACE, WHOLE_RULE, series
-from tracegrade.store.settings import MAX_NAMES
+from tracegrade.telemetry.series_bound import MAX_NAMES
 
 _MAX_REMEMBERED = 100_000
 # So many series take some 20 ms, for which other writers wait.

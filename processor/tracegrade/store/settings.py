@@ -8,8 +8,7 @@ from tracegrade.display import without_secrets
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.document.paths import DatabaseUrl
-
-MAX_NAMES = 10_000
+from tracegrade.telemetry.series_bound import MAX_NAMES
 
 
 class StoreSettings(FileModel):

@@ -31,7 +31,7 @@ from tracegrade.store.run_numbers import RunNumbers
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import Missing, SeriesNumbers
 from tracegrade.store.session_turns import HasTurns
-from tracegrade.store.settings import MAX_NAMES
+from tracegrade.telemetry.series_bound import MAX_NAMES
 
 _MAX_IDS_A_QUERY = 500
 _LEARNT_AT_ONCE = 4000  # series: 0.1 s

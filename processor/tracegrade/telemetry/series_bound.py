@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 MAX_SERIES = 10_000
 MAX_TENANTS = 20
+MAX_NAMES = 10_000
+"""The same of the store, for the names of agents, of services and of releases of one tenant."""
 OTHER = "other"
 
 Names = tuple[str, ...]

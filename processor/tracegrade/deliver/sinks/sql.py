@@ -16,9 +16,9 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.names import Beyond
 from tracegrade.store.open import checkpoint, is_unreadable
 from tracegrade.store.session_turns import HasTurns
-from tracegrade.store.settings import MAX_NAMES
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions
+from tracegrade.telemetry.series_bound import MAX_NAMES
 
 # A record that no attempt can store: it has not the expected form, or a value that the database refuses.
 _POISON = (DBAPIError, KeyError, TypeError, ValueError)
