@@ -1,12 +1,11 @@
 """Everything stored of a trace as JSON: what ``tracegrade traces show`` and the API give."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracegrade.codec.kept_spans import trace_of
-from tracegrade.extract.joining import join
-from tracegrade.extract.registry import in_force
 from tracegrade.model.span import Span
+from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult
 
 
@@ -23,11 +22,11 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
     Raises:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
-    spans: list[Span] = []
+    spans: Sequence[Span] = []
     values_gone = stored.values_are_gone
     if stored.trace.members is None and not values_gone:
         trace = trace_of(stored)
-        spans = shown(join(trace.spans, trace.log_records, in_force().events))
+        spans = shown(_with_log_records(trace))
     stored = shown(stored)
     return {
         "trace": stored.trace.to_json(),
@@ -37,6 +36,16 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         "spans": [_span_json(span) for span in spans],
         **({"values_deleted": True} if values_gone else {}),
     }
+
+
+def _with_log_records(trace: Trace) -> Sequence[Span]:
+    if not trace.log_records:
+        return trace.spans
+    # Only now, since they load all dialects.
+    from tracegrade.extract.joining import join
+    from tracegrade.extract.registry import in_force
+
+    return join(trace.spans, trace.log_records, in_force().events)
 
 
 def _span_json(span: Span) -> dict[str, Any]:
