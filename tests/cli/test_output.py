@@ -86,9 +86,12 @@ def test_what_is_too_wide_for_a_table_is_shown_in_blocks_that_fit(
         assert "rule conversation-orders-too-often" in text
 
 
-def test_a_pipe_gets_every_column_whatever_its_terminal(shown: Shown) -> None:
-    text = shown(40, is_terminal=False)
+def test_a_pipe_gets_every_column_unless_columns_says_less_and_no_blanks_at_the_end(shown: Shown) -> None:
+    text = shown(0, is_terminal=False)
     assert all(cell in text for cell in ROW)
+    narrow = shown(90, is_terminal=False)
+    assert "order-agent" not in narrow
+    assert not [line for line in (*text.splitlines(), *narrow.splitlines()) if line != line.rstrip()]
 
 
 @settings(max_examples=300)
@@ -102,9 +105,11 @@ def test_a_table_that_fits_is_laid_out_as_one_that_does_not(cells: list[list[str
     _, _, below_title = _printed(cells, title="t").partition("\n")  # what has a title is always laid out by rich
     assert text == below_title
     if all(cell.isprintable() for row in cells for cell in row):
-        width = max(map(cell_len, text.splitlines()))
-        assert _printed(cells, width=width) == text
-        assert _printed(cells, width=width - 1) != text
+        wide = _printed(cells, width=4000)  # with the blanks that a pipe does not get
+        assert [line.rstrip() for line in wide.splitlines()] == text.splitlines()
+        width = max(map(cell_len, wide.splitlines()))
+        assert _printed(cells, width=width) == wide
+        assert _printed(cells, width=width - 1) != wide
 
 
 def _printed(cells: list[list[str]], *, title: str = "", width: int | None = None) -> str:

@@ -392,6 +392,27 @@ class TestNew:
         ]
         assert (tmp_path / "rules" / name / "traces" / f"{trace_id(1)}.json").exists()
 
+    def test_all_agents_of_a_trace_are_expected_or_the_one_that_is_named(self, tmp_path: Path) -> None:
+        agent, call = spans(1)
+        booking, hold = replace(agent, span_id=b"9" * 8), replace(call, span_id=b"8" * 8, parent_span_id=b"9" * 8)
+        booking.parent_span_id, hold.start_ns = agent.span_id, call.start_ns + 1
+        booking.attributes = {**agent.attributes, "gen_ai.agent.name": "booking"}
+        hold.attributes = {**call.attributes, "gen_ai.tool.name": "hold_seat"}
+        store(tmp_path, replace(judged(1), spans=encode_spans([agent, call, booking, hold], [])))
+        options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1)[:8], "--data-dir", tmp_path)
+        wanted = {
+            (): ("trace", "support", ["create_order", "hold_seat"]),
+            ("--agent", "booking"): ("agent", "booking", ["hold_seat"]),
+        }
+        for number, (chosen, expected) in enumerate(wanted.items()):
+            made = run("new", f"{tmp_path / 'rules'}/a/of-{number}", *options, *chosen)
+            assert made.exit_code == 0, made.output
+            rule = yaml.safe_load((tmp_path / "rules" / "a" / f"of-{number}" / "rule.yaml").read_text())
+            order = rule["evaluate"][0]["tool_calls_order"]
+            assert (rule["scope"], rule["match"]["agent"], order) == expected
+        refused = run("new", "a/other", *options, "--agent", "nobody")
+        assert "no run of the trace is of this agent; agents: booking, support; leave it out" in refused.stderr
+
     def test_personal_data_of_a_stored_trace_is_not_written(self, tmp_path: Path) -> None:
         agent, call = spans(1)
         asked = [{"role": "user", "parts": [{"type": "text", "content": "Write to ann.lee@acme.io."}]}]
@@ -580,11 +601,13 @@ evaluate: [{evaluator: budget, max_cost: 0.05}]
 
     def test_a_rule_without_tests_fails(self, rule: Path) -> None:
         (rule / "tests.yaml").unlink()
-        assert self.failures(rule) == ["no tests.yaml beside rule.yaml"]
+        (failure,) = self.failures(rule)
+        assert failure.startswith("no tests.yaml beside rule.yaml; 'tracegrade promote --failing ")
 
     def test_a_named_rule_has_named_tests(self, rule: Path) -> None:
         (rule / "rule.yaml").rename(rule / "steps.rule.yaml")
-        assert self.failures(rule) == ["no steps.tests.yaml beside steps.rule.yaml"]
+        (failure,) = self.failures(rule)
+        assert failure.startswith("no steps.tests.yaml beside steps.rule.yaml; ")
         (rule / "tests.yaml").rename(rule / "steps.tests.yaml")
         assert self.failures(rule) == []
 

@@ -25,8 +25,9 @@ EXIT_CANNOT_TELL = 3
 _GAP = 2  # between the columns of a table
 _READABLE = 14  # columns in which names can be read though they are broken
 _READABLE_TEXT = 30  # columns in which the beginning of a sentence says something
-# Of a pipe; rich would fall back to 80 columns and cut ids that scripts look for.
+# Of a pipe, where COLUMNS does not say it; rich would fall back to 80 columns and leave out what scripts look for.
 _PIPE_WIDTH = 200
+_NARROWEST = 20
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,10 +94,10 @@ def styled(text: str, style: str = "") -> Styled:
 def print_text(text: Styled) -> None:
     """A line for people, broken where the terminal, or a pipe's reader, ends; its text as `print_line` shows it."""
     text = Styled(tuple((printable(part), style) for part, style in text.parts))
-    if not _has_styles() and _fits(line := str(text), _PIPE_WIDTH):
+    if not _has_styles() and _fits(line := str(text), _pipe_width()):
         click.echo(line)
     else:
-        _console().print(_for_rich(text))
+        print_rich(_for_rich(text))
 
 
 def print_table(
@@ -124,7 +125,7 @@ def print_table(
     if not shown:
         click.echo(empty)
         return
-    width = _console().width if sys.stdout.isatty() else _PIPE_WIDTH
+    width = _console().width if sys.stdout.isatty() else _pipe_width()
     heading = [styled(column, "bold") for column in columns]
     widths = _widths([heading, *shown])
     long = columns.index(cut) if cut else None
@@ -138,13 +139,34 @@ def print_table(
     if title or (laid_out := _unbroken(lines, width)) is None:
         unbroken = [columns[number] in whole for number in chosen]
         if not title and _is_cramped(lines, unbroken, width):
-            _console().print(_stacked(lines, unbroken))
+            print_rich(_stacked(lines, unbroken))
         else:
-            _console().print(_broken(title, lines, unbroken))
+            print_rich(_broken(title, lines, unbroken))
     elif _has_styles():
         _console().print(_for_rich(laid_out), soft_wrap=True)
     else:
-        click.echo(str(laid_out))
+        click.echo(_without_trailing_blanks(str(laid_out)))
+
+
+def print_rich(shown: object) -> None:
+    """Print something of rich's: on a terminal as it is, into a pipe without blanks at the ends of lines."""
+    console = _console()
+    if sys.stdout.isatty():
+        console.print(shown)
+        return
+    with console.capture() as captured:
+        console.print(shown)
+    click.echo(_without_trailing_blanks(captured.get()), nl=False)
+
+
+def _without_trailing_blanks(text: str) -> str:
+    return "\n".join(line.rstrip(" ") for line in text.split("\n"))
+
+
+def _pipe_width() -> int:
+    """How wide text into a pipe may be: as COLUMNS says, which CI systems and people set for their logs."""
+    said = os.environ.get("COLUMNS", "")
+    return max(_NARROWEST, int(said)) if said.isascii() and said.isdigit() and int(said) else _PIPE_WIDTH
 
 
 def _printable(cell: Styled) -> Styled:
@@ -159,7 +181,7 @@ def _has_styles() -> bool:
 def _console() -> "Console":
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else _pipe_width(), highlight=False)
 
 
 def _for_rich(text: Styled) -> "Text":

@@ -46,6 +46,7 @@ def _print_recipes(context: click.Context, _: click.Parameter, asked: bool) -> N
     metavar="TRACE_ID",
     help="Expect the tool calls of this stored trace, and use the trace as a test.",
 )
+@click.option("--agent", metavar="NAME", help="With --from-trace: expect the calls of this agent's run alone.")
 @tenant_option
 @redaction_options
 @settings_options
@@ -55,6 +56,7 @@ def new(
     recipe_name: str | None,
     folder: Path,
     trace: str | None,
+    agent: str | None,
     keep: tuple[str, ...],
     no_redact: bool,
     tenant: str | None,
@@ -64,7 +66,8 @@ def new(
 
     It is one of the recipes, for a help desk that refunds orders: put the names of your tools in it and in its traces.
 
-    The id completes the sentence "flags ...", such as refund-without-lookup. With --from-trace, the stored trace is
+    The id completes the sentence "flags ...", such as refund-without-lookup. With --from-trace, all tool calls of the
+    trace are expected, of all its agents; with --agent, those of that agent's run. The stored trace is
     written with its content, what people said included, and redacted as by 'promote': e-mail addresses, phone and card
     numbers, secrets and ids of calls are replaced. Names and addresses of people are not found: read it before you
     share it.
@@ -75,17 +78,22 @@ def new(
     from tracegrade.plugins.installed import load_plugins
 
     load_plugins()
-    category, _, rule_id = name.partition("/")
-    if not (_WORDS.fullmatch(category) and _WORDS.fullmatch(rule_id)):
-        raise click.UsageError(f"expected CATEGORY/ID, lower-case words joined by '-', found {name!r}")
+    # As other commands take it: with the folder in front.
+    parts = name.removeprefix(f"{folder.as_posix()}/").rstrip("/").split("/")
+    if len(parts) != 2 or not all(map(_WORDS.fullmatch, parts)):
+        raise click.UsageError(
+            f"expected CATEGORY/ID, lower-case words joined by '-', with or without {folder.as_posix()}/ in front, "
+            f"found {name!r}"
+        )
+    category, rule_id = parts
     if trace is not None and recipe_name is not None:
         raise click.UsageError("--recipe and --from-trace exclude each other: a rule begins from one of the two")
     if trace is None:
-        if keep or no_redact or tenant:
-            raise click.UsageError("--keep, --no-redact and --tenant are for --from-trace")
+        if keep or no_redact or tenant or agent:
+            raise click.UsageError("--agent, --keep, --no-redact and --tenant are for --from-trace")
         draft = new_rule.from_recipe(rule_id, recipe(recipe_name or "order"))
     else:
-        draft = _from_stored(rule_id, trace, config, tenant, keep, not no_redact)
+        draft = _from_stored(rule_id, trace, agent, config, tenant, keep, not no_redact)
     written = new_rule.write(folder / category / rule_id, draft)
     for path in written:
         print_line(f"wrote {path}")
@@ -97,7 +105,13 @@ def new(
 
 
 def _from_stored(
-    rule_id: str, named: str, config: "Config", tenant: str | None, keep: "Sequence[str]", redacts: bool
+    rule_id: str,
+    named: str,
+    agent: str | None,
+    config: "Config",
+    tenant: str | None,
+    keep: "Sequence[str]",
+    redacts: bool,
 ) -> "Draft":
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.extract.extract import extract
@@ -118,7 +132,7 @@ def _from_stored(
 
     def drafted(trace: "Trace") -> "Draft":
         requests = [to_json(request) for request in requests_of(trace)]
-        return new_rule.from_trace(rule_id, extract(trace, ToolAliases(config.traces.tool_aliases)), requests)
+        return new_rule.from_trace(rule_id, extract(trace, ToolAliases(config.traces.tool_aliases)), requests, agent)
 
     trace = trace_of(found[0])
     rule = drafted(trace).rule

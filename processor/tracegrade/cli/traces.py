@@ -15,6 +15,7 @@ from tracegrade.cli.output import (
     output_option,
     print_json,
     print_line,
+    print_rich,
     print_table,
     print_text,
     reports_errors,
@@ -234,11 +235,8 @@ def kept_requests(stored: "TraceResult") -> "list[Message]":
 
 
 def _print_trace(stored: "TraceResult") -> None:
-    from rich.console import Console
-
     from tracegrade.codec.kept_spans import trace_of
 
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     trace = stored.trace
     missing = "complete" if trace.complete else f"incomplete, missing {', '.join(trace.missing)}"
     session = f", session {trace.session}" if trace.session else ""
@@ -259,7 +257,7 @@ def _print_trace(stored: "TraceResult") -> None:
         print_line()
     elif trace.members is None:
         for tree in _span_trees(trace_of(stored).spans):
-            console.print(tree)
+            print_rich(tree)
         _print_calls(stored.tool_calls, trace.start_ns)
     for trace_id in filter(None, trace.members or ()):
         print_line(f"  trace {trace_id.hex()}")

@@ -89,7 +89,8 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
     """
     path = tests_path(rule_path)
     if not path.exists():
-        yield RuleTestResult(rule.id, None, None, f"no {path.name} beside {rule_path.name}")
+        promote = f"'tracegrade promote --failing {rule.id} --limit 1' makes one of the newest trace that it fails"
+        yield RuleTestResult(rule.id, None, None, f"no {path.name} beside {rule_path.name}; {promote}")
         return
     proof = _Proof()
     for test, sources in _read_tests(path, rule):

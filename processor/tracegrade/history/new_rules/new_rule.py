@@ -31,7 +31,7 @@ _HEAD = """\
 title: {title}
 # What is judged, and why, for people who see a fail.
 description: {description}
-status: experimental  # judged and stored, never alerts; stable when it failed and passed on traces of two dialects
+status: experimental  # judged and stored, never alerts; stable when it failed on one trace and passed on another
 level: {level}
 """
 
@@ -64,14 +64,34 @@ def from_recipe(rule_id: str, recipe: Recipe) -> Draft:
     )
 
 
-def from_trace(rule_id: str, extraction: "Extraction", requests: Sequence[dict[str, JsonValue]]) -> Draft:
-    """A rule that expects the calls of one trace; `requests` are the trace as it will be written beside the rule."""
+def from_trace(
+    rule_id: str,
+    extraction: "Extraction",
+    requests: Sequence[dict[str, JsonValue]],
+    only_agent: str | None = None,
+) -> Draft:
+    """A rule that expects the calls of one trace; `requests` are the trace as it will be written beside the rule.
+
+    It is of the only run that has calls; of several, it is of the whole trace, or of the run of `only_agent`.
+
+    Raises:
+        NewRuleError: no run of the trace is of that agent, or several are.
+    """
     service = extraction.trace.resource.service
-    agent = next((run.agent for run in extraction.runs if run.calls), extraction.runs[0].agent)
-    same = [run for run in extraction.runs if run.agent == agent]
-    calls, scope = (same[0].calls, "agent") if len(same) == 1 else (extraction.calls, "trace")
-    if scope == "trace":
-        agent = _outermost(extraction.runs).agent
+    calling = [run for run in extraction.runs if run.calls] or extraction.runs[:1]
+    if only_agent is not None:
+        calling = [run for run in extraction.runs if run.agent == only_agent]
+        if len(calling) != 1:
+            named = ", ".join(sorted({run.agent for run in extraction.runs if run.agent})) or "none has a name"
+            found = f"{len(calling)} runs of the trace are" if calling else "no run of the trace is"
+            raise NewRuleError(
+                f"--agent {only_agent}: {found} of this agent; agents: {named}; leave it out for all calls"
+            )
+    same = [run for run in extraction.runs if run.agent == calling[0].agent]
+    if len(calling) == len(same) == 1:
+        calls, scope, agent = calling[0].calls, "agent", calling[0].agent
+    else:
+        calls, scope, agent = extraction.calls, "trace", _outermost(extraction.runs).agent
     names = [call.name for call in calls]
     clauses = {name: _escaped(value) for name, value in (("service", service), ("agent", agent)) if value}
     trace_id = extraction.trace.trace_id.hex()
