@@ -1,7 +1,7 @@
 """What a model said: the tool calls, text and tokens of an answer, read as models really write them.
 
-Models write what the interface does not ask for: arguments as an object instead of a text of JSON, the whole call as
-JSON in the place of the tool's name, or as JSON in the text. Such a call is read, and `RequestedCall.repaired` says so.
+Models write what the interface does not ask for: arguments as an object instead of a text of JSON, whole calls as JSON
+in the place of the tool's name, or as JSON in the text. Such calls are read, and `RequestedCall.repaired` says so.
 
 Source: Maheidem/llm-benchmark-studio, routers/helpers.py (repairs); https://platform.openai.com/docs/api-reference/chat.
 """
@@ -9,8 +9,8 @@ Source: Maheidem/llm-benchmark-studio, routers/helpers.py (repairs); https://pla
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from json import JSONDecoder
 
+from tracegrade.evaluate.whole_calls import argument_object, calls_in_name, calls_in_text
 from tracegrade.model.json_value import JsonValue, encodable
 from tracegrade.model.usage import Tokens
 from tracegrade.models.client import ModelError
@@ -22,9 +22,6 @@ TWICE_ENCODED = "arguments came as JSON within JSON"
 IN_NAME = "the call came as JSON in the name of the tool"
 IN_TEXT = "the call came as JSON in the text"
 UNREADABLE = "arguments came as something that is no JSON object"
-
-_LONGEST_SEARCHED = 100_000
-_MOST_BRACES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +70,11 @@ def read_reply(answer: JsonObject, tools: Collection[str]) -> Reply:
     if not isinstance(choice, dict) or not isinstance(message, dict):
         raise ModelError("the first choice of the answer has no message")
     text = _text(message.get("content"))
-    calls = [_call(item, number) for number, item in enumerate(_written_calls(message))]
-    if not calls and tools and (found := _call_in(text, tools)) is not None:
-        calls = [found]
+    calls = [call for number, item in enumerate(_written_calls(message)) for call in _calls(item, number)]
+    if not calls and tools:
+        for number, whole in enumerate(calls_in_text(text, tools)):
+            arguments, _, unreadable = _arguments(whole.arguments)
+            calls.append(_call(f"call_{number}", whole.name, arguments, IN_TEXT, unreadable))
     return Reply(
         calls,
         text,
@@ -103,65 +102,38 @@ def _written_calls(message: JsonObject) -> list[JsonObject]:
     return [{"function": alone}] if isinstance(alone, dict) else []
 
 
-def _call(written: JsonObject, number: int) -> RequestedCall:
+def _calls(written: JsonObject, number: int) -> list[RequestedCall]:
+    """The call that was written, or those that stand in the place of its name: the first has its id and arguments."""
     function = written.get("function")
     function = function if isinstance(function, dict) else written
-    name = _text(function.get("name"))
     call_id = _text(written.get("id")) or f"call_{number}"
     arguments, repaired, unreadable = _arguments(function.get("arguments"))
-    if name.lstrip().startswith("{") and (whole := _object(name)) is not None and isinstance(whole.get("name"), str):
-        inside, _, _ = _arguments(whole.get("arguments", whole.get("parameters")))
-        return RequestedCall(call_id, _text(whole["name"]), arguments or inside, IN_NAME)
-    return RequestedCall(call_id, name, arguments, repaired, unreadable)
+    inside = calls_in_name(function.get("name"))
+    if not inside:
+        return [_call(call_id, _text(function.get("name")), arguments, repaired, unreadable)]
+    calls = []
+    for place, whole in enumerate(inside, 1):
+        own, _, unreadable = (arguments, "", "") if arguments and place == 1 else _arguments(whole.arguments)
+        calls.append(_call(call_id if place == 1 else f"{call_id}-{place}", whole.name, own, IN_NAME, unreadable))
+    return calls
+
+
+def _call(call_id: str, name: str, arguments: JsonObject, repaired: str, unreadable: str) -> RequestedCall:
+    encoded = encodable(arguments)
+    return RequestedCall(
+        call_id, _text(encodable(name)), encoded if isinstance(encoded, dict) else {}, repaired, unreadable
+    )
 
 
 def _arguments(written: JsonValue) -> tuple[JsonObject, str, str]:
     """The arguments, how they were repaired, and their text where they cannot be read."""
-    if written is None or written == "":
-        return {}, "", ""
+    arguments = argument_object(written)
+    if arguments is None:
+        return {}, UNREADABLE, written if isinstance(written, str) else json.dumps(written, ensure_ascii=False)
     if isinstance(written, dict):
-        return written, AS_OBJECT, ""
-    if isinstance(written, str):
-        value = _decoded(written)
-        if isinstance(value, dict):
-            return value, "", ""
-        if isinstance(value, str) and isinstance(inner := _decoded(value), dict):
-            return inner, TWICE_ENCODED, ""
-        if value is None and written.strip() == "null":
-            return {}, "", ""
-        return {}, UNREADABLE, written
-    return {}, UNREADABLE, json.dumps(written, ensure_ascii=False)
-
-
-def _call_in(text: str, tools: Collection[str]) -> RequestedCall | None:
-    """The call that a text holds as JSON: an object with the name of a tool, or with a name and its arguments."""
-    at, decoder = text.find("{"), JSONDecoder()
-    for _ in range(_MOST_BRACES):
-        if at < 0 or len(text) > _LONGEST_SEARCHED:
-            return None
-        try:
-            value, _ = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict) and isinstance(name := value.get("name"), str):
-            given = value.get("arguments", value.get("parameters"))
-            if name in tools or isinstance(given, dict):
-                arguments, _, unreadable = _arguments(encodable(given))
-                return RequestedCall("call_0", name, arguments, IN_TEXT, unreadable)
-        at = text.find("{", at + 1)
-    return None
-
-
-def _object(text: str) -> JsonObject | None:
-    value = _decoded(text)
-    return value if isinstance(value, dict) else None
-
-
-def _decoded(text: str) -> JsonValue:
-    try:
-        return encodable(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
+        return arguments, AS_OBJECT, ""
+    is_twice_encoded = isinstance(written, str) and written.lstrip().startswith('"')
+    return arguments, TWICE_ENCODED if is_twice_encoded else "", ""
 
 
 def _tokens(usage: JsonValue) -> Tokens | None:

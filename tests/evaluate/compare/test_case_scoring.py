@@ -30,6 +30,45 @@ def test_the_tool_of_the_first_call_is_selected(score: Any, expected: Any, made:
     assert score("tool-selection", {"expected_tool": expected}, made).score == value
 
 
+PARIS = '{"name": "get_weather", "args": {"city": "Paris"}}'
+ROME = '{"type": "function", "function": {"name": "get_weather", "arguments": "{\\"city\\": \\"Rome\\"}"}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "calls"),
+    [
+        (PARIS, 1.0, 1.0, 1),
+        (f"<tool_call>{ROME}</tool_call>", 0.6, 0.6, 1),
+        (f"```json\n[{PARIS}, {ROME}]\n```", 1.0, 0.6, 2),
+        (f'{{"tool_calls": [{ROME}, {PARIS}]}}', 0.6, 1.0, 2),
+        (f"[{PARIS}, 5]", 0.0, 0.0, 1),  # it holds more than calls, so that is its name
+    ],
+)
+def test_whole_calls_in_a_name_are_scored_as_those_calls(
+    score: Any, name: str, first: float, last: float, calls: int
+) -> None:
+    criteria = {"expected_tool": "get_weather", "expected_params": {"city": "Paris"}}
+    made = [(name, {})]
+    assert score("tool-case", criteria, made).score == first
+    assert score("overall-score", criteria, made, occurrence="last").score == last
+    chain = score("multi-turn", criteria, made).details
+    assert (chain["completion"], chain["calls"]) == (last, calls)
+
+
+def test_arguments_in_their_own_field_win(score: Any) -> None:
+    criteria = {"expected_tool": "get_weather", "expected_params": {"city": "Rome"}}
+    assert score("tool-case", criteria, [(PARIS, {"city": "Rome"})]).score == 1.0
+
+
+def test_the_arguments_of_the_last_call_in_a_name_are_those_that_are_judged(score: Any) -> None:
+    criteria = {
+        "parameters_schema": {"properties": {"city": {"const": "Paris", "type": "string"}}, "required": ["day"]}
+    }
+    made = [(f'[{PARIS}, {{"name": "get_weather", "args": {{"day": 1}}}}]', {})]
+    found = [score("schema-validation", criteria, made, occurrence=which).details for which in ("first", "last")]
+    assert [details["missing"] for details in found] == [["day"], []]
+
+
 def test_the_last_call_can_be_asked_for(score: Any) -> None:
     assert score("tool-selection", {"expected_tool": "a"}, ["b", "a"], occurrence="last").score == 1.0
     params = {"expected_params": {"x": 2}}

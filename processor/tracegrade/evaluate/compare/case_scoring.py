@@ -1,13 +1,12 @@
 """What the evaluators of a tool-calling test case share: which call is scored, its tool, and its parameters.
 
-A call whose name is a whole call as JSON text, ``{"name": ..., "arguments": {...}}``, is read as that call: some models
-write it so.
+Whole calls in the place of a call's name are read as those calls, in each form of `whole_calls`: some models write so.
 
 Source: Maheidem/llm-benchmark-studio, routers/helpers.py (the weights, the modes, what is scored when nothing is
 expected).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
@@ -25,7 +24,8 @@ from tracegrade.evaluate.criteria.regular_expressions import regex_expression
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_modes import ValueModes
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.json_values import decoded_container, json_equal, json_text
+from tracegrade.evaluate.json_values import json_equal, json_text
+from tracegrade.evaluate.whole_calls import argument_object, calls_in_name
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
@@ -113,19 +113,17 @@ class ScoredCall:
 
 
 def scored_calls(evidence: Evidence) -> list[ScoredCall]:
-    """All calls as they are scored."""
-    return [_scored(call, position) for position, call in enumerate(evidence.calls)]
+    """All calls as they are scored; several that stand in one call's name have its position."""
+    return [scored for position, call in enumerate(evidence.calls) for scored in _scored(call, position)]
 
 
-def _scored(call: ToolCall, position: int) -> ScoredCall:
+def _scored(call: ToolCall, position: int) -> list[ScoredCall]:
     arguments = call.arguments if isinstance(call.arguments, dict) else None
-    if call.name.lstrip().startswith("{"):
-        whole = decoded_container(call.name)
-        name = whole.get("name") if isinstance(whole, dict) else None
-        if isinstance(whole, dict) and isinstance(name, str):
-            inside = whole.get("arguments", whole.get("parameters"))
-            return ScoredCall(name, arguments or (inside if isinstance(inside, dict) else arguments), position)
-    return ScoredCall(call.name, arguments, position)
+    inside = calls_in_name(call.name)
+    if not inside:
+        return [ScoredCall(call.name, arguments, position)]
+    found = [ScoredCall(whole.name, argument_object(whole.arguments), position) for whole in inside]
+    return [replace(found[0], arguments=arguments or found[0].arguments), *found[1:]]
 
 
 def the_calls(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[ScoredCall]:
@@ -133,8 +131,18 @@ def the_calls(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[
 
     Of several, the one that scores best counts.
     """
-    calls = evidence.once(scored_calls)
-    return [calls[position] for position in at_the_end(evidence, occurrence)]
+    return ending_calls(evidence.once(scored_calls), at_the_end(evidence, occurrence), occurrence)
+
+
+def ending_calls(
+    calls: Sequence[ScoredCall], positions: Collection[int], occurrence: Literal["first", "last"]
+) -> list[ScoredCall]:
+    """The first or the last of the calls at each of `positions`, in their order."""
+    wanted, ends = set(positions), {}
+    for call in calls:
+        if call.position in wanted and (occurrence == "last" or call.position not in ends):
+            ends[call.position] = call
+    return [*ends.values()]
 
 
 def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[int]:

@@ -85,7 +85,10 @@ def _chain(
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
     is_tied: bool = evidence.once(any_tied)
     if again and is_tied:
-        groups = [[chain[position].name for position in group] for group in evidence.once(ties)]
+        names_at: dict[int, list[str]] = {}
+        for call in chain:
+            names_at.setdefault(call.position, []).append(call.name)
+        groups = [[name for position in group for name in names_at[position]] for group in evidence.once(ties)]
         again = again[: fewest_repeats(groups, last.name)]
     expected = listed_names(criteria.expected_tool) if criteria.expected_tool is not None else ()
     on_the_way = {name.lower() for name in (*criteria.valid_prerequisites, *expected)}

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tracegrade.evaluate.call_order import of_equal_rank
-from tracegrade.evaluate.compare.case_scoring import Occurrence, scored_calls
+from tracegrade.evaluate.compare.case_scoring import Occurrence, ScoredCall, ending_calls, scored_calls
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
@@ -41,29 +41,29 @@ class Settings(ParameterModel):
     occurrence: Occurrence = "first"
 
 
-def _positions(evidence: Evidence, settings: Settings) -> Sequence[int]:
+def _judged_calls(evidence: Evidence, settings: Settings) -> Sequence[ScoredCall]:
     """The call that is judged, and those that may be it, since their order is unknown; none without any."""
-    calls = evidence.once(scored_calls)
-    found = [call.position for call in calls if settings.tool is None or call.name == settings.tool]
-    if not found:
+    calls = [call for call in evidence.once(scored_calls) if settings.tool is None or call.name == settings.tool]
+    if not calls:
         return ()
-    return of_equal_rank(evidence, found)[0 if settings.occurrence == "first" else -1]
+    ranks = of_equal_rank(evidence, [*dict.fromkeys(call.position for call in calls)])
+    return ending_calls(calls, ranks[0 if settings.occurrence == "first" else -1], settings.occurrence)
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     schema = criteria.parameters_schema
     if not schema:
         return Score(None, dict.fromkeys(_WEIGHTS), "The schema is empty, so there is nothing to score.")
-    positions = _positions(evidence, settings)
-    if not positions:
+    calls = _judged_calls(evidence, settings)
+    if not calls:
         return Score(None, {}, "No call was made whose arguments could be compared with the schema.")
     work = Work()
-    return max((_fit(schema, evidence, position, work) for position in positions), key=lambda fit: fit.score or 0.0)
+    return max((_fit(schema, call, work) for call in calls), key=lambda fit: fit.score or 0.0)
 
 
-def _fit(schema: dict[str, Any], evidence: Evidence, position: int, work: Work) -> Score:
+def _fit(schema: dict[str, Any], call: ScoredCall, work: Work) -> Score:
     """How well the arguments of one call fit."""
-    given = evidence.once(scored_calls)[position].arguments or {}
+    given = call.arguments or {}
     work.spend(len(given))
     properties = schema.get("properties")
     required = schema.get("required")
@@ -117,7 +117,7 @@ def _has_type(value: JsonValue, described: Any) -> bool:
 
 
 def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
-    return _positions(evidence, settings) if criteria.parameters_schema else ()
+    return [call.position for call in _judged_calls(evidence, settings)] if criteria.parameters_schema else ()
 
 
 EVALUATOR = Evaluator(
