@@ -48,6 +48,20 @@ def test_whole_traces_have_nothing_wrong() -> None:
     }
 
 
+def test_a_sender_that_is_read_by_shape_is_named_with_what_would_make_it_certain() -> None:
+    call = {
+        "id": 2,
+        "parent": 1,
+        "scope": "acme.ai",
+        "attributes": {"acme.kind": "tool", "tool_name": "find", "input": "{}"},
+    }
+    (finding,) = findings([CHAT, call], check="read by shape")
+    assert (finding.level, finding.where) == ("note", "shop, scope acme.ai")
+    assert finding.found.startswith("1 calls of find are in no dialect that is known")
+    assert "GenAI conventions" in finding.advice
+    assert [found.level for found in findings([CHAT, call], check="unread spans")] == ["ok"]
+
+
 def test_unread_spans_are_named_with_an_example_and_its_keys() -> None:
     unread = {"id": 1, "name": "step", "scope": "acme", "unread_keys": ["acme.args", "acme.tool"]}
     (finding,) = findings([unread], [unread], check="unread spans")

@@ -39,7 +39,7 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
         {
             "name": "search",
             "kind": "client",
-            "attributes": {"url.full": "https://shop/tools/search", "op": "tool", "request": _BODY, "response": "{}"},
+            "attributes": {"url.full": "https://shop/tools/search", "op": "tool", "request": "{}", "response": "{}"},
         },
     ),
     (
@@ -66,7 +66,7 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
             "attributes": {"messaging.system": "kafka", "messaging.operation.type": "tool", "payload": _BODY},
         },
     ),
-    ("a consumer", {"name": "search", "kind": "consumer", "attributes": {"tool": "search", "payload": _BODY}}),
+    ("a consumer", {"name": "search", "kind": "consumer", "attributes": {"tool": "search", "payload": "{}"}}),
     (
         "a function that Sentry watches",
         {
@@ -124,13 +124,13 @@ FOREIGN: list[tuple[str, dict[str, Any]]] = [
     ),
     (
         "a guardrail",
-        {"name": "guard", "attributes": {"acme.kind": "guardrail", "tool_name": "search", "input": _CONVERSATION}},
+        {"name": "guard", "attributes": {"acme.kind": "guardrail", "tool_name": "search", "input": "{}"}},
     ),
     ("a retriever", {"name": "search", "attributes": {"kind": "retriever", "function": "search", "input": "tea"}}),
     ("an embedding", {"name": "search", "attributes": {"kind": "embedding", "function": "search", "input": "tea"}}),
     (
         "a prompt that quotes tool calls",
-        {"name": "render", "attributes": {"acme.kind": "prompt", "prompt.text": _CONVERSATION, "tool_name": "search"}},
+        {"name": "render", "attributes": {"acme.kind": "prompt", "tool_name": "search", "input": "{}"}},
     ),
     (
         "baggage that copies a call's id",
@@ -240,6 +240,12 @@ def calls_of(spans: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 def test_an_agent_in_its_own_words_is_read_by_shape() -> None:
     assert calls_of(AGENT) == CALLS
     assert {call.dialect for call in extract(make_trace(AGENT)).calls} == {"shape"}
+
+
+def test_a_tool_in_a_trace_without_a_model_or_an_agent_is_no_call() -> None:
+    extraction = extract(make_trace([AGENT[2]]))
+    assert extraction.calls == []
+    assert len(extraction.unread_tool_spans) == 1
 
 
 @pytest.mark.parametrize(("what", "span"), FOREIGN, ids=[what for what, _ in FOREIGN])

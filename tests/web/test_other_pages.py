@@ -64,6 +64,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
                 "tracegrade.spans.open": [_point(55)],
                 "tracegrade.traces.closed": [_point(20, close_reason="settled", complete="true")],
                 "tracegrade.traces.not_decoded": [_point(15, reason="sampled_out")],
+                "tracegrade.extract.calls_by_shape": [_point(9, service="shop", scope="acme.ai")],
             },
         ),
     ]
@@ -72,6 +73,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
     finally:
         shop.snapshots.clear()
     assert "Spans accepted 700" in page
+    assert "shop acme.ai 9 calls" in page
     assert "Requests refused 2" in page
     assert "Spans waiting 95 40 unread, 55 in open traces" in page
     assert "Lost after acceptance 5" in page

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tracegrade.doctor.finding import Finding, share
 from tracegrade.extract.across import fold_across
 from tracegrade.extract.extract import claim
+from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.unread import keys_of, looks_like_gen_ai, unread_spans
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -52,6 +53,8 @@ _LACKS = {
     "text": "not readable as JSON",
 }
 
+_MAX_TOOLS = 5
+
 Place = tuple[str, str]  # service, scope
 
 
@@ -65,6 +68,7 @@ class _Counted:
     traces: set[bytes] = field(default_factory=set)
     unread: list[Span] = field(default_factory=list)
     cut_spans: int = 0
+    by_shape: Counter[str] = field(default_factory=Counter)  # calls that no dialect reads, by tool
 
 
 @dataclass(slots=True)
@@ -132,6 +136,8 @@ class Content:
         recorded.add("arguments", call.lack_of("arguments", in_part=True), shown.scope)
         recorded.add("results", call.lack_of("output", in_part=True), shown.scope)
         self._called.add(shown.resource.service)
+        if call.dialect == SHAPE.name:
+            self._at(shown).by_shape[call.name] += 1
         for other in filter(None, map(spans.get, call.also_seen_in)):
             # An MCP client and its server show one call by design.
             if other.scope != shown.scope and MCP_METHOD not in other.attributes | shown.attributes:
@@ -155,7 +161,15 @@ class Content:
 
     def findings(self) -> Iterator[Finding]:
         """What was found, by check."""
-        checks = (self._unread, self._silent, self._without_content, self._cut, self._shown_twice, self._clocks)
+        checks = (
+            self._unread,
+            self._by_shape,
+            self._silent,
+            self._without_content,
+            self._cut,
+            self._shown_twice,
+            self._clocks,
+        )
         for check in checks:
             yield from check()
 
@@ -182,7 +196,7 @@ class Content:
                         "attribute_keys": keys,
                     },
                 )
-            elif not counted.read and looks_like_gen_ai(scope):
+            elif not counted.read and not counted.by_shape and looks_like_gen_ai(scope):
                 found = True
                 yield Finding(
                     "unread spans",
@@ -194,6 +208,21 @@ class Content:
                 )
         if not found:
             yield Finding("unread spans", "ok", "", "every span that looks like a tool call is read")
+
+    def _by_shape(self) -> Iterator[Finding]:
+        for (service, scope), counted in sorted(self._places.items()):
+            if counted.by_shape:
+                calls = counted.by_shape.total()
+                yield Finding(
+                    "read by shape",
+                    "note",
+                    _place(service, scope),
+                    f"{calls} calls of {', '.join(sorted(counted.by_shape)[:_MAX_TOOLS])} are in no dialect that is "
+                    "known: they are read by what their keys and values look like",
+                    "look whether the calls are right ('tracegrade traces show'); to be certain, switch it to the "
+                    "GenAI conventions, or write a dialect for it (docs/extend/dialect.md)",
+                    {"calls": calls, "tools": [*sorted(counted.by_shape)[:_MAX_TOOLS]]},
+                )
 
     def _silent(self) -> Iterator[Finding]:
         for (service, scope), counted in sorted(self._places.items()):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from tracegrade.extract.nodes import Node
+from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.document import parsed
 from tracegrade.extract.shape.look import is_content_key, is_finish_reason
 from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
@@ -98,6 +99,15 @@ def unread_spans(extraction: Extraction) -> list[Span]:
         return []
     unread = set(extraction.unread_tool_spans)
     return [span for span in extraction.trace.spans if span.span_id.hex() in unread]
+
+
+def spans_read_by_shape(extraction: Extraction) -> list[Span]:
+    """The span of each call that no dialect reads, in the order of the calls."""
+    found = [call.span_id for call in extraction.calls if call.dialect == SHAPE.name]
+    if not found:
+        return []
+    spans = {span.span_id.hex(): span for span in extraction.trace.spans}
+    return [spans[span_id] for span_id in found]
 
 
 def keys_of(span: Span) -> list[str]:

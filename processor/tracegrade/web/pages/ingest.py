@@ -92,6 +92,7 @@ def show(request: Request) -> Response:
         closed=numbers.by("tracegrade.traces.closed", "close_reason", "complete"),
         closed_count=numbers.total("tracegrade.traces.closed"),
         not_decoded=numbers.by("tracegrade.traces.not_decoded", "reason"),
+        by_shape=numbers.by("tracegrade.extract.calls_by_shape", "service", "scope"),
         unread_tools=numbers.by("tracegrade.extract.unread_tool_spans", "service", "scope"),
         silent=numbers.by("tracegrade.extract.silent_traces", "service", "scope"),
         metrics=[(name, metric, points) for name, metric in METRICS.items() if (points := numbers.points(name))],
