@@ -101,6 +101,78 @@ def test_required_is_refused_and_auto_is_asked_for_once_and_from_then_on(start: 
     assert [body["tool_choice"] for body in asking.server.requests] == ["required", "auto", "auto"]
 
 
+JINJA = "tool_choice param requires --jinja flag"
+# What servers answer to `required`, with the source of their words.
+REFUSALS = [
+    # https://github.com/zed-industries/zed/issues/36094
+    ("OpenRouter", 404, "No endpoints found that support the provided 'tool_choice' value."),
+    # oaicompat_chat_params_parse of https://github.com/ggml-org/llama.cpp, 2025; a runtime_error is answered with 500
+    ("llama.cpp", 500, JINJA),
+    # https://github.com/cubist38/mlx-openai-server/issues/49
+    ("mlx-openai-server", 500, "Failed to process request: 400: Tool choice must be 'auto' when tools are provided."),
+    # https://github.com/vllm-project/vllm/issues/24232
+    ("vLLM 0.9", 500, 'Invalid value for `tool_choice`: required! Only named tools, "none", "auto" are supported.'),
+    # https://github.com/vllm-project/vllm/issues/53626
+    ("vLLM of gpt-oss", 501, "Only 'auto' or 'none' tool_choice is supported in response API with Harmony"),
+    # https://github.com/can1357/oh-my-pi/issues/945
+    ("DeepSeek", 400, "deepseek-reasoner does not support this `tool_choice`"),
+    # https://github.com/AstrBotDevs/AstrBot/issues/7805
+    ("Moonshot", 400, "tool_choice 'required' is incompatible with thinking enabled"),
+    # https://github.com/BerriAI/litellm/issues/3876
+    ("Azure", 400, "'$.tool_choice' is invalid. Please check the API reference"),
+    # https://github.com/BerriAI/litellm/issues/14704
+    ("LiteLLM", 400, "litellm.UnsupportedParamsError: azure does not support parameters: ['tool_choice']"),
+    # https://github.com/openai/openai-python/issues/2537
+    ("OpenAI", 400, "Tool choices other than 'auto' are not supported with model 'gpt-5-mini-2025-08-07'"),
+    ("any", 405, "TOOL CHOICE not allowed"),
+    ("any", 415, "tool_choice"),
+    ("any", 422, "extra inputs are not permitted"),
+    ("any", 503, "tool_choice"),
+]
+
+
+@pytest.mark.parametrize(("server", "status", "words"), REFUSALS)
+def test_a_refusal_of_required_is_answered_with_auto_at_once(
+    start: Start, server: str, status: int, words: str
+) -> None:
+    refused = Answer({"error": {"message": f"{'no. ' * 200}{words}", "code": status}}, status)
+    asking = start(lambda body: refused if body["tool_choice"] == "required" else calling(("f", {})))
+    model = asking.model()
+    assert [model.ask(MESSAGES, TOOLS, ["f"]).fell_back for _ in range(2)] == [True, True], server
+    assert [body["tool_choice"] for body in asking.server.requests] == ["required", "auto", "auto"]
+    assert asking.waits == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "choice", "requests"),
+    [
+        (404, "No endpoints found that support tool use.", "required", 1),  # OpenRouter, where nothing helps
+        (405, "Tool calling is not supported for model", "required", 1),  # DeepInfra
+        (500, "tools param requires --jinja flag", "required", 4),  # llama.cpp, where nothing helps
+        (500, JINJA, "auto", 4),
+        (401, "tool_choice", "required", 1),
+        (403, "tool_choice", "required", 1),
+        (429, "tool_choice", "required", 4),
+    ],
+)
+def test_every_other_refusal_is_no_reason_to_ask_for_auto(
+    start: Start, status: int, words: str, choice: str, requests: int
+) -> None:
+    asking = start(lambda body: Answer({"error": {"message": words}}, status))
+    with pytest.raises(ModelError, match=f"answers {status}"):
+        asking.model(choice).ask(MESSAGES, TOOLS, ["f"])
+    assert [body["tool_choice"] for body in asking.server.requests] == [choice] * requests
+
+
+def test_an_error_after_the_fallback_says_that_auto_was_asked_for(start: Start) -> None:
+    asking = start(in_turn(Answer({"error": JINJA}, 500), calling(("f", {})), Answer({"error": "too long"}, 400)))
+    model = asking.model()
+    model.ask(MESSAGES, TOOLS, ["f"])
+    with pytest.raises(ModelError, match="too long") as failed:
+        model.ask(MESSAGES, TOOLS, ["f"])
+    assert failed.value.fell_back
+
+
 def test_what_auto_does_not_mend_is_the_first_error(start: Start) -> None:
     asking = start(in_turn(Answer({"error": {"message": "no such thing"}}, 400), Answer({"error": "other"}, 400)))
     with pytest.raises(ModelError, match=r"answers 400: no such thing$"):

@@ -12,7 +12,6 @@ from tracegrade.models.settings import Target
 ToolChoice: TypeAlias = Literal["required", "auto", "none"]
 TOOL_CHOICES: tuple[ToolChoice, ...] = ("required", "auto", "none")
 
-_REFUSES_A_MEMBER = frozenset({400, 422, 501})
 FELL_BACK = "tool_choice required was refused, so auto was asked for"
 
 
@@ -75,24 +74,26 @@ class AskedModel:
         }
         if self.target.model.sends_temperature:
             body["temperature"] = self.temperature
-        searched = names if self.tool_choice != "none" else ()
+        searched = names if tools and self.tool_choice != "none" else ()
         if not tools:
-            return _asked(self._answer(body), ())
+            return _asked(self._answer(body), searched)
         body["tools"] = list(tools)
-        if self.tool_choice != "required" or self._refuses_required:
-            choice = "auto" if self.tool_choice == "required" else self.tool_choice
-            return _asked(self._answer(body | {"tool_choice": choice}), searched, self._refuses_required)
-        try:
-            return _asked(self._answer(body | {"tool_choice": "required"}), searched)
-        except ModelError as refused:
-            if refused.status not in _REFUSES_A_MEMBER:
-                raise
+        if self.tool_choice == "required" and not self._refuses_required:
             try:
-                answer = self._answer(body | {"tool_choice": "auto"})
-            except ModelError:
-                raise refused from None  # it was not about the tool choice
-        self._refuses_required = True  # the next request need not find out again
-        return _asked(answer, searched, fell_back=True)
+                answer = self._answer(body | {"tool_choice": "required"})
+            except ModelError as refused:
+                if not refused.refuses_required:
+                    raise
+                try:
+                    answer = self._answer(body | {"tool_choice": "auto"})
+                except ModelError:
+                    raise refused from None  # it was not about the tool choice
+                self._refuses_required = True  # the next request need not find out again
+                return _fallen_back(lambda: answer, searched)
+            return _asked(answer, searched)
+        if self.tool_choice == "required":
+            return _fallen_back(lambda: self._answer(body | {"tool_choice": "auto"}), searched)
+        return _asked(self._answer(body | {"tool_choice": self.tool_choice}), searched)
 
     def _answer(self, body: dict[str, Any]) -> Answer:
         with self._take_turn():
@@ -101,3 +102,12 @@ class AskedModel:
 
 def _asked(answer: Answer, tools: Sequence[str], fell_back: bool = False) -> Asked:
     return Asked(read_reply(answer.document, tools), answer.begun_ns, answer.ended_ns, fell_back)
+
+
+def _fallen_back(answer: Callable[[], Answer], tools: Sequence[str]) -> Asked:
+    """The reply to a request for ``auto`` in place of ``required``; an error says so, too."""
+    try:
+        return _asked(answer(), tools, fell_back=True)
+    except ModelError as error:
+        error.fell_back = True
+        raise

@@ -4,6 +4,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/create, and what ser
 """
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,19 +34,28 @@ _CHUNK = 64 * 1024
 _SHOWN = 300  # characters of an answer that is an error
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _FOR_EVERY_CASE = frozenset({401, 403, 404, 405})
+_REFUSES_A_MEMBER = frozenset({400, 422, 501})
+_MAY_REFUSE_A_MEMBER = frozenset({404, 405, 415})
+_TOOL_CHOICE = re.compile(rb"tool[_ ]choice", re.IGNORECASE)
 
 
 class ModelError(TraceGradeError):
     """A model gave no answer that can be used.
 
     ``status`` is that of HTTP, None where there was no answer. ``for_all``: every other request would end the same, as
-    with a wrong key.
+    with a wrong key. ``refuses_required``: the same request with another tool choice may be answered. ``fell_back``:
+    ``auto`` was asked for, since ``required`` had been refused.
     """
 
-    def __init__(self, message: str, status: int | None = None, *, for_all: bool = False) -> None:
+    fell_back = False
+
+    def __init__(
+        self, message: str, status: int | None = None, *, for_all: bool = False, refuses_required: bool = False
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.for_all = for_all
+        self.refuses_required = refuses_required
 
 
 class _WorthAnotherTry(ModelError):
@@ -55,9 +65,15 @@ class _WorthAnotherTry(ModelError):
     """
 
     def __init__(
-        self, message: str, status: int | None = None, after_s: float | None = None, *, unconnected: bool = False
+        self,
+        message: str,
+        status: int | None = None,
+        after_s: float | None = None,
+        *,
+        unconnected: bool = False,
+        refuses_required: bool = False,
     ) -> None:
-        super().__init__(message, status)
+        super().__init__(message, status, refuses_required=refuses_required)
         self.after_s = after_s
         self.unconnected = unconnected
 
@@ -143,12 +159,13 @@ class ModelClient:
             Stopped: the run ended meanwhile.
         """
         payload = json.dumps({**self._provider.extra_body, **body}, ensure_ascii=False).encode()
+        is_required = body.get("tool_choice") == "required"
         failed: list[_WorthAnotherTry] = []
         while True:
             self._pace.turn()
             begun_ns = time.time_ns()
             try:
-                return Answer(self._attempt(payload), begun_ns, time.time_ns())
+                return Answer(self._attempt(payload, is_required), begun_ns, time.time_ns())
             except ModelError as error:
                 if self._stop.is_set():  # then `close` may be what broke it off
                     raise Stopped from None
@@ -165,16 +182,21 @@ class ModelClient:
             ends_all = ""
             if all(one.status is None for one in failed):
                 ends_all = self._unanswered.ends_all(unconnected=all(one.unconnected for one in failed))
-            raise ModelError(f"{error}{tried}{ends_all}", error.status, for_all=bool(ends_all)) from None
+            raise ModelError(
+                f"{error}{tried}{ends_all}",
+                error.status,
+                for_all=bool(ends_all),
+                refuses_required=error.refuses_required,
+            ) from None
         if (after_s := error.after_s) is not None:
             if after_s > LONGEST_WAIT_S:
                 asked = f"{error}; it asks to wait {after_s:.0f} s, longer than {LONGEST_WAIT_S:.0f} s"
-                raise ModelError(asked, error.status) from None
+                raise ModelError(asked, error.status, refuses_required=error.refuses_required) from None
             self._pace.hold(after_s)  # for all requests to this provider
         else:
             self._pace.pause(min(LONGEST_WAIT_S, _FIRST_DELAY_S * 2 ** (attempt - 1)))
 
-    def _attempt(self, payload: bytes) -> dict[str, JsonValue]:
+    def _attempt(self, payload: bytes, is_required: bool) -> dict[str, JsonValue]:
         deadline_s = time.monotonic() + self._provider.timeout
         try:
             response = self._connections.post(self._url, payload, self._headers)
@@ -193,7 +215,7 @@ class ModelClient:
             unconnected = isinstance(error, NewConnectionError | ProxyError | SSLError)
             raise _WorthAnotherTry(f"{self._provider.base_url} {what}{kind}", unconnected=unconnected) from None
         if response.status != 200:
-            raise self._refused(response, text)
+            raise self._refused(response, text, is_required)
         return self._document(text)
 
     def _read(self, response: urllib3.BaseHTTPResponse, deadline_s: float) -> bytes:
@@ -207,17 +229,23 @@ class ModelClient:
                 raise _WorthAnotherTry(f"{self._provider.base_url} no whole answer within {self._provider.timeout:g} s")
         return b"".join(parts)
 
-    def _refused(self, response: urllib3.BaseHTTPResponse, text: bytes) -> ModelError:
+    def _refused(self, response: urllib3.BaseHTTPResponse, text: bytes, is_required: bool) -> ModelError:
         status = response.status
+        is_named = is_required and _TOOL_CHOICE.search(text) is not None
+        is_refused = is_required and status in _REFUSES_A_MEMBER
         said = self._said(text)
         message = f"{self._provider.base_url} answers {status}" + (f": {said}" if said else "")
         if 300 <= status < 400:
             there = without_secrets(response.headers.get("location", ""))
             message += f"; redirects (to {printable(there)[:_SHOWN]}) are not followed, since the key would go there"
             return ModelError(f"{message}; set base_url", status, for_all=True)
+        if is_named and (status >= 500 or status in _MAY_REFUSE_A_MEMBER):
+            # Not tried again: llama.cpp without --jinja, for one, answers 500 however often it is asked.
+            return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=True)
         if status in _WORTH_ANOTHER_TRY or status >= 500:
-            return _WorthAnotherTry(message, status, self._asked_wait(response.headers))
-        return ModelError(message, status, for_all=status in _FOR_EVERY_CASE)
+            wait_s = self._asked_wait(response.headers)
+            return _WorthAnotherTry(message, status, wait_s, refuses_required=is_refused)
+        return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=is_refused)
 
     def _said(self, text: bytes) -> str:
         """What an error says for people: ``error.message`` where there is one, else the beginning of the text."""

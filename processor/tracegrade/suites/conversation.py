@@ -125,6 +125,8 @@ class _Conversation:
             with trace.chat(model_id, begun_ns, time.time_ns()) as span:
                 self._note_request(span)
                 note_error(span, type(error).__name__, str(error))
+            if error.fell_back:
+                self._notes[FELL_BACK] = None
             raise
         reply = self._with_own_ids(asked.reply)
         with trace.chat(model_id, asked.begun_ns, asked.ended_ns) as span:
