@@ -127,8 +127,12 @@ def test_a_store_that_refuses_any_work_ends_nothing_and_is_tried_again(
         other.execute("BEGIN IMMEDIATE")
         works = [keeping.delete_old_traces(3600.0, {"acme": 1.0}), keeping.keep_values_young(1.0)]
         tasks = [asyncio.create_task(work) for work in (*works, keeping.keep_rule_texts(rules))]
-        await eventually_in_loop(lambda: len(refused()) == len(tasks), "each work to be refused")
-        assert not any(task.done() for task in tasks)
+
+        def ended() -> bool:
+            return any(task.done() for task in tasks)
+
+        await eventually_in_loop(lambda: ended() or len(refused()) == len(tasks), "each work to be refused")
+        assert not ended()
         other.execute("ROLLBACK")
         other.close()
         await eventually_in_loop(lambda: not refused(), "each work to be done")
