@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -243,10 +244,17 @@ def _break_models_file(here: Place, run: str) -> None:
     here.models.write_text("providers: 7\n")
 
 
+def _name_an_unset_variable(here: Place, run: str) -> None:
+    models = yaml.safe_load(here.models.read_text())
+    models["providers"]["one"]["api_key"] = "${env:TRACEGRADE_NOT_SET}"
+    here.models.write_text(yaml.safe_dump(models))
+
+
 CHANGES = [
     (_delete_suite, " was deleted"),
     (_take_model_away, "the model one::m-1 is no longer in "),
     (_break_models_file, "one.models.yaml:1:"),
+    (_name_an_unset_variable, "in the environment of 'tracegrade serve'"),
 ]
 
 

@@ -295,9 +295,9 @@ def stats(
 ) -> None:
     """Show how often rules and their evaluations pass, by service.
 
-    Only complete traces count; results of incomplete traces are shown in a column of their own. The line of a whole
-    rule names no evaluation. Results that 'rules backtest --store' made afterwards count too; --run backfill is of them
-    alone.
+    Only complete traces count; results of incomplete traces are shown in a column of their own. A rule of several
+    evaluations has a line for each, and one without a name for the whole. Results that 'rules backtest --store' made
+    afterwards count too; --run backfill is of them alone.
 
     With --by, the outcomes of whole rules are added up for each rule, agent, service or release. In JSON, the key of
     that name then takes the place of tenant, rule_id, evaluation and service; and coverage, the share that could be
@@ -327,9 +327,21 @@ def stats(
     print_table(
         "",
         [*(name.removesuffix("_id") for name in named), *counted],
-        [[*(getattr(rate, name) for name in named), *_counted(rate)[: len(counted)]] for rate in found],
+        [[*(getattr(rate, name) for name in named), *_counted(rate)[: len(counted)]] for rate in _once(found)],
         empty="No evaluations.",
     )
+
+
+def _once(found: "Sequence[Rate]") -> "Iterator[Rate]":
+    """The lines of rules and evaluations, but for the rule's own where its one evaluation says the same."""
+    evaluations: dict[tuple[str, str, str], list[Rate]] = {}
+    for rate in found:
+        if rate.evaluation:
+            evaluations.setdefault((rate.tenant, rate.rule_id, rate.service), []).append(rate)
+    for rate in found:
+        of_rule = evaluations.get((rate.tenant, rate.rule_id, rate.service), [])
+        if rate.evaluation or len(of_rule) != 1 or _counted(rate) != _counted(of_rule[0]):
+            yield rate
 
 
 _COUNTED = ("pass rate", "pass", "fail", "not_evaluable", "error", "incomplete")

@@ -16,8 +16,8 @@ from tracegrade.config.config import Config
 from tracegrade.document.document import Document
 from tracegrade.document.file_model import write_durations
 from tracegrade.document.paths import Paths, context_of
-from tracegrade.document.problem import FileError, Location, Problem
-from tracegrade.document.unset import UnsetError, leave_out_unset, put_in_place
+from tracegrade.document.problem import FileError, Location, Problem, UnsetError
+from tracegrade.document.unset import leave_out_unset, put_in_place
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse, read
 

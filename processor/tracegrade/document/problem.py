@@ -33,6 +33,10 @@ class FileError(TraceGradeError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class UnsetError(FileError):
+    """Files name environment variables that are not set."""
+
+
 def dotted(location: Location) -> str:
     """``("a", 0, "b")`` as ``a[0].b``."""
     text = ""

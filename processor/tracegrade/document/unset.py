@@ -8,11 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 from tracegrade.document.document import Document
-from tracegrade.document.problem import FileError, Location, Problem
-
-
-class UnsetError(FileError):
-    """Settings are needed that name an environment variable which is not set."""
+from tracegrade.document.problem import Location, Problem, UnsetError
 
 
 class Unset:

@@ -20,7 +20,7 @@ except ImportError:  # PyYAML without libyaml: the same language, slower
     _Loader = CoreLoader
 
 from tracegrade.document.document import Document
-from tracegrade.document.problem import FileError, Location, Problem
+from tracegrade.document.problem import FileError, Location, Problem, UnsetError
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 
@@ -77,7 +77,7 @@ def parse(
         marks: dict[Location, tuple[int, int]] = {}
         value = composer.build(node, (), marks, 0) if node is not None else None
         if composer.unset and not allow_unset:
-            raise FileError(composer.unset.values())
+            raise UnsetError(composer.unset.values())
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # At the end of the file, libyaml points after it; people look for the last thing they wrote.

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
+from tracegrade.document.problem import UnsetError
 from tracegrade.history.runs.experiments import known_experiment, known_run
 from tracegrade.history.runs.new_run import new_run
 from tracegrade.history.runs.recorded_run import RecordedRun, broken_off, deleted_run, what_differs
@@ -166,7 +167,11 @@ class SuiteJob:
 
     def _targets(self) -> list[Target]:
         path = self._config.suites.models
-        known = {target.key: target for target in known_models(path)}
+        try:
+            known = {target.key: target for target in known_models(path)}
+        except UnsetError as error:
+            where = "in the environment of 'tracegrade serve', which runs jobs"
+            raise JobFailed(f"{error.problems[0]}; {where}") from None
         for key in self._request.models:
             if key not in known:
                 raise JobFailed(f"the model {key} is no longer in {path}")
