@@ -9,8 +9,11 @@ from tracegrade.model.stand_ins import holds_mask, is_open, is_unknown, known_te
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
 
-# Steps, each well under a microsecond: the largest evaluation takes about a second, an everyday one some hundred steps.
+# Steps, each well under half a microsecond: the largest evaluation takes one to two seconds, an everyday one some
+# hundred steps.
 WORK_LIMIT = 5_000_000
+# What it takes to begin a search by an expression, whatever the text.
+STEPS_OF_A_SEARCH = 4
 # Comparing this many characters counts as one step more: text is compared by the machine, not by Python.
 CHARACTERS_PER_STEP = 1024
 # Decoding or searching text takes longer than comparing it.

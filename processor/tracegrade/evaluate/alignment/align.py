@@ -155,7 +155,7 @@ class _Way(NamedTuple):
 # By the steps taken, as bits, and the number of calls left of each `_Alike`.
 _Ways: TypeAlias = dict[tuple[int, tuple[int, ...]], _Way]
 # What it takes to write down one way, and each call in it.
-_STEPS_OF_A_WAY, _STEPS_OF_A_CALL = 16, 10
+_STEPS_OF_A_WAY, _STEPS_OF_A_CALL = 22, 14
 
 
 class _States:

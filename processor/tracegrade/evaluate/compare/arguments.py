@@ -14,7 +14,7 @@ from tracegrade.evaluate.criteria.expected import (
 )
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression
-from tracegrade.evaluate.work import Work
+from tracegrade.evaluate.work import STEPS_OF_A_SEARCH, Work
 from tracegrade.model.json_value import JsonValue
 
 # exact: the same; superset: the call has at least the expected ones; subset: it has no others; ignore: not compared.
@@ -103,7 +103,7 @@ class ArgumentsComparison:
         return actual
 
     def _without_ignored_of(self, actual: dict[str, JsonValue], prefix: str, work: Work) -> dict[str, JsonValue]:
-        work.spend(len(actual))
+        work.spend(4 + len(actual) * (1 + STEPS_OF_A_SEARCH * len(self._globs)))
         kept: dict[str, JsonValue] = {}
         for key, value in actual.items():
             if not self._is_ignored(path := prefix + key):

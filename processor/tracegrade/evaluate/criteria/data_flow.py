@@ -53,6 +53,7 @@ Part: TypeAlias = Literal["output", "arguments"]
 _PARTS: tuple[Part, ...] = ("output", "arguments")
 
 ANY_TOOL = "*"
+_STEPS_OF_A_LOOK = 14  # of one source
 _SHOWN = 3  # calls of a source that were looked at
 _SOURCE = re.compile(r"(?P<tool>.+?)\.(?P<part>output|arguments)(?P<path>[.\[].*)?")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\*)\]")
@@ -148,6 +149,7 @@ class FromMatcher(Matcher):
         evidence = work.evidence
         if evidence is None:
             return False
+        work.spend(_STEPS_OF_A_LOOK * len(self.sources))
         if evidence.redacted and holds_mask(actual):
             return work.doubts_of(actual)
         if any(self._seen(actual, source, evidence, work) for source in self.sources):

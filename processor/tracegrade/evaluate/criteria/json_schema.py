@@ -13,6 +13,7 @@ from tracegrade.model.stand_ins import holds_unknown
 
 _DEEPEST = 200  # of a value: the validator goes down by recursion, in native code
 _MAX_MESSAGE = 200
+_STEPS_OF_A_CHECK = 6  # of the smallest value
 
 
 class JsonSchemaError(ValueError):
@@ -79,7 +80,7 @@ class JsonSchema:
     def _is_too_deep(self, value: JsonValue, work: Work) -> bool:
         """Whether `value` is nested too deep to be validated; counts the work of validating it."""
         sizes = _values_at_depth(value)
-        work.spend(sum(sizes))
+        work.spend(_STEPS_OF_A_CHECK + sum(sizes))
         if len(sizes) > _DEEPEST:
             return True
         work.spend(self._work.steps(sizes))

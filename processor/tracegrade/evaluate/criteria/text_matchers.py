@@ -8,7 +8,7 @@ from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options,
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression, regex_expression
 from tracegrade.evaluate.criteria.semantic import Model, NoModel, model
 from tracegrade.evaluate.json_values import excerpt, json_equal, scalar_text
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, STEPS_OF_A_SEARCH, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import UNKNOWN
 
@@ -54,7 +54,7 @@ class RegexMatcher(Matcher):
         """Whether the expression is found in the text of `actual`."""
         if (text := text_of(actual)) is None:
             return False
-        work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
+        work.spend(STEPS_OF_A_SEARCH + len(text) // CHARACTERS_READ_PER_STEP)
         known = work.known(text)
         found = self._expression.search(known.encode("utf-8", "replace"))
         if found is not None and (known is text or UNKNOWN.encode() not in found.group()):
@@ -188,7 +188,7 @@ class SimilarityMatcher(Matcher):
 
         if (text := text_of(actual)) is None:
             return False
-        work.spend(1 + len(text) * len(self._sought) // _CHARACTER_PAIRS_PER_STEP)
+        work.spend(3 + len(text) * len(self._sought) // _CHARACTER_PAIRS_PER_STEP)
         if work.is_hidden(text):
             return work.doubts_of(text)
         return Levenshtein.normalized_similarity(self._sought, text) >= self._at_least

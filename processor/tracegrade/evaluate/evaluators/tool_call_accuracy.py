@@ -236,6 +236,7 @@ def _scan(
 
 
 def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
+    work.left -= 1  # the bound is asked for by what follows
     matched = expected.matched_members(actual, work)
     if members := len(expected.members):
         return matched / members
