@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.internal.encoder import _VarintBytes
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from conformance.test_corpus import BESIDE
+from conformance.test_not_decoded import judged
+from pipeline.test_not_decoded import seen_of
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.whole_results import whole_result
 from tracegrade.extract.extract import extract
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.signal import Signal
@@ -140,3 +144,33 @@ def test_captures_are_read_as_without_reading_by_shape(captures: list[list[Path]
         assert [(each.runs, each.calls, each.unread) for each in by_shape] == [
             (each.runs, each.calls, each.unread) for each in without
         ], files
+
+
+@pytest.mark.slow
+def test_captures_that_are_read_by_shape_are_read_as_if_they_had_been_decoded(
+    captures: list[list[Path]], tmp_path: Path
+) -> None:
+    calls = 0
+    for place, files in enumerate(captures[::6]):
+        renamed = [_rewritten(file, tmp_path / f"{place}.{file.name}", with_other_first_words) for file in files]
+        lazy = judged(renamed, service="no such service")
+        assert [seen_of(result) for result in lazy] == [
+            seen_of(result) for result in judged(renamed, service="no such service", decodes_all=True)
+        ], files
+        for result in lazy:
+            for name in {call.name for call in whole_result(result.packed, result.spans).tool_calls}:
+                calls += 1
+                asked = {other.trace.trace_id: other for other in judged(renamed, tools=name)}
+                assert asked[result.trace.trace_id].trace.not_decoded is None, (files, name)
+    assert calls > 20
+
+
+def _rewritten(file: Path, to: Path, rename: Rename) -> Path:
+    """The requests of a file with other keys, in another file of the same form."""
+    with to.open("wb") as written:
+        for record in records_of(read_sources([str(file)], SourceReport())):
+            is_spans = record.signal == Signal.TRACES
+            request = ExportTraceServiceRequest() if is_spans else ExportLogsServiceRequest()
+            data = _with_other_keys(record.payload, request, rename)
+            written.write(_VarintBytes(len(data)) + data)
+    return to

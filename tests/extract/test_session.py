@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from extract.spans import make_trace
+from extract.test_shape_guards import AGENT
 from tracegrade.extract.extract import extract
+from tracegrade.extract.later_results import results_for_others
 from tracegrade.extract.session import joined, part_of, session_ids
 from tracegrade.extract.trace_context import SessionContext
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.session import Session, SessionPart
+from tracegrade.model.session import Session, SessionPart, ToolResult
 from tracegrade.model.usage import NO_PRICES, Cost
 
 
@@ -149,3 +151,8 @@ def test_the_context_of_a_session_is_that_of_its_runs_together() -> None:
     assert trace_context.cost() == (None, NO_PRICES)
     free = SessionContext(Session("c", "default", ordered, calls, {}, "quiet", []), lambda usages: Cost(len(usages)))
     assert free.cost() == (2, "")
+
+
+def test_a_result_that_a_model_read_by_shape_was_given_is_told_to_other_traces() -> None:
+    trace = make_trace([{**AGENT[3], "parent": None}])
+    assert results_for_others(trace, []) == {"c1": ToolResult(["green"], "ok", None)}

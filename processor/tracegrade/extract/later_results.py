@@ -9,6 +9,8 @@ from tracegrade.extract.joining import join
 from tracegrade.extract.pairing import message_error
 from tracegrade.extract.reading import Dialect, ShownResult
 from tracegrade.extract.registry import read_safely
+from tracegrade.extract.shape.looked import is_model_by_shape
+from tracegrade.extract.shape.messages import MODEL_BY_SHAPE
 from tracegrade.model.session import SessionPart, ToolResult
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
@@ -67,9 +69,12 @@ def _given_results(trace: Trace, dialects: DialectSet) -> Iterator[tuple[Span, D
     before: Span | None = None
     for span in join(trace.spans, trace.log_records, dialects.events) if trace.log_records else trace.spans:
         claimed = claim(span, dialects)
-        if claimed is None or claimed[1] != "chat":
+        if claimed is not None and claimed[1] == "chat":
+            dialect = claimed[0]
+        elif span.is_whole and (claimed is None or claimed[1] == "unknown") and is_model_by_shape(span):
+            dialect = MODEL_BY_SHAPE
+        else:
             continue
-        dialect = claimed[0]
         since = span if before is None else beyond(span, before, dialect.prefixes).span
         before = span
         for message in dialect.inputs(since):

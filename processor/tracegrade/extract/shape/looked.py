@@ -154,3 +154,9 @@ def error_of(error: JsonValue) -> ToolError:
         kind, message = value.get("type"), value.get("message")
         return ToolError(kind if isinstance(kind, str) else "", message if isinstance(message, str) else "")
     return ToolError("", value if isinstance(value, str) else "")
+
+
+def is_model_by_shape(span: Span) -> bool:
+    """Whether a span that no dialect reads is a model's, with messages."""
+    looked = Looked(span)
+    return looked.is_model and not looked.is_foreign and not looked.kinds.is_tool and bool(looked.messages)

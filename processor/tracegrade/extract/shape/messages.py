@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from tracegrade.extract.decode.values import call_id
 from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages
 from tracegrade.extract.reading import Dialect, Message
+from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.document import OWN, nested, parsed
 from tracegrade.extract.shape.look import may_hold_message
 from tracegrade.extract.shape.words import words_of
@@ -379,3 +380,7 @@ def with_messages_by_shape(dialect: Dialect) -> Dialect:
 def _is_moved(span: Span) -> bool:
     """Whether a distribution moved the span's content to an event (see `moved_content`)."""
     return any(event.name == span.scope for event in span.events)
+
+
+MODEL_BY_SHAPE = with_messages_by_shape(SHAPE)
+"""Reads the messages of a model's span as it came."""
