@@ -77,8 +77,10 @@ def _read_list(value: JsonValue) -> list[Message]:
         value = _items(value, _MAX_HOLDERS)
     given = [(position, item) for position, item in enumerate(value) if isinstance(item, dict)]
     messages = [_read_plain(item, position) or read_message(item, position) for position, item in given]
-    say_empty(messages, [item for _, item in given], _has_content)
-    _tell_apart(messages, [item for _, item in given])
+    if any([message.results for message in messages]):  # few lists: most are what models answer
+        written = [item for _, item in given]
+        say_empty(messages, written, _has_content)
+        _tell_apart(messages, written)
     return messages
 
 
