@@ -62,7 +62,7 @@ READING = {
     "gate": ["live", "--rules", "RULE", "--fail-under", "0.5"],
     "replay": ["--rules", "RULE"],
     "baseline save": ["main", "--of", "live"],
-    "rules backtest": ["RULE"],
+    "rules backtest": ["RULE", "--rule", "order-checked"],
     "rules check": ["RULE"],
     "rules explain": ["RULE"],
     "rules new": ["orders/from-a-trace", "--from-trace", ID],
