@@ -167,3 +167,37 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
 def test_work_that_could_not_be_read(spans: list[dict[str, Any]], unread: str) -> None:
     found = [work.why for work in extract(make_trace(spans)).unread]
     assert [why.startswith(unread) for why in found] == ([True] if unread else []), found
+
+
+def _chat(number: int, asked: str = "", answered: str = "", **more: Any) -> dict[str, Any]:
+    """A model call that was given some messages and put out others, as JSON."""
+    messages = {"gen_ai.input.messages": asked, "gen_ai.output.messages": answered}
+    shown = {key: f"[{value}]" for key, value in messages.items() if value}
+    return {"id": number, "attributes": {"gen_ai.operation.name": "chat"} | shown | more.pop("attributes", {}), **more}
+
+
+USER = '{"role": "user", "parts": [{"type": "text", "content": "?"}]}'
+CALL = '{"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "find", "arguments": {}}]}'
+ANSWER = '{"role": "assistant", "parts": [{"type": "text", "content": "1"}]}'
+UNREADABLE: dict[str, Any] = {"attributes": {"input.messages": '{"turns": ["ChatMessage(role=user)"]}'}}
+
+
+@pytest.mark.parametrize(
+    ("spans", "unread"),
+    [
+        ([_chat(1)], []),
+        ([_chat(1, events=[{"gen_ai.content.completion": {"gen_ai.completion": "called"}}])], [1]),
+        ([_chat(1, events=[{"gen_ai.content.completion": {"gen_ai.completion": ""}}])], []),
+        ([_chat(1, **UNREADABLE)], [1]),
+        # A span within it shows the same model call.
+        ([_chat(1, at=[0, 9], **UNREADABLE), _chat(2, answered=CALL, parent=1, at=[1, 8])], []),
+        # The next model call is given no other call than those that are known, or one that nothing else shows.
+        ([_chat(1, **UNREADABLE), _chat(2, asked=USER, answered=CALL)], []),
+        ([_chat(1, **UNREADABLE), _chat(2, asked=f"{USER}, {CALL}", answered=ANSWER)], [1]),
+    ],
+)
+def test_a_model_call_whose_messages_cannot_be_read_is_unread_unless_another_shows_them(
+    spans: list[dict[str, Any]], unread: list[int]
+) -> None:
+    found = extract(make_trace(spans))
+    assert [work.span_id for work in found.unread if work.why == "messages not readable"] == [*map(span_id, unread)]

@@ -106,7 +106,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in unread],
-        unread=unread_work(nodes, nameless, models, has_calls=bool(calls)),
+        unread=unread_work(nodes, nameless, models, calls),
         redacted=redacted,
     )
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
+from tracegrade.extract.decode.values import is_masked
+from tracegrade.extract.messages import since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.document import parsed
@@ -16,6 +18,7 @@ from tracegrade.extract.shape.look import is_content_key, is_finish_reason
 from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
+from tracegrade.model.tool_call import ToolCall
 
 _LONGEST_SCOPE = 256
 
@@ -49,7 +52,7 @@ def _names_gen_ai(scope: str) -> bool:
 
 
 def unread_work(
-    nodes: Sequence[Node], nameless: Iterable[Span], models: Iterable[tuple[Span, bool]], *, has_calls: bool
+    nodes: Sequence[Node], nameless: Iterable[Span], models: Iterable[tuple[Span, bool]], calls: Sequence[ToolCall]
 ) -> list[UnreadWork]:
     """The work of a trace that could not be read, in order of start.
 
@@ -59,25 +62,50 @@ def unread_work(
         nodes: what was read.
         nameless: tool spans that do not name their tool.
         models: spans of models that neither a dialect nor shape could read, each with whether it holds content.
-        has_calls: whether a call was read from any span of the trace.
+        calls: all calls that were read.
     """
     found = [_work(span, "tool span without a name") for span in nameless]
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
-    for node in nodes:
-        if node.kind != "chat":
-            continue
-        outputs = node.outputs()
-        if not outputs:
-            if any(map(_is_content, node.span.attributes.items())) and not node.inputs():
+    chats = [node for node in nodes if node.kind == "chat"]
+    for place, node in enumerate(chats):
+        if not node.outputs():
+            if (
+                _holds_content(node.span)
+                and not node.inputs()
+                and not _is_shown_by_another(node, chats[place + 1 :], calls)
+            ):
                 found.append(_work(node.span, "messages not readable"))
-        elif not has_calls and says_tool_calls(node.span):
+        elif not calls and says_tool_calls(node.span):
             found.append(_work(node.span, "calls announced and not shown"))
     return sorted(found, key=attrgetter("start_ns", "span_id"))
 
 
+def _is_shown_by_another(node: Node, later: Sequence[Node], calls: Sequence[ToolCall]) -> bool:
+    """Whether a model call whose messages cannot be read asked for no other calls than those that are known.
+
+    A span within it may show the same model call, and the next model call of its run is given what this one said.
+    """
+    for other in later:
+        if other.is_below(node) and other.outputs():
+            return True
+        if other.run is node.run and (messages := other.inputs()):
+            known = {name for call in calls for name in (call.name, call.raw_name)}
+            return all(call.name in known for message in since_last_user(messages) for call in message.calls)
+    return False
+
+
 def _work(span: Span, why: WhyUnread) -> UnreadWork:
     return UnreadWork(span.span_id.hex(), span.start_ns, why, span.scope)
+
+
+def _holds_content(span: Span) -> bool:
+    """Whether a model's span holds messages, prompts or completions, in its attributes or in events."""
+    return any(map(_is_content, span.attributes.items())) or any(
+        is_content_key(key) and value not in (None, "", [], {}) and not (isinstance(value, str) and is_masked(value))
+        for event in span.events
+        for key, value in event.attributes.items()
+    )
 
 
 def _is_content(attribute: tuple[str, JsonValue]) -> bool:
