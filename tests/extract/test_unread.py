@@ -162,6 +162,8 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
         ),
         ([{"id": 1, "attributes": {"acme.kind": "embedding", "acme.model": "m", "acme.usage.tokens": 3}}], ""),
         ([{"id": 1, "attributes": {"acme.kind": "guardrail", "acme.output": '{"ok": [1]}'}}], ""),
+        ([{"id": 1, "attributes": {"room.type": "chat", "room.name": "lobby"}}], ""),
+        ([{"id": 1, "attributes": {"car.model": "estate", "car.output": '{"kW": [1]}'}}], ""),
     ],
 )
 def test_work_that_could_not_be_read(spans: list[dict[str, Any]], unread: str) -> None:

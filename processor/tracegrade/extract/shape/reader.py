@@ -112,7 +112,8 @@ class _Trace:
                 return "chat"
             if kinds.is_other or kinds.is_tool or kinds.is_function:
                 return None
-            return "other" if (looked.names_model and looked.counts_tokens) or kinds.is_model else None
+            signs = (kinds.is_model, looked.names_model, looked.counts_tokens)  # one alone others have, too
+            return "other" if sum(signs) > 1 or (kinds.is_model and looked.holds_content) else None
         if kinds.is_agent and not kinds.is_tool and not kinds.is_other:
             return "agent"
         return None
