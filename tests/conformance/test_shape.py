@@ -13,8 +13,7 @@ from google.protobuf.internal.encoder import _VarintBytes
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from conformance.test_corpus import BESIDE
-from conformance.test_not_decoded import judged
+from conformance.test_not_decoded import captures, judged
 from pipeline.test_not_decoded import seen_of
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
@@ -33,16 +32,7 @@ from tracegrade.rule.rule_set import RuleSet
 
 Rename = Callable[[str], str]
 
-
-@pytest.fixture(scope="module")
-def captures(request: pytest.FixtureRequest) -> list[list[Path]]:
-    """The files of each capture."""
-    folder: Path = request.config.getoption("--corpus") or BESIDE
-    if not folder.is_dir():
-        pytest.skip("no captures: name their folder with --corpus DIR")
-    found = [path for path in sorted(folder.glob("*/*.binpb")) if ".logs." not in path.name]
-    beside = [(path, path.with_suffix(".logs.binpb")) for path in found]
-    return [[path, *([logs] if logs.exists() else [])] for path, logs in beside]
+__all__ = ["captures"]  # the fixture
 
 
 def _word(text: str) -> str:

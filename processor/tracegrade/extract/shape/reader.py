@@ -1,6 +1,7 @@
 """Reads the spans of one trace by shape: which are of models, agents and tools, and what they say."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -350,27 +351,5 @@ def _agent_name(looked: Looked) -> str:
 
 def _node(looked: Looked, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:
     agent = keys.agent or tuple(key for key in looked.span.attributes if words_of(key)[-2:] == ("agent", "name"))
-    span = _with(looked.span, found)
+    span = replace(looked.span, attributes={**looked.span.attributes, **found})
     return Node(span, kind, SHAPE, keys._replace(agent=agent))
-
-
-def _with(span: Span, found: dict[str, JsonValue]) -> Span:
-    return Span(
-        span.trace_id,
-        span.span_id,
-        span.parent_span_id,
-        span.name,
-        span.kind,
-        span.start_ns,
-        span.end_ns,
-        span.flags,
-        span.status_code,
-        span.status_message,
-        {**span.attributes, **found},
-        span.events,
-        span.dropped_attributes_count,
-        span.scope,
-        span.resource,
-        span.unread_keys,
-        span.is_whole,
-    )
