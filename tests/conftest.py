@@ -13,6 +13,9 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What commands print into a pipe is as wide as here; pytest-xdist tells its workers the width of its own terminal.
+os.environ.pop("COLUMNS", None)
+
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so would all that tests start and end by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,12 +3,11 @@
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from typing import Any
 
 from tracegrade.cli.why import print_judgement
 from tracegrade.doctor.content import Content
 from tracegrade.history.earlier_turns import NoTurns
-from tracegrade.history.why import StoredJudgement, derived_pairs, stored_pairs
+from tracegrade.history.why import StoredJudgement, derived_pairs, stored_pairs, worst_first
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
 from tracegrade.pipeline.replay import NOT_STORED
 from tracegrade.pipeline.trace_result import result_of
@@ -43,7 +42,7 @@ def explained(
 def _why(judged: Judged, rule_set: RuleSet, rules: Sequence[Rule]) -> str:
     read = _as_stored(judged)
     wanted = {rule.id for rule in rules if (rule.scope == "session") == isinstance(judged, JudgedSession)}
-    pairs: list[dict[str, Any]] = [*stored_pairs(read), *derived_pairs(read, rule_set)]
+    pairs = worst_first([*stored_pairs(read), *derived_pairs(read, rule_set)])
     with redirect_stdout(io.StringIO()) as printed:
         print_judgement(read, [pair for pair in pairs if pair["rule_id"] in wanted], rule_set)
     lines = [line.rstrip() for line in printed.getvalue().splitlines()]

@@ -75,7 +75,7 @@ def command(
     """
     from tracegrade.deletion.request import Deletions
     from tracegrade.history.late_arrivals import late_arrivals
-    from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs
+    from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs, worst_first
     from tracegrade.model.tenant import DEFAULT_TENANT
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
@@ -109,7 +109,7 @@ def command(
         else:
             print_lines(_UNKNOWN.format(trace_id.hex(), config.data_path.resolve()), err=True)
         sys.exit(EXIT_FAILED)
-    shown = [_worst_first([pair for pair in pairs if only in (None, pair["rule_id"])]) for pairs in shown]
+    shown = [worst_first(pair for pair in pairs if only in (None, pair["rule_id"])) for pairs in shown]
     for read, pairs, judged_alike in zip(found, shown, alike, strict=True):
         if output_format == "json":
             print_json(pairs)
@@ -204,19 +204,6 @@ def _print_unread(extraction: "Extraction") -> None:
         print_line(f"    dialect reads it: {keys}")
     if (more := len(extraction.unread_tool_spans) - _MAX_UNREAD) > 0:
         print_line(f"  and {more} more such spans: 'tracegrade doctor' shows them by scope")
-
-
-_WORST_FIRST = ("fail", "error", "not_evaluable", "pass")
-
-
-def _worst_first(pairs: "list[dict[str, Any]]") -> "list[dict[str, Any]]":
-    """What failed first, then what could not be judged, what passed, and last what was not judged."""
-
-    def rank(pair: "dict[str, Any]") -> int:
-        said = pair["outcome"] or pair["decision"]
-        return _WORST_FIRST.index(said) if said in _WORST_FIRST else len(_WORST_FIRST)
-
-    return sorted(pairs, key=rank)
 
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:

@@ -1,10 +1,10 @@
 """What the spans of stored traces record, and what they leave out, by service and scope, or service and agent."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tracegrade.doctor.finding import Finding, share
+from tracegrade.doctor.finding import Finding, Level, share
 from tracegrade.extract.across import fold_across
 from tracegrade.extract.extract import claim
 from tracegrade.extract.shape.dialect import SHAPE
@@ -56,6 +56,7 @@ _LACKS = {
 _MAX_TOOLS = 5
 
 Place = tuple[str, str]  # service, scope
+Said = tuple[Level, str, str, str, Mapping[str, JsonValue]]  # level, where, found, advice, evidence
 
 
 @dataclass(slots=True)
@@ -250,8 +251,7 @@ class Content:
             (why, _), *_ = recorded.why.most_common()
             (scope, _), *_ = recorded.scopes.most_common()
             lacks = ", ".join(f"{times} {_LACKS.get(status, status)}" for status, times in recorded.why.most_common())
-            yield Finding(
-                "content" if recorded.lacking["arguments"] or recorded.lacking["results"] else "prompts",
+            said: Said = (
                 "warning" if 2 * recorded.lacking["arguments"] > recorded.whole["arguments"] else "note",
                 f"{service or 'an unnamed service'}, agent {agent}" if agent else service or "an unnamed service",
                 f"recorded are {shares}; missing: {lacks}",
@@ -259,6 +259,8 @@ class Content:
                 + _FIXED_BY.get(why, _switch(scope)),
                 {what: {"of": whole, "lacking": recorded.lacking[what]} for what, whole in recorded.whole.items()},
             )
+            of_calls = recorded.lacking["arguments"] + recorded.lacking["results"]
+            yield Finding("content", *said) if of_calls else Finding("prompts", *said)
         if not found:
             yield Finding("content", "ok", "", "arguments, results and prompts are recorded, of every agent")
 

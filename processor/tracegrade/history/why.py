@@ -160,3 +160,16 @@ def clause_text(rule: Rule, clause: str) -> str:
     for name in clause.split(".", 1):
         expected = expected.get(name) if isinstance(expected, dict) else None
     return f"match.{clause} does not hold" + (f": expected {json_text(expected)}" if expected is not None else "")
+
+
+_WORST_FIRST = ("fail", "error", "not_evaluable", "pass")
+
+
+def worst_first(pairs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What failed first, then what could not be judged, what passed, and last what was not judged."""
+
+    def rank(pair: dict[str, Any]) -> int:
+        said = pair["outcome"] or pair["decision"]
+        return _WORST_FIRST.index(said) if said in _WORST_FIRST else len(_WORST_FIRST)
+
+    return sorted(pairs, key=rank)

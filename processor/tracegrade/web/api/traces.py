@@ -10,7 +10,7 @@ from pydantic import Field
 from tracegrade.access.caller import Caller
 from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.stored_json import stored_json
-from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs
+from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs, worst_first
 from tracegrade.model.evaluation import Outcome
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
@@ -258,7 +258,9 @@ def explain_trace(
         items = [
             {
                 "tenant": item.stored.trace.tenant,
-                "pairs": [*_stored_pairs(item, caller), *derived_pairs(item, rule_set, judged_alike=judged_alike)],
+                "pairs": worst_first(
+                    [*_stored_pairs(item, caller), *derived_pairs(item, rule_set, judged_alike=judged_alike)]
+                ),
             }
             for item in read
             for judged_alike in (judges_alike(connection, item.stored.trace.rule_set_hash, rule_set),)
