@@ -308,21 +308,21 @@ def _leaves(value: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield value, key, inner
 
 
-@pytest.fixture
-def _without_a_model_afterwards() -> Iterator[None]:
-    yield
-    semantic.use(None)
-
-
-@pytest.mark.usefixtures("_without_a_model_afterwards")
 def test_the_model_that_compares_meanings_is_part_of_the_rules_that_ask_it() -> None:
-    meant = {"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"note": {"$semantic": "a gift"}}}]}
-    hashes = []
-    for version in ("one", "two"):
-        semantic.use(_Model(version))
-        hashes.append((rule(evaluate=[meant]).hash, rule().hash))
-    assert hashes[0][0] != hashes[1][0]
-    assert hashes[0][1] == hashes[1][1]
+    call = {"name": "a", "args": {"note": "a gift"}}
+    for meant in (
+        {"evaluator": "tool-call-args", "tool_calls": [{"name": "a", "args": {"note": {"$semantic": "a gift"}}}]},
+        {"evaluator": "tool-call-args", "tool_calls": [call], "values": "semantic"},
+        {"evaluator": "tool-case", "expected_tool": "a", "expected_params": {"x": "a"}, "param_scoring": "semantic"},
+    ):
+        read = []
+        for version in ("one", "two"):
+            with semantic.comparing_by(_Model(version)):
+                read.append((rule(evaluate=[meant]), rule()))
+        # Read already, and not touched by what is read after it.
+        hashes = [(one.hash, other.hash) for one, other in read]
+        assert hashes[0][0] != hashes[1][0], meant
+        assert hashes[0][1] == hashes[1][1], meant
 
 
 class _Model:

@@ -80,6 +80,19 @@ def refused(api: Api, method: str, address: str, body: Any, status: int, type_: 
     return str(answer.json["detail"])
 
 
+def test_a_case_that_needs_what_is_not_set_is_stored_with_a_note_and_not_run(api: Api, suite: str) -> None:
+    of_cases = f"/tool-suites/{suite}/cases"
+    (needs,) = api.call("PUT", f"{of_cases}/case-1", {"param_scoring": "semantic"}).json["notes"]
+    assert ("case 'case-1': param_scoring" in needs, "rules.semantic_model" in needs) == (True, True)
+    detail = refused(api, "POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}, 409, "not-possible")
+    assert needs in detail
+    assert api.call("GET", "/tool-eval/history").json["runs"] == []
+    assert "notes" not in api.call("PUT", f"{of_cases}/case-1", {"param_scoring": "exact"}).json
+    case = {"prompt": "x", "expected_tool": "get_weather", "param_scoring": "semantic"}
+    assert len(api.call("POST", of_cases, [case, {**case, "param_scoring": "exact"}]).json["notes"]) == 1
+    assert len(api.call("POST", "/tool-eval/import", {**WEATHER_SUITE, "test_cases": [case]}).json["notes"]) == 1
+
+
 def test_an_eval_is_submitted_watched_listed_shown_and_deleted(
     here: Place, api: Api, suite: str, engine: Engine
 ) -> None:

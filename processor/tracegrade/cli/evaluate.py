@@ -39,6 +39,7 @@ def _json_option(name: str, text: str) -> Callable[[F], F]:
 )
 @click.option("--matchers", is_flag=True, help="Read objects of $ keys in criteria as matchers, not as literal values.")
 @click.option("--gate", is_flag=True, help="Answer not_evaluable where a call lacks what the evaluator reads.")
+@click.option("--semantic-model", metavar="FOLDER", help="The model2vec model for $semantic.")
 @click.option("--batch", type=click.File("rb"), help="JSON lines, one case each; '-' reads standard input.")
 @format_option
 @reports_errors
@@ -51,6 +52,7 @@ def command(
     threshold: float,
     matchers: bool,
     gate: bool,
+    semantic_model: str | None,
     batch: IO[bytes] | None,
     output_format: str,
 ) -> None:
@@ -64,6 +66,7 @@ def command(
     Exit codes: 0 judged, whatever the outcome; 2 wrong usage, or a single case that cannot be judged.
     """
     from tracegrade.plugins.installed import load_plugins
+    from tracegrade.rule.reading import RuleReading
 
     load_plugins()
     defaults = {"threshold": threshold, "matchers": matchers, "gate": gate}
@@ -72,13 +75,15 @@ def command(
     if batch is not None:
         if evaluator is not None or given:
             raise _UsageError("--batch takes everything from its lines; leave EVALUATOR and the JSON options out")
-        _judge_batch(batch, defaults)
+        with RuleReading(semantic_model).in_force():
+            _judge_batch(batch, defaults)
         return
     if evaluator is None:
         raise _UsageError("expected an EVALUATOR, such as tool-call-order, or --batch FILE")
     if "calls" not in given and "spans" not in given:
         raise _UsageError("expected --calls or --spans: what is judged")
-    _judge_one({"evaluator": evaluator, **defaults, **given}, output_format)
+    with RuleReading(semantic_model).in_force():
+        _judge_one({"evaluator": evaluator, **defaults, **given}, output_format)
 
 
 def _judge_one(case: dict[str, Any], output_format: str) -> None:

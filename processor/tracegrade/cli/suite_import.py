@@ -107,13 +107,15 @@ def _stored(document: "JsonValue", tenant: str, asking: Asking) -> "StoredSuite"
     from tracegrade.store.open import reading_store
     from tracegrade.store.suites import suites_called
     from tracegrade.suites.keeping import add_suite
+    from tracegrade.suites.unset import unset_needs
 
     make_files_private()
-    store_url = asking.config().store_url
+    config = asking.config()
+    store_url = config.store_url
     read = add_suite(store_url, tenant, document, time.time_ns())
-    for note in read.notes:
-        _say(note)
     suite = read.suite
+    for note in (*read.notes, *unset_needs(suite.cases, config.rules.reading)):
+        _say(note)
     print_line(
         f"stored {suite.name} as {suite.id}: {count(len(suite.tools), 'tool')}, {count(len(suite.cases), 'case')}"
     )

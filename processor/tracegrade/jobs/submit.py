@@ -10,6 +10,7 @@ from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, WrongRequest
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.rule.reading import RuleReading
 from tracegrade.store.jobs import (
     UNFINISHED,
     WAITING,
@@ -23,6 +24,7 @@ from tracegrade.store.jobs import (
 )
 from tracegrade.store.open import changing_store
 from tracegrade.store.suites import stored_suite
+from tracegrade.suites.unset import unset_needs
 
 MOST_UNITS = 100_000
 """What one job may ask: its cases, by each model, so often as they are repeated."""
@@ -49,7 +51,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
 
     Raises:
         WrongRequest: a system prompt for a model that is not asked, or too many runs of cases.
-        JobRefused: no such suite or one without cases, or too many jobs wait.
+        JobRefused: no such suite, one without cases or with one that needs what is not set, or too many jobs wait.
         NoSuchModel: a model is not in the file of models.
         RunRefused: the name of the experiment cannot be one.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
@@ -67,6 +69,8 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
             raise JobRefused(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
         if not suite.cases:
             raise JobRefused(f"the suite {suite.name!r} has no cases; add one first")
+        if unset := unset_needs(suite.cases, config.rules.reading):
+            raise JobRefused(f"the suite {suite.name!r} cannot be run: {unset[0]}")
         if asked.experiment is not None:
             check_experiment(connection, tenant, "experiment", asked.experiment)
         units = len(suite.cases) * asked.repeat * len(keys)
@@ -109,25 +113,28 @@ def resume(config: Config, tenant: str, id_: str) -> Job:
 
     Raises:
         NoSuchJob: there is none.
-        JobRefused: it is done, or its suite or a run of it was deleted.
+        JobRefused: it is done, its suite or a run of it was deleted, or a case needs what is not set.
     """
     with changing_store(config.store_url) as connection:
         job = known_job(connection, tenant, id_)
         if job.state == "done":
             raise JobRefused(f"job {id_} is done: nothing is left to do")
         if job.state not in UNFINISHED:
-            _check_goes_on(connection, job)
+            _check_goes_on(connection, job, config.rules.reading)
         resume_job(connection, tenant, id_, time.time_ns())
         job = known_job(connection, tenant, id_)
     DataFolder(config.data_path).note_jobs_wait()
     return job
 
 
-def _check_goes_on(connection: Connection, job: Job) -> None:
+def _check_goes_on(connection: Connection, job: Job, reading: RuleReading) -> None:
     """Refuse what would fail as soon as a worker has it."""
     suite = str(job.request.get("suite"))
     gone = deleted_run(connection, job.tenant, job.runs)
-    if gone is None and stored_suite(connection, job.tenant, suite) is not None:
+    stored = stored_suite(connection, job.tenant, suite)
+    if gone is None and stored is not None:
+        if unset := unset_needs(stored.cases, reading):
+            raise JobRefused(f"job {job.id} cannot go on: {unset[0]}")
         return
     what = f"its suite {suite}" if gone is None else f"what it had stored, run {gone},"
     raise JobRefused(f"job {job.id} cannot go on: {what} was deleted; submit a new one")

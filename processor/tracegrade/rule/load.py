@@ -11,14 +11,14 @@ from tracegrade.document.document import Document
 from tracegrade.document.problem import FileError, Problem, did_you_mean
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
-from tracegrade.evaluate.criteria import semantic
+from tracegrade.evaluate.criteria.semantic import comparing_by
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.rule.builtin import ALL, BUILTIN, DEFAULT, DEFAULT_RULES
 from tracegrade.rule.code_files import CodeFiles, named_files
 from tracegrade.rule.evaluator_file import CODE
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.rule.semantic_model import StaticModel
+from tracegrade.rule.semantic_model import model_in
 from tracegrade.rule.warnings import Warning, costs_not_known, unknown_tools, warnings_of
 
 __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
@@ -45,7 +45,11 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
         PluginError: an installed package adds an evaluator or dialect that cannot be used.
     """
     load_plugins()
-    semantic.use(None if semantic_model is None else StaticModel(semantic_model))
+    with comparing_by(model_in(semantic_model)):
+        return _read_rules(paths, allow_code)
+
+
+def _read_rules(paths: Iterable[str | Path], allow_code: bool) -> RuleSet:
     found: list[Problem] = []
     rule_files: dict[Path, str] = {}
     folders, roots = [], []

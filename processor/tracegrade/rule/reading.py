@@ -1,9 +1,12 @@
 """How rule files are read: what the settings say of that, as plain data that other processes are given."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tracegrade.evaluate.criteria.semantic import comparing_by
 
 if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
@@ -21,6 +24,18 @@ class RuleReading:
         from tracegrade.rule.load import load_rules  # takes long, and commands that only show need it not
 
         return load_rules(paths, semantic_model=self.semantic_model, allow_code=self.allow_code)
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Have rules and criteria that are read within, and not from files, use the same.
+
+        Raises:
+            NoModel: as `load`.
+        """
+        from tracegrade.rule.semantic_model import model_in
+
+        with comparing_by(model_in(self.semantic_model)):
+            yield
 
     def beside(self, other: "RuleReading | None") -> "RuleReading":
         """With what `other` says where this says nothing."""

@@ -22,7 +22,6 @@ from pydantic import (
 from tracegrade.document.file_model import FileModel
 from tracegrade.evaluate import registry
 from tracegrade.evaluate.constraints.sides import SideTable, conditions_of
-from tracegrade.evaluate.criteria import semantic
 from tracegrade.model.evaluation import MEASURES, Measure
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tenant import DEFAULT_TENANT
@@ -241,8 +240,9 @@ class Rule(FileModel):
     def files(self) -> dict[str, JsonValue]:
         """The files outside of its own that it is judged by, with what stands for their content."""
         parts = [part for _, spec in self.named_specs() for part in (spec.criteria, spec.settings)]
-        used = any(part.reads_meaning for part in (*parts, *(() if self.when is None else conditions_of(self.when))))
-        return self.code | ({"semantic_model": semantic.model().version} if used else {})
+        parts += () if self.when is None else conditions_of(self.when)
+        model = next((part.meaning for part in parts if part.meaning is not None), None)
+        return self.code | ({} if model is None else {"semantic_model": model.version})
 
     @property
     def code(self) -> dict[str, JsonValue]:

@@ -2,6 +2,7 @@
 
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,36 @@ _READ_BYTES = 1 << 20
 _MAX_CHARACTERS = 20_000  # of a text; what follows is not read
 
 
+def model_in(folder: str | None) -> "StaticModel | None":
+    """The model in `folder`, None without one; read once in a process, and again when its files have changed.
+
+    Raises:
+        NoModel: as `StaticModel`.
+    """
+    return None if folder is None else _read(folder, _stamp(folder))
+
+
+def _stamp(folder: str) -> tuple[object, ...]:
+    statuses = [(str(path), path.stat()) for path in sorted(Path(folder).rglob("*")) if path.is_file()]
+    return tuple((path, status.st_mtime_ns, status.st_size, status.st_ino) for path, status in statuses)
+
+
+@lru_cache(maxsize=1)
+def _read(folder: str, stamp: tuple[object, ...]) -> "StaticModel":
+    return StaticModel(folder)
+
+
+def why_no_model(folder: str | None) -> str | None:
+    """Why there can be no model in `folder`, None if there may be one; loads nothing."""
+    if folder is None:
+        return "name a folder with a model2vec model in the setting rules.semantic_model, which is not set"
+    if not Path(folder).is_dir():
+        return f"rules.semantic_model: no folder {folder!r}; expected one with a model2vec model"
+    if find_spec("model2vec") is None:
+        return "rules.semantic_model needs an extra: pip install 'tracegrade[semantic]'"
+    return None
+
+
 class StaticModel:
     """A model2vec model; never downloaded.
 
@@ -20,13 +51,11 @@ class StaticModel:
     """
 
     def __init__(self, folder: str) -> None:
-        if not Path(folder).is_dir():
-            raise NoModel(f"rules.semantic_model: no folder {folder!r}; expected one with a model2vec model")
+        if (why := why_no_model(folder)) is not None:
+            raise NoModel(why)
         try:
             import model2vec
-        except ImportError:
-            raise NoModel("rules.semantic_model needs an extra: pip install 'tracegrade[semantic]'") from None
-        try:
+
             self._model: Any = model2vec.StaticModel.from_pretrained(folder)
         except Exception as error:  # whatever its readers raise: the folder holds no such model
             raise NoModel(f"rules.semantic_model: no model2vec model in {folder!r}: {error}") from None

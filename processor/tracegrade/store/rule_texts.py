@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, Select, insert, or_, select
 
 from tracegrade.document.yaml_text import dumped, parse
+from tracegrade.evaluate.criteria.semantic import NOT_LOADED, comparing_by
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.rule.evaluator_file import CODE, EvaluatorFile, not_run, one_form
 from tracegrade.rule.rule import Rule
@@ -82,7 +83,8 @@ def _rule_of(item: RuleText) -> Rule:
         file = one_form(named)
         return beside.get(file) or not_run(file)
 
-    return Rule.model_validate(parse(item.text, item.rule_id).value, context={CODE: find})
+    with comparing_by(NOT_LOADED):
+        return Rule.model_validate(parse(item.text, item.rule_id).value, context={CODE: find})
 
 
 def judges_alike(connection: Connection, stored_hash: str, rule_set: RuleSet) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse
+from tracegrade.evaluate.criteria.semantic import NOT_LOADED, comparing_by
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue, encodable
 from tracegrade.rule.rule import Rule
@@ -144,7 +145,8 @@ def write_rule(imported: Imported, folder: Path, replace: bool) -> Path:
     place = folder / "imported" / str(imported.rule["id"])
     path = place / "rule.yaml"
     text = dumped(imported.rule)
-    validate(parse(text, str(path)), Rule)  # nothing is written that no rule can be
+    with comparing_by(NOT_LOADED):  # what it needs is asked for when it judges
+        validate(parse(text, str(path)), Rule)  # nothing is written that no rule can be
     if path.exists() and not replace:
         raise SuiteError(f"{path}: a rule of this id exists already; --replace overwrites it, --id gives another id")
     place.mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,7 @@ def load_suite(source: str, rule_paths: Sequence[str] = (), reading: RuleReading
         SuiteError: no suite, or a case that cannot be run.
         FileError: a rule that cannot be read.
     """
-    rule, path, kept, notes = _from_json(source) if _is_json(source) else _from_rule(source, reading)
+    rule, path, kept, notes = _from_json(source, reading) if _is_json(source) else _from_rule(source, reading)
     where = f"{Path(path).with_name(SUITE_FILE)}" if path != source else source
     return _made(rule, path, kept, source, where, reading.load(rule_paths), notes)
 
@@ -88,7 +88,7 @@ def suite_of_document(
     document: JsonValue, source: str, rule_paths: Sequence[str] = (), reading: RuleReading = FILES_ALONE
 ) -> Suite:
     """The suite that `document` is; `source` says where it is from. Otherwise as `load_suite`."""
-    rule, kept, notes = _imported(document, source)
+    rule, kept, notes = _imported(document, source, reading)
     return _made(rule, source, kept, source, source, reading.load(rule_paths), notes)
 
 
@@ -126,12 +126,12 @@ def _is_json(source: str) -> bool:
     return source == "-" or (source.endswith(".json") and Path(source).name != SUITE_FILE)
 
 
-def _from_json(source: str) -> tuple[Rule, str, JsonObject, Sequence[str]]:
-    rule, kept, notes = _imported(read_document(read_text(source)), source)
+def _from_json(source: str, reading: RuleReading) -> tuple[Rule, str, JsonObject, Sequence[str]]:
+    rule, kept, notes = _imported(read_document(read_text(source)), source, reading)
     return rule, source, kept, notes
 
 
-def _imported(document: JsonValue, source: str) -> tuple[Rule, JsonObject, Sequence[str]]:
+def _imported(document: JsonValue, source: str, reading: RuleReading) -> tuple[Rule, JsonObject, Sequence[str]]:
     if is_bfcl(document):
         raise SuiteError(
             f"{source}: lists of BFCL can be imported and judged, and not run; expected a suite with tools"
@@ -140,7 +140,8 @@ def _imported(document: JsonValue, source: str) -> tuple[Rule, JsonObject, Seque
         imported = import_suite(document)
     except SuiteError as error:
         raise SuiteError(f"{source}: {error}") from None
-    rule = validate(parse(dumped(imported.rule), source), Rule)
+    with reading.in_force():
+        rule = validate(parse(dumped(imported.rule), source), Rule)
     return rule, imported.kept, [f"{source}: {note}" for note in imported.notes]
 
 

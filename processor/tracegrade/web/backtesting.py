@@ -122,7 +122,8 @@ def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Prob
     """What the other process does; what is wrong with the text, if anything is."""
     load_plugins()
     try:
-        validate(read(path), Rule)  # before it is read as a file, which might name a file of code
+        with place.reading.in_force():
+            validate(read(path), Rule)  # before it is read as a file, which might name a file of code
         rule_set = place.reading.load([path])
     except FileError as error:
         return [replace(problem, path="rule") for problem in error.problems]

@@ -18,9 +18,8 @@ class Letters:
 
 @pytest.fixture
 def letters() -> Iterator[None]:
-    semantic.use(Letters())
-    yield
-    semantic.use(None)
+    with semantic.comparing_by(Letters()):
+        yield
 
 
 @pytest.mark.usefixtures("letters")

@@ -21,6 +21,7 @@ from tracegrade.evaluate.criteria.expected import Difference, Expected, Expected
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.regular_expressions import regex_expression
+from tracegrade.evaluate.criteria.semantic import Model
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_modes import ValueModes
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
@@ -94,10 +95,19 @@ class ParamSettings(ParameterModel):
         return self
 
     @cached_property
+    def _by_meaning(self) -> ValueModes | None:
+        is_set = self.scoring_config is None and self.param_scoring == "semantic"
+        return ValueModes("semantic") if is_set else None
+
+    @property
+    def meaning(self) -> Model | None:
+        """As of `ParameterModel`; the comparison may ask one, too."""
+        return super().meaning if self._by_meaning is None else self._by_meaning.meaning
+
+    @cached_property
     def comparison(self) -> "Agree":
         """The comparison in force."""
-        if self.scoring_config is None and self.param_scoring == "semantic":
-            modes = ValueModes("semantic")
+        if (modes := self._by_meaning) is not None:
             return lambda expected, actual, work: modes.applied("", expected).matches(actual, work)
         config = self.scoring_config or ScoringConfig(mode=_MODE_OF.get(self.param_scoring, "exact"))
         return lambda expected, actual, work: values_agree(expected.source, actual, config, work)

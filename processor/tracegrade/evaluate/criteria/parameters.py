@@ -21,6 +21,7 @@ from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Criterion, every_part
 from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
 from tracegrade.evaluate.criteria.matcher import Matcher
+from tracegrade.evaluate.criteria.semantic import Model
 from tracegrade.evaluate.criteria.text_matchers import SemanticMatcher
 
 
@@ -54,10 +55,16 @@ class ParameterModel(FileModel):
         return not any(isinstance(part, Matcher) for expected in _expected_in(self) for part in every_part(expected))
 
     @property
-    def reads_meaning(self) -> bool:
-        """Whether a criterion inside asks the model of text embeddings."""
-        return any(
-            isinstance(part, SemanticMatcher) for expected in _expected_in(self) for part in every_part(expected)
+    def meaning(self) -> Model | None:
+        """The model of text embeddings that a criterion inside asks, if one does."""
+        return next(
+            (
+                part.model
+                for expected in _expected_in(self)
+                for part in every_part(expected)
+                if isinstance(part, SemanticMatcher)
+            ),
+            None,
         )
 
 

@@ -1,9 +1,12 @@
-"""The meaning of texts, by a model of embeddings that is set before rules are read.
+"""The meaning of texts, by a model of embeddings that is named where criteria are read.
 
-There is one model in a process, chosen by `use` before rules are read, and never replaced by something else: without
-it, a rule that needs it is refused.
+`comparing_by` says which model the criteria that are read within it ask. They keep it: what is read later, with another
+model or none, changes nothing for them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from tracegrade.model.errors import TraceGradeError
@@ -24,23 +27,38 @@ class Model(Protocol):
         """How near two texts are in meaning: the cosine of their embeddings, -1 to 1."""
 
 
-_chosen: list[Model] = []
+class _NotLoaded:
+    version = ""
+
+    def similarity(self, left: str, right: str) -> float:
+        raise NoModel("the model of text embeddings is not loaded: these criteria were read to be shown or stored")
 
 
-def use(model: Model | None) -> None:
-    """Have all rules from now on compare meaning by `model`; None for by none."""
-    _chosen[:] = [] if model is None else [model]
+NOT_LOADED: Model = _NotLoaded()
+"""In place of any model, for criteria that are shown or stored and never judge."""
+
+_named: ContextVar[Model | None] = ContextVar("the model of text embeddings", default=None)
+
+
+@contextmanager
+def comparing_by(model: Model | None) -> Iterator[None]:
+    """Have criteria that are read within compare meaning by `model`; with None, those that would are refused."""
+    token = _named.set(model)
+    try:
+        yield
+    finally:
+        _named.reset(token)
 
 
 def model() -> Model:
-    """The model in use.
+    """The model for criteria that are being read.
 
     Raises:
         NoModel: there is none.
     """
-    if not _chosen:
+    if (named := _named.get()) is None:
         raise NoModel(
             "$semantic needs a model of text embeddings: pip install 'tracegrade[semantic]', "
             "and name a folder with a model2vec model in the setting rules.semantic_model"
         )
-    return _chosen[0]
+    return named

@@ -204,11 +204,11 @@ class SemanticMatcher(SimilarityMatcher):
         "needs `tracegrade[semantic]` and `rules.semantic_model`"
     )
     default = 0.7
-    __slots__ = ("_model",)
+    __slots__ = ("model",)
 
     def __init__(self, text: str, at_least: float, model: Model) -> None:
         super().__init__(text, at_least)
-        self._model = model
+        self.model = model
 
     @classmethod
     def _of(cls, text: str, at_least: float, path: Path) -> Self:
@@ -224,4 +224,4 @@ class SemanticMatcher(SimilarityMatcher):
         work.spend(1 + len(text) + len(self._sought))
         if work.is_hidden(text):
             return work.doubts_of(text)
-        return self._model.similarity(self._sought, text) >= self._at_least
+        return self.model.similarity(self._sought, text) >= self._at_least

@@ -29,6 +29,8 @@ from tracegrade.evaluate.criteria.expected import (
 from tracegrade.evaluate.criteria.field_types import compiled_by
 from tracegrade.evaluate.criteria.matcher import refuse_argument
 from tracegrade.evaluate.criteria.parameters import ParameterModel
+from tracegrade.evaluate.criteria.semantic import Model, comparing_by
+from tracegrade.evaluate.criteria.text_matchers import SemanticMatcher
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_matchers import as_float, is_number
 from tracegrade.model.json_value import JsonValue
@@ -63,10 +65,18 @@ class _Mode:
         self._word = word
         self._options = options
         self._path = path
-        self.compiled("1")  # wrong options are refused even where no value is compared by them
+        # Wrong options are refused even where no value is compared by them.
+        example = self._compiled("1")
+        self.meaning = example.model if isinstance(example, SemanticMatcher) else None
 
     def compiled(self, value: JsonValue) -> Expected:
-        """The criterion for a scalar."""
+        """The criterion for a scalar; by the model of this mode, also when none is named any more."""
+        if self.meaning is None:
+            return self._compiled(value)
+        with comparing_by(self.meaning):
+            return self._compiled(value)
+
+    def _compiled(self, value: JsonValue) -> Expected:
         argument = value
         if self._word == EXACT or not self._means_something(value):
             return LiteralValue(value)
@@ -100,6 +110,11 @@ class ValueModes:
             self._modes[ALL] = _Mode(written, ())
         elif isinstance(written, dict):
             self._modes = {target: _Mode(mode, (target,)) for target, mode in written.items()}
+
+    @property
+    def meaning(self) -> Model | None:
+        """The model of text embeddings that it asks, if it asks one."""
+        return next((mode.meaning for mode in self._modes.values() if mode.meaning is not None), None)
 
     def unused(self, tools: Iterable[str]) -> str | None:
         """The first target that names none of `tools`."""

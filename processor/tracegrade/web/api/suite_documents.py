@@ -163,6 +163,13 @@ class SentServer(Sent):
 CaseDocument: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({**CASE, "required": ["id", "prompt"]})]
 
 
+_NOTES = {"type": "array", "items": _TEXT, "description": "What a run of it would need that the settings do not name"}
+SavedCase: TypeAlias = Annotated[
+    dict[str, Any],
+    WithJsonSchema({**CASE, "required": ["id", "prompt"], "properties": {**CASE["properties"], "notes": _NOTES}}),
+]
+
+
 class SuiteHeadDocument(Document):
     """A suite without its tools and cases."""
 
@@ -224,6 +231,7 @@ class NewCases(CasesDocument):
 
     created: int
     case_id: str | None = Field(description="The id of a case that was sent alone")
+    notes: list[str] = Field(description="What a run of them would need that the settings do not name")
 
 
 class DeletedSuite(Document):

@@ -13,16 +13,17 @@ from tracegrade.store.suites import StoredCase, StoredSuite, suite_heads
 from tracegrade.suites.imported import SuiteError, rule_id_of
 from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_suite, remove_suite, without_case
 from tracegrade.suites.stored import Read, document_of, with_case_fields, with_cases, with_fields
+from tracegrade.suites.unset import unset_needs
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiCaller, ApiSources, NoParameters, OfTenant, PathName, needs
 from tracegrade.web.api.suite_documents import (
-    CaseDocument,
     CasesDocument,
     DeletedSuite,
     ExportedSuite,
     NewCases,
     NewSuite,
+    SavedCase,
     SentCaseFields,
     SentCases,
     SentFields,
@@ -60,7 +61,7 @@ def list_tool_suites(sources: ApiSources, query: OfTenant) -> ExactJson:
 def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
     """Makes a suite. It may have no tools and no cases yet; a field that no suite or case has is refused."""
     read = add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns(), strict=True)
-    return _new(read)
+    return _new(sources, read)
 
 
 @router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
@@ -152,14 +153,16 @@ def create_test_cases(
     before, after = change_suite(
         sources.config.store_url, query.tenant, suite_id, lambda suite: with_cases(suite, written, time.time_ns())
     )
-    new = [_case(case) for case in after.cases[len(before.cases) :]]
-    return ExactJson({"cases": new, "created": len(new), "case_id": new[0]["id"] if is_alone else None}, 201)
+    added = after.cases[len(before.cases) :]
+    new = [_case(case) for case in added]
+    made = {"cases": new, "created": len(new), "case_id": new[0]["id"] if is_alone else None}
+    return ExactJson({**made, "notes": unset_needs(added, sources.config.rules.reading)}, 201)
 
 
 @router.put(
     "/tool-suites/{suite_id}/cases/{case_id:path}",
     summary="Change a case",
-    response_model=CaseDocument,
+    response_model=SavedCase,
     responses=problems(404),
     dependencies=[needs("run")],
 )
@@ -171,13 +174,18 @@ def update_test_case(
     query: OfTenant,
     fields: Annotated[SentCaseFields, Body()],
 ) -> ExactJson:
-    """Changes the fields of a case that are sent; null clears one, what is left out stays."""
+    """Changes the fields of a case that are sent; null clears one, what is left out stays.
+
+    Where a run of it would need what the settings do not name, the answer also has `notes`, a list of text.
+    """
 
     def changed(suite: StoredSuite) -> StoredSuite:
         return with_case_fields(suite, case_of(suite, case_id), fields, time.time_ns())
 
     _, after = change_suite(sources.config.store_url, query.tenant, suite_id, changed)
-    return ExactJson(_case(seen_by(caller, case_of(after, case_id))))
+    saved = case_of(after, case_id)
+    notes = unset_needs([saved], sources.config.rules.reading)
+    return ExactJson({**_case(seen_by(caller, saved)), **({"notes": notes} if notes else {})})
 
 
 @router.delete(
@@ -203,7 +211,7 @@ def delete_test_case(sources: ApiSources, suite_id: PathName, case_id: PathName,
 )
 def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
     """Makes a suite of one that was exported here or elsewhere; `notes` say what of it no suite has."""
-    return _new(add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns()))
+    return _new(sources, add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns()))
 
 
 @router.get("/tool-eval/import/example", summary="An example to import", response_model=ExportedSuite)
@@ -230,7 +238,7 @@ def import_mcp_suite(sources: ApiSources, query: OfTenant, server: Annotated[Sen
         raise SuiteError(f"{min(unknown)!r} is not known; expected url, name or headers")
     found = listed_suite(sources, server.url, server.name, server.headers)
     read = add_suite(sources.config.store_url, query.tenant, found.suite, time.time_ns())
-    return _new(read, found.notes)
+    return _new(sources, read, found.notes)
 
 
 def _known(sources: Sources, tenant: str, suite_id: str) -> StoredSuite:
@@ -284,9 +292,10 @@ def _case(case: StoredCase) -> dict[str, Any]:
     return {"id": case.id, "prompt": case.body["prompt"], **unset, **case.body}
 
 
-def _new(read: Read, notes: list[str] | None = None) -> ExactJson:
+def _new(sources: Sources, read: Read, notes: list[str] | None = None) -> ExactJson:
+    unset = unset_needs(read.suite.cases, sources.config.rules.reading)
     made = {"suite_id": read.suite.id, "test_cases_created": len(read.suite.cases)}
-    return ExactJson({**_document(read.suite), **made, "notes": [*(notes or ()), *read.notes]}, 201)
+    return ExactJson({**_document(read.suite), **made, "notes": [*(notes or ()), *read.notes, *unset]}, 201)
 
 
 def _as_file(name: str) -> dict[str, str]:
