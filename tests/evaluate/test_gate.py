@@ -142,6 +142,10 @@ def test_only_the_call_that_is_scored_matters(call: Any) -> None:
     assert _gated("multi-turn", criteria, {}, *first_read) is not None
     assert _gated("tool-case", criteria, {}, *second_read) is not None
     assert _gated("multi-turn", criteria, {}, *second_read) is None
+    # Of one message, the expected calls.
+    together = [call("a", {"x": 1}, batch=0, turn=0), call("b", batch=0, turn=0)]
+    assert _gated("multi-turn", criteria, {}, *together) is None
+    assert _gated("multi-turn", criteria | {"expected_tool": "b"}, {}, *together) is not None
 
 
 @pytest.mark.parametrize("name", sorted(_READ_ANSWER))

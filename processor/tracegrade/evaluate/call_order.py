@@ -81,21 +81,19 @@ class _TieNumbers(list[int]):
         super().__init__(number for number, group in enumerate(evidence.once(ties)) for _ in group)
 
 
-def fewest_repeats(groups: Sequence[Sequence[Hashable]], last: Hashable = None) -> int:
+def fewest_repeats(groups: Sequence[Sequence[Hashable]]) -> int:
     """How many calls come directly after an equal one, in the best order inside each group.
 
     Args:
-        groups: what calls are compared by, grouped where their order is unknown.
-        last: what comes last of all, if that is given; it is in the last group.
+        groups: what calls are compared by, grouped where their order is unknown or means nothing.
     """
     ends: dict[Hashable, int] = {_START: 0}  # what the groups so far may end with, at the fewest repeats
-    for number, group in enumerate(groups):
+    for group in groups:
         counts = Counter(group)
         most = counts.most_common(1)[0][0]
-        is_last = last is not None and number == len(groups) - 1
         found = {
             end: min(repeats + _repeats(counts, len(group), before, end, most) for before, repeats in ends.items())
-            for end in ((last,) if is_last else counts)
+            for end in counts
         }
         fewest = min(found.values())
         # One more repeat now spares at most one later; of three ends two begin whatever follows as well as any.

@@ -1,5 +1,6 @@
 """The evaluators of a suite's case: tool-selection, param-accuracy, overall-score, tool-case and their kin."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -35,24 +36,24 @@ ROME = '{"type": "function", "function": {"name": "get_weather", "arguments": "{
 
 
 @pytest.mark.parametrize(
-    ("name", "first", "last", "calls"),
+    ("name", "first", "last", "best", "calls"),
     [
-        (PARIS, 1.0, 1.0, 1),
-        (f"<tool_call>{ROME}</tool_call>", 0.6, 0.6, 1),
-        (f"```json\n[{PARIS}, {ROME}]\n```", 1.0, 0.6, 2),
-        (f'{{"tool_calls": [{ROME}, {PARIS}]}}', 0.6, 1.0, 2),
-        (f"[{PARIS}, 5]", 0.0, 0.0, 1),  # it holds more than calls, so that is its name
+        (PARIS, 1.0, 1.0, 1.0, 1),
+        (f"<tool_call>{ROME}</tool_call>", 0.6, 0.6, 0.6, 1),
+        (f"```json\n[{PARIS}, {ROME}]\n```", 1.0, 0.6, 1.0, 2),
+        (f'{{"tool_calls": [{ROME}, {PARIS}]}}', 0.6, 1.0, 1.0, 2),
+        (f"[{PARIS}, 5]", 0.0, 0.0, 0.0, 1),  # it holds more than calls, so that is its name
     ],
 )
 def test_whole_calls_in_a_name_are_scored_as_those_calls(
-    score: Any, name: str, first: float, last: float, calls: int
+    score: Any, name: str, first: float, last: float, best: float, calls: int
 ) -> None:
     criteria = {"expected_tool": "get_weather", "expected_params": {"city": "Paris"}}
     made = [(name, {})]
     assert score("tool-case", criteria, made).score == first
     assert score("overall-score", criteria, made, occurrence="last").score == last
     chain = score("multi-turn", criteria, made).details
-    assert (chain["completion"], chain["calls"]) == (last, calls)
+    assert (chain["completion"], chain["calls"]) == (best, calls)  # they are of one message
 
 
 def test_arguments_in_their_own_field_win(score: Any) -> None:
@@ -196,6 +197,42 @@ def test_a_chain_is_scored_by_its_end_and_its_length(
     assert found.score == pytest.approx(value)
     keys = ("completion", "efficiency", "redundancy_penalty", "detour_penalty")
     assert [found.details[key] for key in keys] == pytest.approx([completion, efficiency, redundancy, detour])
+
+
+BOOK = [("book", {"to": "Rome"}), ("book", {"to": "Oslo"})]
+
+
+@pytest.mark.parametrize(
+    ("messages", "completion", "calls", "repeats", "detours"),
+    [
+        ([[("book", {"to": "Oslo"}), "find"]], 1.0, 2, 0, 0),
+        ([["find"], [*BOOK]], 1.0, 3, 1, 0),
+        ([["find"], [BOOK[1], "other", BOOK[0]]], 1.0, 4, 0, 1),
+        ([["find", "find", "look"], [BOOK[1]]], 1.0, 4, 0, 0),  # find, look, find
+        ([["find", "look"], ["find", BOOK[1]]], 1.0, 4, 0, 0),
+        ([["find"], ["find"], [BOOK[1]]], 1.0, 3, 1, 0),  # messages follow each other
+        ([[BOOK[1]], ["find", "look"]], 0.0, 3, 0, 0),  # it was not called in the last message
+        ([["other", ("find", {"to": "Oslo"})]], 0.4, 2, 0, 1),  # none is expected: the best of them
+        ([["other", "other"]], 0.0, 2, 1, 1),
+    ],
+)
+def test_calls_of_one_message_happened_together(
+    call: Any, score: Any, messages: Any, completion: float, calls: int, repeats: int, detours: int
+) -> None:
+    case = {"expected_tool": "book", "expected_params": {"to": "Oslo"}, "optimal_hops": 2}
+    case["valid_prerequisites"] = ["find", "look"]
+    wrong = []
+    for orders in itertools.product(*map(itertools.permutations, messages)):
+        made = [
+            call(*((one, {}) if isinstance(one, str) else one), start_ns=turn + 1, batch=turn, turn=turn)
+            for turn, order in enumerate(orders)
+            for one in order
+        ]
+        found = score("multi-turn", case, made).details
+        expected = [completion, calls, round(0.1 * repeats, 4), round(0.1 * detours, 4)]
+        if [found[key] for key in ("completion", "calls", "redundancy_penalty", "detour_penalty")] != expected:
+            wrong.append((orders, found))
+    assert wrong == []
 
 
 @pytest.mark.parametrize(("should", "made", "value"), [(True, "a", 1), (True, "", 0), (False, "", 1), (False, "a", 0)])

@@ -4,8 +4,14 @@ overall = completion * efficiency - redundancy - detours, within 0..1, and 0 for
 `overall-score` of the last call; *efficiency* is the optimal number of calls over the number made, at most 1;
 *redundancy* is 0.1 for each call of the tool that was called directly before, whatever the arguments; *detours* are 0.1
 for each call, but the last, of a tool that is neither expected nor a valid prerequisite, ignoring letter case. All are
-rounded to four decimals. A suite stops at the expected call; in a trace others may follow, and completion is then that
-of whatever came last.
+rounded to four decimals.
+
+Calls that one message asked for happened together, as did calls that overlap where no message is known. Of those
+together at the end of the chain, the last is the expected call that scores best, or the best of all where none is
+expected; the others count as calls on the way. Repeats are the fewest of any order among calls that happened together.
+
+A suite stops at the message with an expected call; in a trace others may follow, and completion is then that of
+whatever came last.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +20,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_order import any_tied, fewest_repeats, ties
+from tracegrade.evaluate.call_order import batches, fewest_repeats
 from tracegrade.evaluate.compare.case_scoring import (
     ExpectedParams,
     ExpectedTool,
@@ -25,9 +31,7 @@ from tracegrade.evaluate.compare.case_scoring import (
     explain_case,
     overall,
     param_score,
-    reads_params,
     scored_calls,
-    the_calls,
     tool_score,
 )
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls
@@ -40,7 +44,6 @@ from tracegrade.evaluate.work import Work
 
 _PENALTY = 0.1
 _DECIMALS = 4
-_MAX_LAST = 8  # tools of which any may have been the last
 
 
 class Criteria(ParameterModel):
@@ -62,40 +65,54 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         zeros = dict.fromkeys(("completion", "efficiency", "redundancy_penalty", "detour_penalty"), 0.0)
         return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.")
     work = Work(evidence=evidence)
-    by_name: dict[str, tuple[float, ScoredCall, ParamScore]] = {}
-    for last in the_calls(evidence, "last"):  # one, unless their order is unknown
-        params = param_score(criteria.expected_params, last, settings.comparison, work)
-        completion = overall(tool_score(criteria.expected_tool, last), params.score)
-        if last.name not in by_name or completion > by_name[last.name][0]:
-            by_name[last.name] = completion, last, params
-    best = sorted(by_name.values(), key=lambda found: -found[0])[:_MAX_LAST]
-    scored = [_chain(evidence, chain, found, criteria) for found in best]
-    return max(scored, key=lambda score: score.score or 0.0)
-
-
-def _chain(
-    evidence: Evidence,
-    chain: Sequence[ScoredCall],
-    found: tuple[float, ScoredCall, ParamScore],
-    criteria: Criteria,
-) -> Score:
-    """The score of the chain when this call, of that completion, ended it."""
-    completion, last, params = found
-    efficiency = min(1.0, criteria.optimal_hops / len(chain))
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
-    is_tied: bool = evidence.once(any_tied)
-    if again and is_tied:
-        names_at: dict[int, list[str]] = {}
-        for call in chain:
-            names_at.setdefault(call.position, []).append(call.name)
-        groups = [[name for position in group for name in names_at[position]] for group in evidence.once(ties)]
-        again = again[: fewest_repeats(groups, last.name)]
+    again = again and again[: _fewest_repeats(evidence, chain)]
     expected = listed_names(criteria.expected_tool) if criteria.expected_tool is not None else ()
     on_the_way = {name.lower() for name in (*criteria.valid_prerequisites, *expected)}
-    detours = [call.name for call in chain if call is not last and call.name.lower() not in on_the_way]
+    off_the_way = [call for call in chain if call.name.lower() not in on_the_way]
+    best: tuple[float, float, ScoredCall, ParamScore] | None = None
+    for last in _may_be_last(evidence, criteria):
+        params = param_score(criteria.expected_params, last, settings.comparison, work)
+        completion = overall(tool_score(criteria.expected_tool, last), params.score)
+        rank = completion * _efficiency(criteria, chain) + (_PENALTY if last.name.lower() not in on_the_way else 0.0)
+        if best is None or rank > best[0]:
+            best = rank, completion, last, params
+    assert best is not None, "a chain has a last call"
+    _, completion, last, params = best
+    detours = [call.name for call in off_the_way if call is not last]
+    return _scored(criteria, chain, completion, (last, params), again, detours)
+
+
+def _may_be_last(evidence: Evidence, criteria: Criteria) -> Sequence[ScoredCall]:
+    """The calls at the end of the chain that happened together; of those, the expected ones if there are any."""
+    together = set(evidence.once(batches)[-1])
+    ending = [call for call in evidence.once(scored_calls) if call.position in together]
+    return [call for call in ending if tool_score(criteria.expected_tool, call)] or ending
+
+
+def _fewest_repeats(evidence: Evidence, chain: Sequence[ScoredCall]) -> int:
+    names_at: dict[int, list[str]] = {}
+    for call in chain:
+        names_at.setdefault(call.position, []).append(call.name)
+    return fewest_repeats([[name for place in group for name in names_at[place]] for group in evidence.once(batches)])
+
+
+def _efficiency(criteria: Criteria, chain: Sequence[ScoredCall]) -> float:
+    return min(1.0, criteria.optimal_hops / len(chain))
+
+
+def _scored(
+    criteria: Criteria,
+    chain: Sequence[ScoredCall],
+    completion: float,
+    ended: tuple[ScoredCall, ParamScore],
+    again: Sequence[str],
+    detours: Sequence[str],
+) -> Score:
+    efficiency = _efficiency(criteria, chain)
     redundancy, detour = _PENALTY * len(again), _PENALTY * len(detours)
     score = max(0.0, min(1.0, completion * efficiency - redundancy - detour))
-    reasons = [explain_case(criteria.expected_tool, last, params).rstrip(".") + " last"]
+    reasons = [explain_case(criteria.expected_tool, *ended).rstrip(".") + " last"]
     if efficiency < 1:
         enough = criteria.optimal_hops
         reasons.append(f"{counted(len(chain), 'call')} where {enough} {agreeing(enough, 'is', 'are')} enough")
@@ -112,7 +129,9 @@ def _chain(
 
 
 def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
-    return reads_params(criteria.expected_params, evidence, "last", part)
+    if part != "arguments" or criteria.expected_params is None or not criteria.expected_params.members:
+        return ()
+    return {call.position for call in _may_be_last(evidence, criteria)} if evidence.calls else ()
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:

@@ -1,6 +1,7 @@
 """tool-case: one test case of tool calling, as a suite has it: a tool, its parameters, and how they are compared.
 
-Only the first call is scored, as `overall-score` scores it. ``should_call_tool`` is implied by the expected tool; where
+Only the first call is scored, as `overall-score` scores it: of several calls of one message, the one that the message
+names first. ``should_call_tool`` is implied by the expected tool; where
 it is said and the two disagree, the criteria are refused.
 """
 
