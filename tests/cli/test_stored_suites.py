@@ -23,7 +23,7 @@ SUITE = {
     "tools": [WEATHER],
     "test_cases": [
         {"prompt": "Weather in Paris?", "expected_tool": "get_weather", "expected_params": {"city": "Paris"}},
-        {"id": "joke", "prompt": "Tell me a joke"},
+        {"id": "joke", "prompt": "Tell me a joke", "expected_tool": None},
         {"prompt": "Weather at home?", "expected_tool": ["get_weather", "find"], "multi_turn": True},
     ],
 }
@@ -72,7 +72,7 @@ def test_a_file_is_stored_listed_shown_and_exported(place: Path) -> None:
     exported = run("export", head["id"])
     assert exported.exit_code == 0
     document = json.loads(exported.stdout)
-    assert rows("show", head["id"]) == [{"id": head["id"], **document}]
+    assert rows("show", head["id"]) == [{"id": head["id"], **document, "notes": []}]
     assert document["test_cases"][0] == {"id": "case-1", **SUITE["test_cases"][0]}  # type: ignore[index]
 
 
@@ -144,7 +144,7 @@ def test_what_is_stored_is_its_users_alone(place: Path) -> None:
         (
             ["import", "x.json"],
             '{"name": "x", "test_cases": [{"prompt": "a", "expected_params": []}]}',
-            "Error: x.json: test_cases[0]: expected_params: expected an object of argument names and their values",
+            "Error: x.json: test_cases[0]: expected_params: expected an object, found an empty list\n",
         ),
         (["show", "none"], "", "Error: no suite 'none' is stored; 'tracegrade suite list' shows those that are\n"),
         (["export", "none"], "", "Error: no suite 'none' is stored; 'tracegrade suite list' shows those that are\n"),
@@ -173,6 +173,7 @@ def test_what_an_import_leaves_out_is_said(place: Path) -> None:
     assert run("import", "x.json").stderr == (
         "Note: 'version' is not known and left out.\n"
         "Note: test_cases[0]: 'expected_parms' is not known and left out; did you mean 'expected_params'?\n"
+        "Note: 1 test case has no expected_tool: that is taken as null, no call expected.\n"
     )
 
 

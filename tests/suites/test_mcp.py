@@ -138,7 +138,7 @@ def test_tools_without_a_schema_that_can_be_used_are_left_out_and_named() -> Non
     assert imported.notes[0].startswith("tool 'b' is left out: no JSON Schema: ")
     assert imported.notes[1:] == [
         "tool 'c' is left out: expected an inputSchema, which is an object",
-        "tool None is left out: expected a name",
+        "tool None is left out: expected a name of 1 to 128 characters",
         "tool 'a' is left out where it is listed again",
     ]
     for make in (import_tools, suite_of):

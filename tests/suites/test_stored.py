@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
-from tracegrade.store.suites import StoredSuite
+from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.stored import (
     MOST_CASES,
     case_document,
     document_of,
+    notes_of,
     read_suite,
     runnable_suite,
     with_case,
+    with_case_fields,
     with_cases,
     with_fields,
 )
@@ -100,15 +102,19 @@ def test_a_suite_may_have_neither_cases_nor_tools_and_is_run_when_it_has_cases()
             {"name": "x", "tools": [{"type": "function", "function": {}}]},
             "tools[0]: expected {type: function, function: {name, parameters}}",
         ),
+        (
+            {"name": "x", "tools": [WEATHER] * 2},
+            "tools[1].function.name: tools[0] is called 'get_weather' already; expected names that differ",
+        ),
         ({"name": "x", "tools": [WEATHER] * 1001}, "tools: expected at most 1000, found 1001"),
         ({"name": "x", "test_cases": [PARIS, 3]}, "test_cases[1]: expected an object, found 3"),
         (
             {"name": "x", "test_cases": [PARIS, {**PARIS, "expected_params": [1]}]},
-            "test_cases[1]: expected_params: expected an object of argument names and their values, found a list",
+            "test_cases[1]: expected_params: expected an object, found a list of 1",
         ),
         (
             {"name": "x", "test_cases": [{**FLIGHT, "max_rounds": 101}]},
-            "test_cases[0]: max_rounds: expected a whole number from 1 to 100, found 101",
+            "test_cases[0]: max_rounds: expected a number of at most 100, found 101",
         ),
     ],
 )
@@ -164,10 +170,10 @@ def test_a_case_is_replaced_in_its_place() -> None:
             {**FLIGHT, "multi_turn": False},
             "the case: valid_prerequisites: is for cases of several turns; set multi_turn, or leave it out",
         ),
-        ({**FLIGHT, "mock_responses": [1]}, "the case: mock_responses: expected an object, found [1]"),
+        ({**FLIGHT, "mock_responses": [1]}, "the case: mock_responses: expected an object, found a list of 1"),
         (
             {**PARIS, "param_scoring": "x"},
-            "the case: param_scoring: expected 'exact', 'contains', 'fuzzy' or 'semantic', found 'x'",
+            "the case: param_scoring: expected 'exact', 'fuzzy', 'contains' or 'semantic', found 'x'",
         ),
     ],
 )
@@ -177,6 +183,51 @@ def test_a_case_that_could_not_be_run_is_refused_in_one_sentence(case: Any, mess
     assert str(caught.value) == message
 
 
-def test_texts_that_no_store_can_hold_become_readable() -> None:
-    (case,) = with_cases(read({"name": "x\ud800"}), [{"prompt": "a\udfff"}], 8).cases
-    assert case.body == {"prompt": "a?"}
+def test_texts_that_no_store_can_hold_are_refused() -> None:
+    with pytest.raises(SuiteError, match=r"^name: expected text that UTF-8 can hold, found half of a surrogate pair$"):
+        read({"name": "x\ud800"})
+    with pytest.raises(SuiteError, match=r"^the case: expected_params\.a: expected text that UTF-8 can hold"):
+        with_cases(read({"name": "x"}), [{**PARIS, "expected_params": {"a": "\udfff"}}], 8)
+
+
+def test_a_case_says_what_is_expected_and_null_is_no_call() -> None:
+    suite = read({"name": "x"})
+    with pytest.raises(SuiteError, match=r"^the case: expected_tool: expected the tool .*, found nothing$"):
+        with_cases(suite, [{"prompt": "x"}], 8)
+    for case in ({"expected_tool": None}, {"should_call_tool": False}):
+        assert with_cases(suite, [{"prompt": "x", **case}], 8).cases[0].body["expected_tool"] is None
+    imported = read_suite({"name": "x", "test_cases": [{"prompt": "a"}, {"prompt": "b"}]}, "default", "a", 7)
+    assert imported.notes == ["2 test cases have no expected_tool: that is taken as null, no call expected"]
+    assert read_suite(document_of(imported.suite), "default", "a", 7).notes == []
+
+
+def test_what_a_case_says_twice_is_the_same() -> None:
+    for case, said in (
+        ({**PARIS, "should_call_tool": False}, "should_call_tool: false contradicts expected_tool"),
+        (
+            {**FLIGHT, "multi_turn": False, "multi_turn_config": {"max_rounds": 2}},
+            "multi_turn: false contradicts multi_turn_config",
+        ),
+        ({**FLIGHT, "multi_turn_config": {"max_rounds": 2}}, "max_rounds: differs from the one in multi_turn_config"),
+    ):
+        with pytest.raises(SuiteError, match=f"^the case: {said}"):
+            with_cases(read({"name": "x"}), [case], 8)
+
+
+def test_what_was_stored_before_goes_on_and_its_other_fields_change() -> None:
+    old = {"prompt": "x", "expected_tool": "book", "scoring_config": {"mode": "contain"}, "expected_params": {"a": 1}}
+    tools = [{"type": "function", "function": {"name": 3, "parameters": []}}]
+    suite = StoredSuite(
+        tenant="default", id="a", name="x", tools=tools, cases=[StoredCase("c", old)], created_ns=1, updated_ns=1
+    )
+    assert notes_of(suite) == [
+        "tools[0].function.name: expected a text, found 3",
+        "tools[0].function.parameters: expected an object, found an empty list",
+        "case 'c': scoring_config.mode: expected 'exact', 'case_insensitive', 'contains', 'numeric_tolerance' or "
+        "'regex', found 'contain'",
+    ]
+    changed = with_case_fields(suite, suite.cases[0], {"prompt": "y"}, 8)
+    assert changed.cases[0].body == {**old, "prompt": "y"}
+    assert with_fields(suite, {"name": "y", "tools": tools}, 8).tools == tools
+    with pytest.raises(SuiteError, match=r"^the case: scoring_config\.mode: expected 'exact'"):
+        with_case_fields(suite, suite.cases[0], {"scoring_config": {"mode": "contains "}}, 8)

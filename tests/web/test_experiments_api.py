@@ -94,7 +94,7 @@ def test_labels_are_put_in_place_of_those_before(api: Api) -> None:
         ("prompts/1", {"lables": {}}, 400, "labels: Field required"),
         ("prompts/1", {"labels": {}, "state": "failed"}, 400, "state: is not a parameter"),
         ("prompts/1", None, 400, "body: Field required"),
-        ("prompts/1", {"labels": {"a": "x" * 2_000_000}}, 400, "body: expected JSON in UTF-8 of at most"),
+        ("prompts/1", {"labels": {"a": "x" * 2_000_000}}, 413, "body: expected at most 1048576 bytes"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(api: Api, run: str, body: Any, status: int, said: str) -> None:

@@ -45,7 +45,7 @@ SUITE = {
     "description": "of cities",
     "system_prompt": "Use\n<tools>.",
     "tools": [WEATHER],
-    "test_cases": [PARIS, FLIGHT, {"id": "none", "prompt": "Tell me a joke, please"}],
+    "test_cases": [PARIS, FLIGHT, {"id": "none", "prompt": "Tell me a joke, please", "expected_tool": None}],
 }
 
 
@@ -191,7 +191,7 @@ def test_saving_a_case_untouched_changes_nothing(place: Place, case: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "expected", ["a", ["a", "b"], ["a"], [], ["with, comma", "b"], "with, comma", "[a]"], ids=str
+    "expected", ["a", ["a", "b"], ["a"], None, ["with, comma", "b"], "with, comma", "[a]"], ids=str
 )  # fmt: skip
 def test_every_expected_tool_survives_its_form(place: Place, expected: Any) -> None:
     id_ = add_suite(place.site.config.store_url, "default", {
@@ -227,7 +227,7 @@ def test_what_was_typed_is_shown_again_with_what_is_wrong(place: Place) -> None:
     address = f"/suites/{place.id}/cases/a/b"
     written = fields_of(place.site.get(address).text)
     again = place.post(address, status=400, **{**written, "max_rounds": "1000"}).body.decode()
-    assert alert_of(again) == "Nothing was stored: max_rounds: expected a whole number from 1 to 100, found 1000."
+    assert alert_of(again) == "Nothing was stored: max_rounds: expected a number of at most 100, found 1000."
     assert fields_of(again) == {**written, "max_rounds": "1000"}
     assert len(place.suite().cases) == 3
 
@@ -236,11 +236,13 @@ def test_what_was_typed_is_shown_again_with_what_is_wrong(place: Place) -> None:
     ("fields", "said"),
     [
         ({"prompt": " "}, "prompt: expected what a user says to the model, found nothing."),
-        ({"prompt": "x", "expected_params": "[1]"}, "expected_params: expected an object of argument names and"),
+        ({"prompt": "x", "expected_params": "[1]"}, "expected_params: expected an object, found a list of 1."),
         ({"prompt": "x", "expected_tool": "[1"}, "expected_tool: expected JSON: "),
+        ({"prompt": "x"}, "expected_tool: expected the tool that should be called, or that no call is expected"),
+        ({"prompt": "x", "expected_tool": "a", "no_call": "1"}, "expected_tool: expected no tool where no call"),
         ({"prompt": "x", "id": "none"}, "the suite has a case 'none' already; leave the id out for a new one."),
         ({"prompt": "x", "multi_turn": "1", "mock_responses": "[]x"}, "mock_responses: expected JSON: "),
-        ({"prompt": "x", "expected_params": '{"a": NaN}'}, "expected JSON, found nan, which is not a number of JSON."),
+        ({"prompt": "x", "expected_params": '{"a": NaN}'}, "expected_params.a: expected JSON, found nan"),
         ({"prompt": "x", "max_rounds": "3"}, "max_rounds: is for cases of several turns; set multi_turn, or leave it"),
         ({"prompt": "x", "mode": "numeric_tolerance", "epsilon": "much"}, "epsilon: expected JSON: "),
         (

@@ -1,11 +1,13 @@
 """The API of suites: what the evaluation that it is from documents, called as its users call it."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
+from starlette.types import Message
 
 from suites.scripted_mcp import TOOL, Handler, Script, scripted
 from suites.weather import WEATHER_SUITE
@@ -15,7 +17,8 @@ from tracegrade.store.open import open_store
 from tracegrade.suites.settings import SuitesSettings
 from tracegrade.suites.stored import read_suite
 from tracegrade.web import servers
-from tracegrade.web.problem import PREFIX
+from tracegrade.web.api.body import whole_body
+from tracegrade.web.problem import PREFIX, Refusal
 from web.api_calls import TOOL_EVAL_DOCUMENT, Api
 from web.calls import call
 from web.site import Site
@@ -297,24 +300,46 @@ def test_what_is_wrong_is_said_in_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("body", "detail"),
+    ("body", "status", "detail"),
     [
-        (b'{"prompt":\n "x" 1}', "body: not JSON: Expecting ',' delimiter: line 2 column 6 (char 16)"),
-        (b"prompt=x", "body: not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b'{"prompt": "x", "expected_params": {"a": NaN}}', "expected JSON, found nan, which is not a number of JSON"),
+        (
+            b'{"prompt":\n "x" 1}',
+            400,
+            "body: not JSON: unexpected character, expected ',' or '}': line 2 column 6 (char 16)",
+        ),
+        (b"prompt=x", 400, "body: not JSON: unexpected character, expected a JSON value: line 1 column 1 (char 0)"),
+        (b'{"prompt": "\xff"}', 400, "body: not UTF-8: byte 13 is 0xff"),
+        (b'{"prompt": "\\ud800"}', 400, "body: not JSON: no low surrogate in string: line 1 column 13 (char 12)"),
+        (
+            b'{"prompt": "x", "expected_params": {"a": NaN}}',
+            400,
+            "body: not JSON: unexpected character, expected a JSON value: line 1 column 42 (char 41)",
+        ),
         (
             b'{"prompt": "x", "expected_params": {"a": ' + b"[" * 500 + b"]" * 500 + b"}}",
-            "expected at most 100 objects and lists within each other, found more",
+            400,
+            "the case: expected_params: expected at most 100 objects and lists within each other, found more",
         ),
-        (b'{"prompt": "x", "expected_params": {"a": ' + b"[" * 100_000, "body: expected JSON"),
-        (b'{"prompt": "' + b"x" * (4 << 20) + b'"}', "body: expected JSON in UTF-8 of at most 4194304 bytes"),
+        (b'{"prompt": "x", "expected_params": {"a": ' + b"[" * 100_000, 400, "body: not JSON: depth limit exceeded"),
+        (b'{"prompt": "' + b"x" * (4 << 20) + b'"}', 413, "body: expected at most 4194304 bytes, found more"),
     ],
-    ids=["broken", "form", "nan", "deep", "deeper", "long"],
+    ids=["broken", "form", "latin-1", "surrogate", "nan", "deep", "deeper", "long"],
 )
-def test_bodies_are_bounded(api: Api, suite: str, body: bytes, detail: str) -> None:
+def test_bodies_are_bounded(api: Api, suite: str, body: bytes, status: int, detail: str) -> None:
     answer = call(api.app, "POST", f"/api/tool-suites/{suite}/cases", body, content_type="application/json")
-    assert (answer.status, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
     assert answer.json["detail"].startswith(detail)
+
+
+def test_a_body_that_does_not_come_is_answered() -> None:
+    async def nothing() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError("nothing sets it")
+
+    for headers, status in (([], 408), ([(b"content-length", b"5000")], 413)):
+        with pytest.raises(Refusal) as caught:
+            asyncio.run(whole_body({"type": "http", "headers": headers}, nothing, 100, 0.01))
+        assert caught.value.status == status
 
 
 def test_numbers_stay_exact(api: Api, suite: str) -> None:

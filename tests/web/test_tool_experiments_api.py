@@ -245,8 +245,15 @@ def test_entries_are_bounded_and_need_an_experiment(api: Api, monkeypatch: pytes
     body = {"type": "judge", "score": 0.5}
     assert "no experiment 'none'" in refusal(api, "POST", "/experiments/none/timeline", body, 404, "not-found")
     made(api)
-    long = {**body, "configuration": {"x": "y" * 100_000}}
-    assert "at most 100000" in refusal(api, "POST", "/experiments/tuning/timeline", long, 409, "not-possible")
+    long = {**body, "configuration": {"x": "y" * (4 << 20)}}
+    assert "at most 4194304 bytes" in refusal(api, "POST", "/experiments/tuning/timeline", long, 413, "too-long")
+    deep: Any = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    said = refusal(
+        api, "POST", "/experiments/tuning/timeline", {**body, "configuration": deep}, 400, "invalid-parameter"
+    )
+    assert said.startswith("configuration: Value error, expected at most 100 objects and lists within each other")
     monkeypatch.setattr("tracegrade.history.runs.experiment_entries.MOST_ENTRIES", 1)
     reported(api, "judge", 0.5)
     assert "the most there may be" in refusal(api, "POST", "/experiments/tuning/timeline", body, 409, "not-possible")

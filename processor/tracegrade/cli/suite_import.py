@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,7 @@ def _import_server(server: str, to: str | None, name: str, replace: bool, tenant
     for note in found.notes:
         _say(note)
     if to is None:
-        _stored(found.suite, tenant, asking)
+        _stored(found.suite, tenant, asking, found.notes)
         print_line(f"Next, add cases on the page, or by the API, such as {_example(found)}")
         return
     if is_folder:
@@ -102,8 +103,8 @@ def _import_server(server: str, to: str | None, name: str, replace: bool, tenant
         print_line(f'Next, add cases to "test_cases", such as {_example(found)}')
 
 
-def _stored(document: "JsonValue", tenant: str, asking: Asking) -> "StoredSuite":
-    """Store a suite, and say what was stored."""
+def _stored(document: "JsonValue", tenant: str, asking: Asking, said: Sequence[str] = ()) -> "StoredSuite":
+    """Store a suite, and say what was stored; notes that were `said` are not repeated."""
     from tracegrade.store.open import reading_store
     from tracegrade.store.suites import suites_called
     from tracegrade.suites.keeping import add_suite
@@ -115,7 +116,8 @@ def _stored(document: "JsonValue", tenant: str, asking: Asking) -> "StoredSuite"
     read = add_suite(store_url, tenant, document, time.time_ns())
     suite = read.suite
     for note in (*read.notes, *unset_needs(suite.cases, config.rules.reading)):
-        _say(note)
+        if note not in said:
+            _say(note)
     print_line(
         f"stored {suite.name} as {suite.id}: {count(len(suite.tools), 'tool')}, {count(len(suite.cases), 'case')}"
     )

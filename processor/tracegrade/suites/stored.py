@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tracegrade.display import json_text
 from tracegrade.document.document import Document
-from tracegrade.document.problem import did_you_mean
+from tracegrade.document.problem import did_you_mean, dotted
 from tracegrade.document.validate import problems
 from tracegrade.evaluate.criteria.semantic import NOT_LOADED, comparing_by
 from tracegrade.model.json_value import JsonValue, encodable
@@ -31,13 +32,24 @@ from tracegrade.suites.imported import (
     unique_id,
 )
 from tracegrade.suites.suite import Suite, runnable_case, suite_of_document
-from tracegrade.suites.tool_suite import CASE_FIELDS, TURN_FIELDS, check_tools, export_case, read_case
+from tracegrade.suites.tool_suite import (
+    CASE_FIELDS,
+    TURN_FIELDS,
+    check_tools,
+    export_case,
+    is_unsaid,
+    read_case,
+    unsaid_note,
+)
+from tracegrade.suites.written import contradiction, unusual_names, wrong_fields, wrong_tools
 
 MOST_CASES = 10_000
 MOST_TOOLS = 1000
 LONGEST_NAME = 200
 LONGEST_TEXT = 100_000
 _DEEPEST = 100
+# So many parts of a path lead to a field of a test case, or of a tool's function; one to any other.
+_PARTS: dict[str | int, int] = {"test_cases": 3, "tools": 4}
 SUITE_FIELDS = ("name", "description", "system_prompt", "tools", "test_cases")
 
 
@@ -57,8 +69,9 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
         tenant: whose it will be.
         id_: its id.
         now_ns: when it is made.
-        strict: refuse fields that a suite or a case does not have, and cases without a prompt. Files of other systems
-            have such: without `strict`, they are left out.
+        strict: refuse fields that a suite or a case does not have, and cases without a prompt, or which say nothing of
+            what is expected. Files of other systems have such: without `strict`, they are left out, and no call is
+            expected.
 
     Raises:
         SuiteError: no name, a field of a wrong type, a case that could not be run, or more than a bound.
@@ -75,8 +88,10 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
     suite = StoredSuite(tenant=tenant, id=id_, name="", created_ns=now_ns, updated_ns=now_ns)
     fields = {key: written[key] for key in SUITE_FIELDS if key in written and key != "test_cases"}
     suite = with_fields(suite, {"name": None, "tools": None, **fields}, now_ns)
+    notes += unusual_names(_names_of(suite.tools))
     cases: list[StoredCase] = []
     taken: set[str] = set()
+    unsaid = 0
     for place, item in enumerate(list_at(written.get("test_cases"), "test_cases")):
         where = f"test_cases[{place}]"
         case = _known(item, where) if strict else object_at(item, where)
@@ -87,11 +102,16 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
         notes += [f"{where}: {key!r} is not known and left out{did_you_mean(key, CASE_FIELDS)}" for key in unknown]
         if (idle := _idle_field(case)) is not None:
             notes.append(f"{where}: {idle} is left out: it is for cases of several turns, which say multi_turn")
+        notes += [f"{where}: {text} and left out" for text in _check_fields(case, where)]
+        unsaid += is_unsaid(case)
         case_id = unique_id(case.get("id"), len(cases) + 1, taken)
         taken.add(case_id)
         stored, said = _checked(case_id, case, where)
+        if strict:
+            _check_said(case, where)
         cases.append(stored)
         notes += said
+    notes += unsaid_note(unsaid)
     return Read(replace(suite, cases=_bounded(cases)), notes)
 
 
@@ -117,6 +137,8 @@ def with_fields(suite: StoredSuite, given: JsonObject, now_ns: int) -> StoredSui
     tools = check_tools(given["tools"]) if "tools" in given else suite.tools
     if len(tools) > MOST_TOOLS:
         raise SuiteError(f"tools: expected at most {MOST_TOOLS}, found {len(tools)}")
+    if list(tools) != list(suite.tools) and (wrong := wrong_tools(tools)):
+        raise SuiteError(wrong[0])
     return replace(suite, tools=tools, updated_ns=max(now_ns, suite.created_ns), **changed)
 
 
@@ -138,16 +160,22 @@ def with_cases(suite: StoredSuite, written: Sequence[JsonValue], now_ns: int) ->
         number += wanted is None
         taken.add(case_id)
         cases.append(_checked(case_id, case, where)[0])
+        _check_said(case, where)
     return replace(suite, cases=_bounded(cases), updated_ns=max(now_ns, suite.created_ns))
 
 
 def with_case(suite: StoredSuite, case_id: str, written: JsonValue, now_ns: int) -> StoredSuite:
     """`suite` with `written` in place of the case `case_id`, which keeps its id and place.
 
+    A value that the case has already is taken: it was stored before values were held to what they may be now.
+
     Raises:
         SuiteError: as of `with_cases`, or another id is written.
     """
-    case = _known(written, "the case")
+    before = next((known.body for known in suite.cases if known.id == case_id), {})
+    case = _known(written, "the case", before)
+    if "expected_tool" in before:
+        _check_said(case, "the case")
     if case.get("id") not in (None, case_id):
         raise SuiteError(f"the case: its id {case_id!r} cannot be changed, found {case['id']!r}")
     changed, _ = _checked(case_id, case, "the case")
@@ -167,6 +195,8 @@ def with_case_fields(suite: StoredSuite, case: StoredCase, given: JsonValue, now
     if not fields:
         raise SuiteError("the case: expected at least one of its fields, found nothing to change")
     kept = dict(case.body)
+    if "expected_tool" in fields and "should_call_tool" not in fields:
+        kept.pop("should_call_tool", None)  # the tool says it anyway
     if "multi_turn" in fields and not fields["multi_turn"]:
         kept = {key: value for key, value in kept.items() if key not in TURN_FIELDS}
     if isinstance(turns := fields.get("multi_turn_config"), dict):
@@ -212,39 +242,91 @@ def runnable_suite(suite: StoredSuite, rule_paths: Sequence[str] = (), reading: 
     return suite_of_document(document_of(suite), stored_source(suite.id), rule_paths, reading)
 
 
-def storable(value: JsonValue, depth: int = 0) -> JsonValue:
-    """`value` as any store can hold it.
+def storable(value: JsonValue, *path: str | int) -> JsonValue:
+    """`value` as any store can hold it; `path` says where it stands.
 
     Raises:
-        SuiteError: it is nested too deeply, or has a number that is none in JSON.
+        SuiteError: it is nested too deeply, or has a number that is none in JSON, or a text that is none in UTF-8.
     """
-    if depth > _DEEPEST:
-        raise SuiteError(f"expected at most {_DEEPEST} objects and lists within each other, found more")
+    of_field = _PARTS.get(path[0], 1) if path else 0
+    if isinstance(value, list | dict) and len(path) >= of_field + _DEEPEST:
+        where = _at(path[:of_field])
+        raise SuiteError(f"{where}expected at most {_DEEPEST} objects and lists within each other, found more")
     if isinstance(value, float) and not isfinite(value):
-        raise SuiteError(f"expected JSON, found {value}, which is not a number of JSON")
+        raise SuiteError(f"{_at(path)}expected JSON, found {value}, which is not a number of JSON")
     if isinstance(value, list):
-        return [storable(item, depth + 1) for item in value]
+        return [storable(item, *path, place) for place, item in enumerate(value)]
     if isinstance(value, dict):
-        return {str(encodable(key)): storable(member, depth + 1) for key, member in value.items()}
-    return encodable(value)
+        return {str(storable(key, *path)): storable(member, *path, key) for key, member in value.items()}
+    if isinstance(value, str) and encodable(value) != value:
+        raise SuiteError(f"{_at(path)}expected text that UTF-8 can hold, found half of a surrogate pair")
+    return value
 
 
-def _known(item: JsonValue, where: str) -> JsonObject:
-    case = object_at(storable(item), where)
+def _at(path: tuple[str | int, ...]) -> str:
+    return f"{encodable(dotted(path))}: " if path else ""
+
+
+def notes_of(suite: StoredSuite) -> list[str]:
+    """What of a stored suite would be refused if it were sent now, and names of tools that few providers take."""
+    notes = [*wrong_tools(suite.tools), *unusual_names(_names_of(suite.tools))]
+    for case in suite.cases:
+        notes += [f"case {case.id!r}: {wrong}" for wrong in wrong_fields(case.body)[0]]
+    return notes
+
+
+def _names_of(tools: Iterable[JsonObject]) -> list[str]:
+    functions = [function for tool in tools if isinstance(function := tool.get("function"), dict)]
+    return [name for function in functions if isinstance(name := function.get("name"), str)]
+
+
+def _check_said(case: JsonObject, where: str) -> None:
+    """Refuse a case that does not say what is expected."""
+    if is_unsaid(case):
+        raise SuiteError(
+            f"{where}: expected_tool: expected the tool that should be called, or that no call is expected (null, or "
+            "should_call_tool: false), found nothing"
+        )
+
+
+def _known(item: JsonValue, where: str, before: JsonObject | None = None) -> JsonObject:
+    """A case that is sent; what it has of `before`, the case as it is stored, is not checked again."""
+    written = object_at(item, where)
+    try:
+        case = object_at(storable(written), where)
+    except SuiteError as error:
+        raise SuiteError(f"{where}: {error}") from None
     if (unknown := next((key for key in case if key not in CASE_FIELDS), None)) is not None:
         raise SuiteError(f"{where}: {unknown!r} is not a field of a case{did_you_mean(unknown, CASE_FIELDS)}")
     if not text_at(case.get("prompt"), f"{where}: prompt").strip():
         raise SuiteError(f"{where}: prompt: expected what a user says to the model, found nothing")
+    new = {key: value for key, value in case.items() if before is None or not _same(value, before.get(key))}
+    if unknown_parts := _check_fields(new, where):
+        raise SuiteError(f"{where}: {unknown_parts[0]}")
     if (idle := _idle_field(case)) is not None:
         raise SuiteError(f"{where}: {idle}: is for cases of several turns; set multi_turn, or leave it out")
+    if new and (opposite := contradiction(case)) is not None:
+        raise SuiteError(f"{where}: {opposite}")
     return case
+
+
+def _same(one: JsonValue, other: JsonValue) -> bool:
+    return json_text(one) == json_text(other)  # true is not 1
+
+
+def _check_fields(case: JsonObject, where: str) -> list[str]:
+    """Refuse a field with a value that none can have; returns keys within fields that are not known, as sentences."""
+    wrong, unknown = wrong_fields(case)
+    if wrong:
+        raise SuiteError(f"{where}: {wrong[0]}")
+    return unknown
 
 
 def _idle_field(case: JsonObject) -> str | None:
     """A field that is of cases of several turns, and given in one that is none."""
     if case.get("multi_turn") or case.get("multi_turn_config"):
         return None
-    return next((key for key in TURN_FIELDS if case.get(key)), None)
+    return next((key for key in TURN_FIELDS if case.get(key) is not None), None)
 
 
 def _checked(case_id: str, written: JsonObject, where: str) -> tuple[StoredCase, list[str]]:

@@ -25,6 +25,7 @@ from tracegrade.suites.imported import (
     text_at,
     unique_id,
 )
+from tracegrade.suites.written import wrong_fields, wrong_tools
 
 # Of a case: what its evaluation takes, what a run of the suite takes, and where that may stand.
 _COMPARED = ("expected_params", "scoring_config", "param_scoring", "should_call_tool")
@@ -57,7 +58,8 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
     check_tools(suite.get("tools"))
     cases: list[JsonValue] = []
     kept_cases: dict[str, JsonValue] = {}
-    notes: list[str] = []
+    notes: list[str] = wrong_tools(list_at(suite.get("tools"), "tools"))
+    unsaid = 0
     for place, item in enumerate(list_at(suite.get("test_cases"), "test_cases")):
         written = object_at(item, f"test_cases[{place}]")
         if not text_at(written.get("prompt"), f"test_cases[{place}].prompt").strip():
@@ -66,7 +68,9 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
         case_id = unique_id(written.get("id"), len(cases) + 1, kept_cases)
         case, kept_cases[case_id], said = read_case(case_id, written, f"test_cases[{place}]")
         cases.append(case)
-        notes += said
+        notes += [*said, *(f"test_cases[{place}]: {wrong}" for wrong in wrong_fields(written)[0])]
+        unsaid += is_unsaid(written)
+    notes += unsaid_note(unsaid)
     if not cases:
         raise SuiteError(
             "test_cases: expected at least one case with a prompt; a suite of tools alone has none to judge"
@@ -74,6 +78,19 @@ def import_suite(document: JsonValue, rule_id: str = "") -> Imported:
     rule = head(rule_id or rule_id_of(name), name, text_at(suite.get("description"), "description"))
     kept: JsonObject = {key: suite[key] for key in _KEPT_OF_SUITE if suite.get(key)}
     return Imported(rule | {"cases": cases}, kept | {"cases": kept_cases}, notes)
+
+
+def is_unsaid(case: JsonObject) -> bool:
+    """Whether a test case says neither which tool is expected nor that none should be called."""
+    return "expected_tool" not in case and case.get("should_call_tool") is not False
+
+
+def unsaid_note(number: int) -> list[str]:
+    """The note on so many cases that say nothing of what is expected."""
+    if not number:
+        return []
+    which = f"{number} test case has" if number == 1 else f"{number} test cases have"
+    return [f"{which} no expected_tool: that is taken as null, no call expected"]
 
 
 def check_tools(tools: JsonValue) -> list[JsonObject]:
@@ -95,7 +112,7 @@ def read_case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject
         SuiteError: `multi_turn_config` is no object, or a parameter is to be compared by an expression that is none.
     """
     case: JsonObject = {"id": case_id, "match": {"prompt": written["prompt"]}, "matchers": False}
-    kept: JsonObject = {"category": written["category"]} if written.get("category") else {}
+    kept: JsonObject = {"category": written["category"]} if written.get("category") is not None else {}
     notes: list[str] = []
     config = _chain_config(written, where)
     if config is not None:
@@ -116,8 +133,8 @@ def read_case(case_id: str, written: JsonObject, where: str) -> tuple[JsonObject
             notes.append(f"{where}: should_call_tool and expected_tool contradict each other; the tool counts")
     case |= given
     if config is not None:
-        case |= {key: config[key] for key in _CHAIN if config.get(key)}
-        kept |= {key: config[key] for key in _RUN_ONLY if config.get(key)}
+        case |= {key: config[key] for key in _CHAIN if key in config}
+        kept |= {key: config[key] for key in _RUN_ONLY if key in config}
         if should_call is not None:
             kept["should_call_tool"] = should_call
     return case, kept, notes
@@ -137,8 +154,15 @@ def _chain_config(written: JsonObject, where: str) -> JsonObject | None:
     nested = written.get("multi_turn_config")
     if not written.get("multi_turn") and not nested:
         return None
-    config = dict(object_at(nested, f"{where}.multi_turn_config")) if nested else {}
-    return config | {key: written[key] for key in (*_CHAIN, *_RUN_ONLY) if written.get(key)}
+    config = object_at(nested, f"{where}.multi_turn_config") if nested else {}
+    both = (config, written)
+    return {key: part[key] for part in both for key in TURN_FIELDS if key in part and _is_given(key, part[key])}
+
+
+def _is_given(key: str, value: JsonValue) -> bool:
+    """Whether `value` says something of a field of several turns: an empty object or list does, where one fits."""
+    empties: JsonObject = {"valid_prerequisites": [], "mock_responses": {}, "argument_source": {}}
+    return bool(value) or (key in empties and value == empties[key])
 
 
 def export_suite(rule: Rule, kept: JsonObject) -> JsonObject:
@@ -178,10 +202,11 @@ def export_case(case: Case, kept: JsonObject) -> JsonObject:
     if written.get("matchers", True) and (word := next(_matchers_in(written.get("expected_params")), None)):
         raise SuiteError(f"case {case.id!r}: a suite holds plain values, found the matcher {word}")
     exported: JsonObject = {"id": case.id, "prompt": prompt}
-    exported |= {key: written[key] for key in ("expected_tool", *_COMPARED) if written.get(key) is not None}
+    exported["expected_tool"] = written.get("expected_tool")
+    exported |= {key: written[key] for key in _COMPARED if written.get(key) is not None}
     if evaluator == "multi-turn":
         exported["multi_turn"] = True
-        exported |= {key: written[key] for key in _CHAIN if written.get(key)}
+        exported |= {key: written[key] for key in _CHAIN if written.get(key) is not None}
     return exported | kept
 
 

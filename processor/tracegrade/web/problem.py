@@ -8,6 +8,8 @@ from starlette.responses import Response
 
 TYPES = {
     "invalid-parameter": "a parameter of the request is wrong; detail says which, what was found, what was expected",
+    "too-long": "the body of the request has more bytes than this address takes; detail names the limit",
+    "timeout": "the body of the request did not come in time; send the request again",
     "not-found": "it does not exist, or no longer exists",
     "method-not-allowed": "this address takes other methods; the header 'allow' names them",
     "unauthenticated": "a token is needed, or the one sent is not accepted",

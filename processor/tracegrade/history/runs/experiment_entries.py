@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tracegrade.display import json_text
 from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.model.json_value import JsonValue
@@ -25,7 +24,6 @@ from tracegrade.store.experiment_entries import (
 from tracegrade.store.open import changing_store
 
 MOST_ENTRIES = 10_000
-LONGEST_CONFIGURATION = 100_000
 
 
 def report(
@@ -51,10 +49,8 @@ def report(
 
     Raises:
         NoSuchRun: there is no such experiment.
-        NotChangeable: the configuration is too long, or there are too many entries.
+        NotChangeable: there are too many entries.
     """
-    if (length := len(json_text(dict(configuration)))) > LONGEST_CONFIGURATION:
-        raise NotChangeable(f"expected a configuration of at most {LONGEST_CONFIGURATION} characters, found {length}")
     with changing_store(store_url) as connection:
         known_experiment(connection, tenant, experiment)
         if entry_count(connection, tenant, experiment) >= MOST_ENTRIES:

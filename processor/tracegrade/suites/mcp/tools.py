@@ -1,6 +1,5 @@
 """The tools of an MCP server as a rule, are arguments valid by its schemas?, and as a suite to write cases for."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -11,9 +10,9 @@ from tracegrade.suites.imported import Imported, JsonObject, SuiteError, head, r
 from tracegrade.suites.mcp.address import Allowed, checked_address
 from tracegrade.suites.mcp.client import Listed, list_tools_at
 from tracegrade.suites.mcp.program import STDIO, list_tools_of, program_name
+from tracegrade.suites.written import LONGEST_TOOL_NAME, unusual_names
 
 # What the interface that most models are asked by takes as the name of a function.
-_FUNCTION_NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
 FROM_SERVER = "The tools of the MCP server at "
 """How the description of a suite begins that was made of a server's tools."""
@@ -81,11 +80,7 @@ def suite_of(listed: Listed, server: str, name: str = "") -> ToolSuite:
     tools, notes = _usable(listed.tools)
     if not tools:
         raise SuiteError(f"{server}: expected tools with an inputSchema, found none")
-    notes += [
-        f"tool {tool!r}: many models take only letters, digits, '_' and '-' in a name, at most 64"
-        for tool in tools
-        if not _FUNCTION_NAME.fullmatch(tool)
-    ]
+    notes += unusual_names(tools)
     place = _place(server)
     suite: JsonObject = {
         "name": name or listed.name or place,
@@ -116,8 +111,9 @@ def _usable(tools: list[JsonObject]) -> tuple[dict[str, JsonObject], list[str]]:
         except JsonSchemaError as error:
             notes.append(f"tool {name!r} is left out: {error}")
             continue
-        if not isinstance(name, str) or not name:
-            notes.append(f"tool {name!r} is left out: expected a name")
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_TOOL_NAME:
+            found_name = repr(name)[: LONGEST_TOOL_NAME + 2]
+            notes.append(f"tool {found_name} is left out: expected a name of 1 to {LONGEST_TOOL_NAME} characters")
         elif name in found:
             notes.append(f"tool {name!r} is left out where it is listed again")
         else:

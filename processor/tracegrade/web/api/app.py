@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from json import JSONDecodeError
 from typing import Any
 
 import orjson
@@ -14,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
@@ -27,6 +26,7 @@ from tracegrade.models.settings import NoSuchModel
 from tracegrade.store.open import StoreError
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import NoSuchSuite
+from tracegrade.web.api.body import WITHIN_S, given_again, whole_body
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
@@ -88,7 +88,8 @@ class Api(FastAPI):
             },
         )
         self.router.routes.append(Route("/openapi.json", _document, middleware=[Middleware(Needs, right="read")]))
-        self.state.prefix, self.state.routers, self.state.longest_body = prefix, routers, longest_body
+        self.state.prefix, self.state.routers = prefix, routers
+        self.state.longest_body, self.state.body_within_s = longest_body, WITHIN_S
         for router in routers:
             self.include_router(router)
 
@@ -102,27 +103,19 @@ class Api(FastAPI):
         """Answer one request; HEAD is answered as GET, and the server leaves the body out."""
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
-        await super().__call__(scope, _bounded(receive, self.state.longest_body), send)
+        if scope["type"] == "http" and scope["method"] not in ("GET", "OPTIONS"):
+            try:
+                body = await whole_body(scope, receive, self.state.longest_body, self.state.body_within_s)
+            except Refusal as refusal:
+                await refusal.answer()(scope, receive, send)
+                return
+            receive = given_again(body, receive)
+        await super().__call__(scope, receive, send)
 
 
 def tool_eval_api() -> Api:
     """The operations on suites, their runs and experiments."""
     return Api(TOOL_EVAL_ROUTERS, "/api", TOOL_EVAL_DESCRIPTION, 4 << 20)
-
-
-def _bounded(receive: Receive, longest: int) -> Receive:
-    """`receive`, for bodies of the length that our operations need: FastAPI reads all of one."""
-    taken = 0
-
-    async def receive_bounded() -> Message:
-        nonlocal taken
-        message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > longest:
-            raise ValueError(f"expected at most {longest} bytes")
-        return message
-
-    return receive_bounded
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -146,10 +139,6 @@ async def _refused(request: Request, error: HTTPException) -> Response:
         return problem(
             405, "method-not-allowed", "Method not allowed", detail, {"Allow": ", ".join(_methods(request, error))}
         )
-    if error.status_code == 400:
-        longest = request.app.state.longest_body
-        detail = f"body: expected JSON in UTF-8 of at most {longest} bytes, found something else"
-        return problem(400, "invalid-parameter", "Wrong body", detail)
     return no_such_address(request.app.state.prefix)
 
 
@@ -164,9 +153,6 @@ def _methods(request: Request, error: HTTPException) -> list[str]:
 
 async def _wrong(request: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        found = JSONDecodeError(first["ctx"]["error"], error.body, first["loc"][1])  # says line and column
-        return problem(400, "invalid-parameter", "Wrong body", f"body: not JSON: {found}")
     name = _place(first["loc"])
     if first["type"] == "extra_forbidden":
         detail = f"{name}: is not a parameter of this operation"

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
-from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.documents import Document, ExactJson, SentDocument
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, Null, Time, needs
 from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting
@@ -15,7 +15,7 @@ from tracegrade.web.times import time_of
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
-class BacktestRequest(Document):
+class BacktestRequest(SentDocument):
     """Which rule, and which traces it is to judge."""
 
     rule: str = Field(min_length=1, max_length=200_000, description="The text of its file, YAML; names no file of code")

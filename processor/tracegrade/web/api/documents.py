@@ -24,6 +24,12 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class SentDocument(BaseModel):
+    """What a caller sends: a field that it does not have is refused, and no type is taken for another."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
 class Page(Document, Generic[Item]):
     """Some of many items, the newest first; `next` is null when there are no more."""
 

@@ -15,7 +15,7 @@ from tracegrade.history.runs.run_changes import (
     pin,
 )
 from tracegrade.store.runs import State, stored_experiments
-from tracegrade.web.api.documents import Document, ExactJson
+from tracegrade.web.api.documents import Document, ExactJson, SentDocument
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiCaller, ApiSources, Name, OfTenant, PathName, TenantQuery, in_tenant, needs
 from tracegrade.web.masked import seen_by
@@ -99,7 +99,7 @@ class Runs(Document):
     items: list[StoredRunDocument]
 
 
-class ExperimentChange(Document):
+class ExperimentChange(SentDocument):
     """What is to be changed of an experiment."""
 
     baseline: str | None = Field(
@@ -107,7 +107,7 @@ class ExperimentChange(Document):
     )
 
 
-class RunChange(Document):
+class RunChange(SentDocument):
     """What is to be changed of a run."""
 
     labels: dict[str, Annotated[str, Field(max_length=LONGEST_VALUE)]] = Field(

@@ -3,24 +3,27 @@
 import time
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tracegrade.history.runs.run_changes import LONGEST_KEY, LONGEST_VALUE, MOST_LABELS
 from tracegrade.jobs.suite_request import LONGEST_PROMPT, MOST_MODELS, SuiteRequest, suite_request
 from tracegrade.models.asking import ToolChoice
 from tracegrade.store.jobs import Job, State
-from tracegrade.web.api.documents import Document
+from tracegrade.web.api.documents import Document, SentDocument
+
+MOST_PARALLEL = 1000
 
 Word: TypeAlias = Literal["submitted", "running", "done", "failed", "cancelled", "interrupted"]
 """The states of jobs as callers know them."""
 
 _Key: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+_LabelKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
+_LabelValue: TypeAlias = Annotated[str, Field(max_length=LONGEST_VALUE)]
 _Prompt: TypeAlias = Annotated[str, Field(max_length=LONGEST_PROMPT)]
 
 
-class SentAsking(BaseModel):
+class SentAsking(SentDocument):
     """How models are asked."""
-
-    model_config = ConfigDict(extra="forbid")
 
     temperature: float = Field(0.0, ge=0, le=2)
     tool_choice: ToolChoice = Field("required", description="A model that refuses `required` is asked with `auto`")
@@ -28,8 +31,12 @@ class SentAsking(BaseModel):
         None, description="In place of the suite's: for all models, or for each by `provider_key::model_id`"
     )
     repeat: int = Field(1, description="How often each case is run", ge=1, le=1000)
-    labels: dict[str, str] = Field(default_factory=dict, description="Of each run, beside `model`", max_length=100)
-    max_parallel: int | None = Field(None, description="Most requests under way, of all models together", ge=1)
+    labels: dict[_LabelKey, _LabelValue] = Field(
+        default_factory=dict, description="Of each run, beside `model`", max_length=MOST_LABELS
+    )
+    max_parallel: int | None = Field(
+        None, description="Most requests under way, of all models together", ge=1, le=MOST_PARALLEL
+    )
 
 
 class SentJob(SentAsking):

@@ -25,7 +25,9 @@ _MEANINGS = {
     403: "Asked for by another site, or by a caller who may not change anything",
     404: "It does not exist",
     405: "This address takes other methods",
+    408: "The body did not come in time",
     409: "It cannot be done now",
+    413: "The body is too long",
     421: "Called by another name than this machine's, without web.auth",
     429: "Too many wrong tokens",
     500: "A mistake of ours",
@@ -48,9 +50,12 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
     del schemas["HTTPValidationError"], schemas["ValidationError"]
     schemas["Problem"] = Problem.model_json_schema()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    of_bodies = problems(408, 413)
     for operations in document["paths"].values():
-        for operation in operations.values():
+        for method, operation in operations.items():
             operation["responses"].pop("422", None)
+            if method != "get":
+                operation["responses"] |= {str(status): described for status, described in of_bodies.items()}
     return document | {"security": [{"token": []}, {}]}
 
 

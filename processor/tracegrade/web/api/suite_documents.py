@@ -10,79 +10,21 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from tracegrade.suites.stored import LONGEST_NAME, LONGEST_TEXT, MOST_CASES, MOST_TOOLS
+from tracegrade.suites.written import WrittenCase, WrittenTool, schema_of
 from tracegrade.web.api.documents import Document
 
 _TEXT = {"type": "string"}
-_OBJECT = {"type": "object", "additionalProperties": True}
-_TOOL = {
-    "type": "object",
-    "required": ["type", "function"],
-    "properties": {
-        "type": {"const": "function"},
-        "function": {
-            "type": "object",
-            "required": ["name"],
-            "properties": {
-                "name": {"type": "string", "minLength": 1},
-                "description": _TEXT,
-                "parameters": _OBJECT,
-            },
-        },
-    },
-}
-_SCORING = {
-    "type": "object",
-    "properties": {
-        "mode": {"enum": ["exact", "case_insensitive", "contains", "numeric_tolerance", "regex"]},
-        "epsilon": {"type": "number", "minimum": 0},
-    },
-}
-CASE = {
-    "type": "object",
-    "required": ["prompt"],
-    "additionalProperties": False,
-    "properties": {
-        "id": {"type": "string", "description": "Unique within its suite; made if left out"},
-        "prompt": {"type": "string", "minLength": 1, "description": "What a user says to the model"},
-        "expected_tool": {
-            "anyOf": [_TEXT, {"type": "array", "items": _TEXT}, {"type": "null"}],
-            "description": "The tool that should be called, any of several, or null for none",
-        },
-        "expected_params": {
-            "anyOf": [_OBJECT, {"type": "null"}],
-            "description": "Its parameters; null: they are not scored",
-        },
-        "param_scoring": {
-            "enum": ["exact", "fuzzy", "contains", "semantic"],
-            "description": "How they are compared; exact unless set",
-        },
-        "scoring_config": {
-            "anyOf": [_SCORING, {"type": "null"}],
-            "description": "How they are compared, in place of param_scoring",
-        },
-        "should_call_tool": {
-            "anyOf": [{"type": "boolean"}, {"type": "null"}],
-            "description": "Whether any tool should be called; expected_tool says it anyway",
-        },
-        "category": {"anyOf": [_TEXT, {"type": "null"}], "description": "A word of your own to group cases by"},
-        "multi_turn": {"type": "boolean", "description": "Whether calls are answered, and the model is asked again"},
-        "max_rounds": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 100,
-            "description": "How often the model is asked at most; 5 unless set",
-        },
-        "optimal_hops": {"type": "integer", "minimum": 1, "description": "The calls that a good chain needs"},
-        "valid_prerequisites": {"type": "array", "items": _TEXT, "description": "Tools that may come before"},
-        "mock_responses": {**_OBJECT, "description": "What tools answer, by name"},
-        "argument_source": {**_OBJECT, "description": "Parameters that are to come from outputs of earlier calls"},
-        "multi_turn_config": {**_OBJECT, "description": "The five fields before, in one object"},
-    },
-}
+_TOOL = schema_of(WrittenTool)
+CASE = schema_of(WrittenCase)
 
 
 def _described(schema: Mapping[str, Any], text: str = "") -> WithJsonSchema:
     return WithJsonSchema({**schema, **({"description": text} if text else {})})
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Null is as if the field were empty."""
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 class Sent(BaseModel):
@@ -97,8 +39,8 @@ class Sent(BaseModel):
 
 
 _Name: TypeAlias = Annotated[Any, _described({"type": "string", "minLength": 1, "maxLength": LONGEST_NAME})]
-_Text: TypeAlias = Annotated[Any, _described({"type": "string", "maxLength": LONGEST_TEXT})]
-_Tools: TypeAlias = Annotated[Any, _described({"type": "array", "items": _TOOL, "maxItems": MOST_TOOLS})]
+_Text: TypeAlias = Annotated[Any, _described(_or_null({"type": "string", "maxLength": LONGEST_TEXT}))]
+_Tools: TypeAlias = Annotated[Any, _described(_or_null({"type": "array", "items": _TOOL, "maxItems": MOST_TOOLS}))]
 
 
 class SentFields(Sent):
@@ -117,7 +59,7 @@ class SentSuite(SentFields):
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "required": ["name"]})
 
-    test_cases: Annotated[Any, _described({"type": "array", "items": CASE, "maxItems": MOST_CASES})] = None
+    test_cases: Annotated[Any, _described(_or_null({"type": "array", "items": CASE, "maxItems": MOST_CASES}))] = None
 
 
 SentCaseFields: TypeAlias = Annotated[
@@ -151,22 +93,28 @@ class SentServer(Sent):
         Any,
         _described({"type": "string", "pattern": "^https?://"}, "Its http(s) address, of streamable HTTP or of SSE"),
     ] = None
-    name: Annotated[Any, _described(_TEXT, "The suite's name; the server's own if left out")] = None
+    name: Annotated[Any, _described(_or_null(_TEXT), "The suite's name; the server's own if left out")] = None
     headers: Annotated[
         Any,
         _described(
-            {"type": "object", "additionalProperties": _TEXT}, "Sent with every request to it, such as a key; not kept"
+            _or_null({"type": "object", "additionalProperties": _TEXT}),
+            "Sent with every request to it, such as a key; not kept",
         ),
     ] = None
 
 
-CaseDocument: TypeAlias = Annotated[dict[str, Any], WithJsonSchema({**CASE, "required": ["id", "prompt"]})]
+# What was stored before fields were held to their schema is shown as it is.
+_SHOWN: dict[str, Any] = {
+    **CASE,
+    "required": ["id", "prompt", "expected_tool"],
+    "properties": {name: {"description": part["description"]} for name, part in CASE["properties"].items()},
+}
+CaseDocument: TypeAlias = Annotated[dict[str, Any], WithJsonSchema(_SHOWN)]
 
 
 _NOTES = {"type": "array", "items": _TEXT, "description": "What a run of it would need that the settings do not name"}
 SavedCase: TypeAlias = Annotated[
-    dict[str, Any],
-    WithJsonSchema({**CASE, "required": ["id", "prompt"], "properties": {**CASE["properties"], "notes": _NOTES}}),
+    dict[str, Any], WithJsonSchema({**_SHOWN, "properties": {**_SHOWN["properties"], "notes": _NOTES}})
 ]
 
 
@@ -200,6 +148,10 @@ class SuiteDocument(Document):
     test_cases: list[CaseDocument]
     created_ns: int
     updated_ns: int = Field(description="When it, or a case of it, was last changed")
+    notes: list[str] = Field(
+        description="What of it would be refused if it were sent now; of one that was made, also what was left out, "
+        "and why. Empty without the right `read-values`"
+    )
 
 
 class NewSuite(SuiteDocument):
@@ -207,7 +159,6 @@ class NewSuite(SuiteDocument):
 
     suite_id: str = Field(description="Its id")
     test_cases_created: int
-    notes: list[str] = Field(description="What was left out of it, and why")
 
 
 class ExportedSuite(Document):

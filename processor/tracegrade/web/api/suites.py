@@ -12,7 +12,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.store.suites import StoredCase, StoredSuite, suite_heads
 from tracegrade.suites.imported import SuiteError, rule_id_of
 from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_suite, remove_suite, without_case
-from tracegrade.suites.stored import Read, document_of, with_case_fields, with_cases, with_fields
+from tracegrade.suites.stored import Read, document_of, notes_of, with_case_fields, with_cases, with_fields
 from tracegrade.suites.unset import unset_needs
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
@@ -67,7 +67,7 @@ def create_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[Sen
 @router.get("/tool-suites/{suite_id}", summary="One suite", response_model=SuiteDocument, responses=problems(404))
 def show_tool_suite(sources: ApiSources, caller: ApiCaller, suite_id: PathName, query: OfTenant) -> ExactJson:
     """A suite with its tools and test cases."""
-    return ExactJson(_document(seen_by(caller, _known(sources, query.tenant, suite_id))))
+    return _shown(caller, _known(sources, query.tenant, suite_id))
 
 
 @router.put(
@@ -257,7 +257,7 @@ def _changed(sources: Sources, caller: Caller, tenant: str, suite_id: str, field
     _, after = change_suite(
         sources.config.store_url, tenant, suite_id, lambda suite: with_fields(suite, fields.given, time.time_ns())
     )
-    return ExactJson(_document(seen_by(caller, after)))
+    return _shown(caller, after)
 
 
 def _sent_cases(sent: Any) -> list[JsonValue]:
@@ -270,6 +270,11 @@ def _sent_cases(sent: Any) -> list[JsonValue]:
     if not isinstance(sent, list) or not sent:
         raise SuiteError("expected a case, or a list of at least one")
     return sent
+
+
+def _shown(caller: Caller, suite: StoredSuite) -> ExactJson:
+    notes = notes_of(suite) if caller.may("read-values") else []  # they say what they found
+    return ExactJson({**_document(seen_by(caller, suite)), "notes": notes})
 
 
 def _document(suite: StoredSuite) -> dict[str, Any]:
@@ -295,7 +300,8 @@ def _case(case: StoredCase) -> dict[str, Any]:
 def _new(sources: Sources, read: Read, notes: list[str] | None = None) -> ExactJson:
     unset = unset_needs(read.suite.cases, sources.config.rules.reading)
     made = {"suite_id": read.suite.id, "test_cases_created": len(read.suite.cases)}
-    return ExactJson({**_document(read.suite), **made, "notes": [*(notes or ()), *read.notes, *unset]}, 201)
+    said = [*dict.fromkeys([*(notes or ()), *read.notes, *unset])]
+    return ExactJson({**_document(read.suite), **made, "notes": said}, 201)
 
 
 def _as_file(name: str) -> dict[str, str]:

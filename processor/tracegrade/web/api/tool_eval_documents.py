@@ -2,22 +2,20 @@
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from tracegrade.jobs.suite_request import MOST_MODELS
 from tracegrade.models.settings import SEPARATOR
 from tracegrade.store.runs import State
-from tracegrade.web.api.documents import Document
+from tracegrade.web.api.documents import Document, SentDocument
 from tracegrade.web.api.job_documents import SentAsking, Word
 
 _Key: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
 _Models: TypeAlias = Annotated[list[_Key], Field(max_length=MOST_MODELS)]
 
 
-class SentTarget(BaseModel):
+class SentTarget(SentDocument):
     """One model of one provider."""
-
-    model_config = ConfigDict(extra="forbid")
 
     provider_key: _Key
     model_id: _Key
@@ -28,7 +26,7 @@ class SentTarget(BaseModel):
         return f"{self.provider_key}{SEPARATOR}{self.model_id}"
 
 
-class SentModels(BaseModel):
+class SentModels(SentDocument):
     """Which models; `models`, `targets`, or both."""
 
     models: _Models = Field(
@@ -52,13 +50,9 @@ class SentEval(SentAsking, SentModels):
 class SentBest(SentModels):
     """What is not to be as in the best configuration."""
 
-    model_config = ConfigDict(extra="forbid")
 
-
-class SentCancel(BaseModel):
+class SentCancel(SentDocument):
     """The job to cancel."""
-
-    model_config = ConfigDict(extra="forbid")
 
     job_id: _Key
 

@@ -1,21 +1,27 @@
 """Experiments, their evals and entries in the OpenAPI document, as they come and as they are answered."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, Field
 
 from tracegrade.history.suite_runs.experiment_changes import LONGEST_DESCRIPTION
 from tracegrade.store.experiment_entries import Kind, ReportedKind
-from tracegrade.web.api.documents import Document
+from tracegrade.suites.imported import SuiteError
+from tracegrade.suites.stored import storable
+from tracegrade.web.api.documents import Document, SentDocument
 
 _NAME = "Letters, digits, `_`, `.`, `/`, `+`, `-`, and single spaces between them"
 
 
-class _Sent(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+def _open_object(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        storable({"configuration": value})
+    except SuiteError as error:
+        raise ValueError(str(error).removeprefix("configuration: ")) from None
+    return value
 
 
-class SentExperiment(_Sent):
+class SentExperiment(SentDocument):
     """An experiment to make."""
 
     name: str = Field(description=_NAME, min_length=1, max_length=100)
@@ -24,14 +30,14 @@ class SentExperiment(_Sent):
     baseline_eval_id: str | None = Field(None, description="An eval to pin as its baseline", max_length=1000)
 
 
-class SentChange(_Sent):
+class SentChange(SentDocument):
     """What is to be changed of an experiment; what is left out stays."""
 
     name: str | None = Field(None, description=_NAME, min_length=1, max_length=100)
     description: str | None = Field(None, max_length=LONGEST_DESCRIPTION)
 
 
-class SentBaseline(_Sent):
+class SentBaseline(SentDocument):
     """The eval to pin."""
 
     eval_id: str | None = Field(
@@ -41,12 +47,12 @@ class SentBaseline(_Sent):
     )
 
 
-class SentEntry(_Sent):
+class SentEntry(SentDocument):
     """What another tool found."""
 
     type: ReportedKind = Field(description="What it did")
     score: float | None = Field(None, description="Its best, if it has one", ge=0, le=1)
-    configuration: dict[str, Any] = Field(
+    configuration: Annotated[dict[str, Any], AfterValidator(_open_object)] = Field(
         default_factory=dict,
         description="What gave that score, such as `temperature` or `system_prompt`; `config` is the same",
         validation_alias=AliasChoices("configuration", "config"),

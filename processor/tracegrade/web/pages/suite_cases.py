@@ -28,7 +28,7 @@ _JSON = ("expected_params", "mock_responses")
 _NUMBERS = ("max_rounds", "optimal_hops")
 _OF_TURNS = (*_NAMES, *_NUMBERS, "mock_responses")
 _SHOWN = {*_TEXTS, *_OF_TURNS, "expected_params", "expected_tool", "scoring_config", "multi_turn"}
-_EMPTY = dict.fromkeys([*_SHOWN - {"scoring_config"}, "id", "mode", "epsilon"], "")
+_EMPTY = dict.fromkeys([*_SHOWN - {"scoring_config"}, "id", "mode", "epsilon", "no_call"], "")
 
 
 def show_new(request: Request) -> Response:
@@ -67,8 +67,11 @@ async def _save(request: Request, case_id: str | None) -> Response:
         if case_id is None:
             wanted: dict[str, JsonValue] = {"id": text} if (text := written.get("id", "").strip()) else {}
             return with_cases(suite, [wanted | _body(written)], now_ns)
+        body = _body(written)
         hidden = {key: value for key, value in case_of(suite, case_id).body.items() if key not in _SHOWN}
-        return with_case(suite, case_id, hidden | _body(written), now_ns)
+        if hidden.get("should_call_tool") is (body.get("expected_tool") is None):
+            hidden.pop("should_call_tool", None)  # of the tool that was expected before
+        return with_case(suite, case_id, hidden | body, now_ns)
 
     try:
         await run_in_threadpool(change_suite, sources.config.store_url, tenant, id_, changed)
@@ -88,7 +91,12 @@ def _body(written: Mapping[str, str]) -> dict[str, JsonValue]:
     """
     given = {name: text.strip() for name, text in written.items()}
     body: dict[str, JsonValue] = {name: given[name] for name in _TEXTS if given.get(name)}
-    if tool := given.get("expected_tool"):
+    tool = given.get("expected_tool", "")
+    if given.get("no_call"):
+        if tool:
+            raise SuiteError(f"expected_tool: expected no tool where no call is expected, found {tool[:60]!r}")
+        body["expected_tool"] = None
+    elif tool:
         names = _names(tool, "expected_tool")
         body["expected_tool"] = names[0] if len(names) == 1 and not tool.startswith("[") else [*names]
     config: dict[str, JsonValue] = {"mode": mode} if (mode := given.get("mode")) else {}
@@ -119,7 +127,9 @@ def _written(case: StoredCase) -> dict[str, str]:
     body, written = case.body, dict(_EMPTY)
     written |= {name: str(body[name]) for name in (*_TEXTS, *_NUMBERS) if name in body}
     written |= {name: pretty_json(body[name]) for name in _JSON if name in body}
-    written |= {name: _names_text(body[name], name in _NAMES) for name in ("expected_tool", *_NAMES) if name in body}
+    named = [name for name in ("expected_tool", *_NAMES) if body.get(name) is not None]
+    written |= {name: _names_text(body[name], name in _NAMES) for name in named}
+    written["no_call"] = "" if written["expected_tool"] else "1"
     if isinstance(config := body.get("scoring_config"), dict):
         written |= {key: str(config[key]) for key in ("mode", "epsilon") if key in config}
     return written | {"multi_turn": "1" if body.get("multi_turn") else ""}

@@ -61,7 +61,7 @@ async def import_server(request: Request) -> Response:
     except (SuiteError, Busy) as error:
         # Headers are not shown again: they may be keys.
         return _form(request, "suite_import_mcp.html", {"url": "", "name": "", **written}, str(error))
-    return _done(request, read, [*found.notes, *read.notes])
+    return _done(request, read, [*dict.fromkeys([*found.notes, *read.notes])])
 
 
 def _add(request: Request, document: JsonValue) -> Read:

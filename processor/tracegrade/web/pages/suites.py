@@ -15,7 +15,7 @@ from tracegrade.store.suites import StoredSuite, suite_heads, suite_tenants
 from tracegrade.suites.hints import hints_of
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import add_suite, change_suite, known_suite, remove_suite, without_case
-from tracegrade.suites.stored import stored_source, with_fields
+from tracegrade.suites.stored import notes_of, stored_source, with_fields
 from tracegrade.suites.suite import DEFAULT_MAX_ROUNDS
 from tracegrade.suites.tool_suite import CASE_FIELDS
 from tracegrade.web.addresses import address, suite_address
@@ -28,6 +28,7 @@ from tracegrade.web.sources import sources_of
 MOST_BYTES = 4 << 20
 _MOST_CASES = 200
 _MOST_RUNS = 20
+_MOST_NOTES = 20
 _UNSET: dict[str, JsonValue] = dict.fromkeys(CASE_FIELDS)
 _NEW = {"name": "", "description": "", "system_prompt": "", "tools": ""}
 
@@ -53,8 +54,9 @@ def show(request: Request) -> Response:
     """One suite: what models are told, its tools, its cases, its runs, and what may go wrong with it."""
     tenant = tenant_of(request)
     with sources_of(request).store() as connection:
-        suite = seen_by(token_of(request), suite_in(request, connection))
-        runs = [run for run in stored_runs(connection, tenant) if run.source == stored_source(suite.id)]
+        whole = suite_in(request, connection)
+        runs = [run for run in stored_runs(connection, tenant) if run.source == stored_source(whole.id)]
+    suite = seen_by(token_of(request), whole)
     functions = [function for tool in suite.tools if isinstance(function := tool["function"], dict)]
     shown = suite.cases if request.query_params.get("all") else suite.cases[:_MOST_CASES]
     return page(
@@ -66,13 +68,17 @@ def show(request: Request) -> Response:
         functions=functions,
         cases=[(case.id, _UNSET | case.body) for case in shown],
         most_rounds=DEFAULT_MAX_ROUNDS,
-        hints=hints_of(suite),
+        hints=[*hints_of(suite), *(f"{note}." for note in _notes(request, whole))],
         runs=list(reversed(runs))[:_MOST_RUNS],
         more_runs=max(len(runs) - _MOST_RUNS, 0),
         may_write=token_of(request).may("run"),
         may_edit=token_of(request).may("run") and token_of(request).may("read-values"),
         may_delete=token_of(request).may("admin"),
     )
+
+
+def _notes(request: Request, suite: StoredSuite) -> list[str]:
+    return notes_of(suite)[:_MOST_NOTES] if token_of(request).may("read-values") else []  # they say what they found
 
 
 def show_new(request: Request) -> Response:
