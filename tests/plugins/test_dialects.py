@@ -152,7 +152,14 @@ def refused(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["extract", "no.json"], ["serve"], ["rules", "test", "builtin:demo"]], ids=" ".join
+    "arguments",
+    [
+        ["extract", "no.json"],
+        ["serve"],
+        ["rules", "test", "builtin:demo"],
+        ["traces", "show", "0123"],
+    ],
+    ids=" ".join,
 )
 def test_no_command_that_reads_traces_starts_with_one(tmp_path: Path, arguments: list[str]) -> None:
     install(tmp_path, "import nowhere")
