@@ -178,12 +178,33 @@ def test_only_an_eval_of_the_same_suite_with_a_score_can_be_pinned(api: Api, eng
     ran(engine, "tuning/1", ["pass"], 1, state="failed", problem="x")
     ran(engine, "tuning/2", ["pass"], 1)
     tool_eval(engine, "bbbbbbbbbbbb", ["tuning/2"], ["cloud::large"], 2, suite="another")
-    for eval_id, said in (("tuning/1", "is failed"), ("bbbbbbbbbbbb", "is of the suite another")):
+    no_models = Job(
+        tenant="default", id="cccccccccccc", request={"suite": suite}, state="failed", message="no model", created_ns=3
+    )
+    with engine.begin() as connection:
+        add_job(connection, no_models)
+    found = api.get("/tool-eval/history/cccccccccccc")
+    assert (found["status"], found["error"], found["results"]) == ("failed", "no model", [])
+    for eval_id, said in (
+        ("cccccccccccc", "is failed (no model) and stored nothing"),
+        ("tuning/1", "is failed (x)"),
+        ("bbbbbbbbbbbb", "is of the suite another"),
+    ):
         detail = refusal(api, "PUT", "/experiments/tuning/baseline", {"eval_id": eval_id}, 409, "not-possible")
         assert said in detail
         assert detail.endswith("nothing can be measured against it")
     assert "no eval 'c'" in refusal(api, "PUT", "/experiments/tuning/baseline", {"eval_id": "c"}, 404, "not-found")
     refusal(api, "PUT", "/experiments/tuning/baseline", {}, 400, "invalid-parameter")
+
+
+def test_an_experiment_is_about_the_suite_of_its_first_eval(api: Api, engine: Engine) -> None:
+    made(api)
+    for place, suite in ((1, "s"), (2, "another")):
+        ran(engine, f"tuning/{place}", ["pass"], place)
+        tool_eval(engine, f"{place}" * 12, [f"tuning/{place}"], ["cloud::large"], place, suite=suite)
+    said = refusal(api, "PUT", "/experiments/tuning/baseline", {"eval_id": "2" * 12}, 409, "not-possible")
+    assert "is of the suite another, and tuning is about s" in said
+    assert api.call("PUT", "/experiments/tuning/baseline", {"eval_id": "1" * 12}).status == 200
 
 
 def test_tunes_and_judges_are_entries_and_the_best_of_a_tune_is_promoted(api: Api, engine: Engine) -> None:

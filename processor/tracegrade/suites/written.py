@@ -67,7 +67,9 @@ class _OneTurn(FileModel):
     )
     expected_params: _Object | None = Field(None, description="Its parameters; null: they are not scored")
     param_scoring: Literal["exact", "fuzzy", "contains", "semantic"] | None = Field(
-        None, description="How they are compared; exact unless set"
+        None,
+        description="How they are compared; exact unless set. fuzzy compares as exact does: texts without regard to "
+        "letter case, other values by being the same",
     )
     scoring_config: _Scoring | None = Field(None, description="How they are compared, in place of param_scoring")
     should_call_tool: bool | None = Field(

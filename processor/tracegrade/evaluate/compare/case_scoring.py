@@ -86,7 +86,10 @@ class ParamSettings(ParameterModel):
     ] = None
     param_scoring: Annotated[
         ParamScoring,
-        Field(description="The same in one word, where scoring_config is not set; semantic compares texts by meaning."),
+        Field(
+            description="The same in one word, where scoring_config is not set: fuzzy is case_insensitive, which "
+            "compares as exact does, without regard to letter case; semantic compares texts by meaning."
+        ),
     ] = "exact"
 
     @model_validator(mode="after")

@@ -131,9 +131,11 @@ def _check_pinnable(found: Timeline, run: str) -> None:
 
 
 def check_measurable(scored: ScoredRun) -> None:
-    """Raise `NotChangeable` for a run that is not complete, or has no score."""
+    """Raise `NotChangeable` for a run that is not complete, or has no score; says what ended one that failed."""
     if scored.run.state != "complete" or scored.score is None:
         why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
+        if scored.run.problem:
+            why += f" ({scored.run.problem})"
         raise NotChangeable(f"{scored.run.name} {why}: nothing can be measured against it")
 
 

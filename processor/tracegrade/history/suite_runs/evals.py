@@ -46,6 +46,13 @@ class Eval:
         return round(fmean(known), _DIGITS) if known else None
 
     @property
+    def error(self) -> str | None:
+        """What ended it, if it failed or a run of it did; None otherwise."""
+        said = self.job.message if self.job is not None and self.job.state == "failed" else ""
+        of_runs = (item.run.problem for item in self.runs if item.run.state == "failed")
+        return said or next((problem for problem in of_runs if problem), None)
+
+    @property
     def begun_ns(self) -> int:
         """When it was begun; of a job without runs, when it was submitted."""
         if self.job is not None and not self.runs:
@@ -79,10 +86,9 @@ class Eval:
     @property
     def suite(self) -> str | None:
         """The id of the stored suite that was run; None where it was a file, or no suite."""
-        if self.job is not None:
-            return str(self.job.request.get("suite"))
-        kind, _, id_ = self.runs[0].run.source.partition(":")
-        return id_ if kind == "suite" else None
+        return (
+            str(self.job.request.get("suite")) if not self.runs and self.job else _suite_of(self.runs[0].run, self.job)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +194,24 @@ def eval_without_runs(connection: Connection, job: Job, experiment: str) -> tupl
     else:
         timeline = eval_timeline(connection, found)
     return timeline, EvalStanding(Eval(job.id, (), job), delta=None, is_baseline=False, is_best=False)
+
+
+def suite_about(connection: Connection, experiment: Experiment) -> str | None:
+    """The id of the stored suite that an experiment is about: its own, else that of its first eval of one."""
+    if experiment.suite is not None:
+        return experiment.suite
+    for run in stored_runs(connection, experiment.tenant, experiment.name):
+        job = stored_job(connection, experiment.tenant, _eval_id_of(run))
+        if (suite := _suite_of(run, job)) is not None:
+            return suite
+    return None
+
+
+def _suite_of(run: Run, job: Job | None) -> str | None:
+    if job is not None:
+        return str(job.request.get("suite"))
+    kind, _, id_ = run.source.partition(":")
+    return id_ if kind == "suite" else None
 
 
 def _eval_id_of(run: Run) -> str:

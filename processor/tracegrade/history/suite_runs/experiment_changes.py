@@ -8,7 +8,8 @@ from sqlalchemy import Connection
 from tracegrade.history.runs.experiments import NoSuchRun, known_experiment
 from tracegrade.history.runs.recorded_run import RunRefused, check_experiment
 from tracegrade.history.runs.run_changes import NotChangeable, check_measurable, job_writing
-from tracegrade.history.suite_runs.evals import known_eval
+from tracegrade.history.suite_runs.evals import known_eval, suite_about
+from tracegrade.store.jobs import stored_job
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import (
     Experiment,
@@ -96,9 +97,14 @@ def _baseline_run(connection: Connection, experiment: Experiment, eval_id: str) 
     """The run that stands for an eval as a baseline: its first that is complete and has a score."""
     found = known_eval(connection, experiment.tenant, eval_id)
     if found is None:
-        raise NoSuchRun(f"no eval {eval_id[:200]!r}, or none any more")
-    if experiment.suite is not None and found.suite is not None and found.suite != experiment.suite:
-        other = f"eval {eval_id} is of the suite {found.suite}, and {experiment.name} is about {experiment.suite}"
+        job = stored_job(connection, experiment.tenant, eval_id)
+        if job is None:
+            raise NoSuchRun(f"no eval {eval_id[:200]!r}, or none any more")
+        why = f" ({job.message})" if job.message else ""
+        raise NotChangeable(f"eval {job.id} is {job.state}{why} and stored nothing: nothing can be measured against it")
+    about = suite_about(connection, experiment)
+    if about is not None and found.suite is not None and found.suite != about:
+        other = f"eval {eval_id} is of the suite {found.suite}, and {experiment.name} is about {about}"
         raise NotChangeable(f"{other}: nothing can be measured against it")
     able = (item for item in found.runs if item.run.state == "complete" and item.score is not None)
     scored = next(able, found.runs[0])

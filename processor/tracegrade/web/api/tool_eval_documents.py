@@ -87,6 +87,7 @@ class EvalDocument(Document):
     eval_id: str = Field(description="The same as `id`: that of its job, or the name of a run that no job made")
     job_id: str | None
     status: Word
+    error: str | None = Field(description="What ended it, if it failed or a run of it did")
     suite_id: str | None = Field(description="null where a file was run")
     suite_name: str
     experiment_id: str

@@ -228,6 +228,7 @@ def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, st
         "eval_id": item.id,
         "job_id": None if item.job is None else item.job.id,
         "status": _status(item),
+        "error": item.error,
         "suite_id": item.suite,
         "suite_name": str(called),
         "experiment_id": id_of(experiment.name),
