@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tracegrade.rule.reading import FILES_ALONE
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.stored import (
@@ -220,7 +221,7 @@ def test_what_was_stored_before_goes_on_and_its_other_fields_change() -> None:
     suite = StoredSuite(
         tenant="default", id="a", name="x", tools=tools, cases=[StoredCase("c", old)], created_ns=1, updated_ns=1
     )
-    assert notes_of(suite) == [
+    assert notes_of(suite, FILES_ALONE) == [
         "tools[0].function.name: expected a text, found 3",
         "tools[0].function.parameters: expected an object, found an empty list",
         "case 'c': scoring_config.mode: expected 'exact', 'case_insensitive', 'contains', 'numeric_tolerance' or "

@@ -87,6 +87,7 @@ def test_a_case_that_needs_what_is_not_set_is_stored_with_a_note_and_not_run(api
     detail = refused(api, "POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}, 409, "not-possible")
     assert needs in detail
     assert api.call("GET", "/tool-eval/history").json["runs"] == []
+    assert api.call("GET", f"/tool-suites/{suite}").json["notes"] == [needs]
     assert "notes" not in api.call("PUT", f"{of_cases}/case-1", {"param_scoring": "exact"}).json
     case = {"prompt": "x", "expected_tool": "get_weather", "param_scoring": "semantic"}
     assert len(api.call("POST", of_cases, [case, {**case, "param_scoring": "exact"}]).json["notes"]) == 1

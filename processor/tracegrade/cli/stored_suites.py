@@ -121,14 +121,15 @@ def list_(settings: ReadSettings, output_format: str, tenant: str) -> None:
 def show(settings: ReadSettings, output_format: str, tenant: str, suite: str) -> None:
     """Show a stored suite, by its id or its name: what models are told, its tools, and its cases.
 
-    JSON: what 'suite export' gives, with its id, and 'notes': what of it would be refused if it were imported now.
+    JSON: what 'suite export' gives, with its id, and 'notes': what of it would be refused if it were imported or run
+    now.
     """
     from tracegrade.suites.stored import document_of, notes_of
     from tracegrade.suites.suite import DEFAULT_MAX_ROUNDS
 
     found = _stored(settings, tenant, suite)
     if output_format == "json":
-        print_json([{"id": found.id, **document_of(found), "notes": notes_of(found)}])
+        print_json([{"id": found.id, **document_of(found), "notes": notes_of(found, settings.rules)}])
         return
     print_text(styled(found.name, "bold") + styled(f"  {found.id}"))
     if found.description:
@@ -163,7 +164,7 @@ def show(settings: ReadSettings, output_format: str, tenant: str, suite: str) ->
         empty="No cases yet.",
         whole=["case"],
     )
-    for note in notes_of(found):
+    for note in notes_of(found, settings.rules):
         print_line(f"Note: {note}.")
 
 

@@ -41,6 +41,7 @@ from tracegrade.suites.tool_suite import (
     read_case,
     unsaid_note,
 )
+from tracegrade.suites.unset import unset_needs
 from tracegrade.suites.written import contradiction, unusual_names, wrong_fields, wrong_tools
 
 MOST_CASES = 10_000
@@ -267,12 +268,15 @@ def _at(path: tuple[str | int, ...]) -> str:
     return f"{encodable(dotted(path))}: " if path else ""
 
 
-def notes_of(suite: StoredSuite) -> list[str]:
-    """What of a stored suite would be refused if it were sent now, and names of tools that few providers take."""
+def notes_of(suite: StoredSuite, reading: RuleReading) -> list[str]:
+    """What of a stored suite would be refused if it were sent now, or if it were run with these settings.
+
+    Also names of tools that few providers take.
+    """
     notes = [*wrong_tools(suite.tools), *unusual_names(_names_of(suite.tools))]
     for case in suite.cases:
         notes += [f"case {case.id!r}: {wrong}" for wrong in wrong_fields(case.body)[0]]
-    return notes
+    return [*notes, *unset_needs(suite.cases, reading)]
 
 
 def _names_of(tools: Iterable[JsonObject]) -> list[str]:

@@ -149,8 +149,8 @@ class SuiteDocument(Document):
     created_ns: int
     updated_ns: int = Field(description="When it, or a case of it, was last changed")
     notes: list[str] = Field(
-        description="What of it would be refused if it were sent now; of one that was made, also what was left out, "
-        "and why. Empty without the right `read-values`"
+        description="What of it would be refused if it were sent or run now; of one that was made, also what was left "
+        "out, and why. Empty without the right `read-values`"
     )
 
 
