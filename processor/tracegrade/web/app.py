@@ -17,6 +17,7 @@ from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
 from tracegrade.history.runs.experiments import NoSuchRun
+from tracegrade.history.runs.recorded_run import RunRefused
 from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
@@ -57,6 +58,7 @@ def build_app(sources: Sources) -> ASGIApp:
             Refusal: _not_allowed,
             NoSuchRun: _no_such_run,
             NoSuchSuite: _no_such_suite,
+            RunRefused: _wrong_value,
             NotChangeable: _not_changeable,
             JobRefused: _not_changeable,
             NoSuchJob: _no_such_run,
@@ -123,6 +125,10 @@ def _no_such_suite(request: Request, error: Exception) -> Response:
 
 def _not_changeable(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=409, title="Not possible", message=f"Nothing was changed: {error}.")
+
+
+def _wrong_value(request: Request, error: Exception) -> Response:
+    return page(request, "error.html", status=400, title="Bad request", message=f"Nothing was changed: {error}.")
 
 
 def _no_store(request: Request, error: Exception) -> Response:

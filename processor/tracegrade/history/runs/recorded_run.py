@@ -62,7 +62,7 @@ _GOES_ON = ("incomplete", "failed")
 
 
 class RunRefused(TraceGradeError):
-    """A run cannot be begun under this name; the message says why, and what to do."""
+    """A run or an experiment cannot be made as it was asked for; the message says why, and what to do."""
 
 
 def check_name(what: str, name: str, experiment: str | None = None) -> None:

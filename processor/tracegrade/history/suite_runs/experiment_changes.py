@@ -17,6 +17,7 @@ from tracegrade.store.runs import (
     rename_experiment,
     save_experiment,
     stored_experiment,
+    stored_run,
     stored_runs,
 )
 from tracegrade.suites.keeping import known_suite
@@ -38,7 +39,8 @@ def make(
         baseline: the id of an eval that is there already, to be its baseline.
 
     Raises:
-        NotChangeable: the name cannot be one, or is taken; the description is too long; the baseline cannot be one.
+        RunRefused: the name cannot be one, or the description is too long.
+        NotChangeable: the name is taken, or the baseline cannot be one.
         NoSuchSuite: there is no such suite.
         NoSuchRun: there is no such eval.
     """
@@ -61,7 +63,8 @@ def change(
 
     Raises:
         NoSuchRun: there is no such experiment.
-        NotChangeable: the new name cannot be one or is taken, the description is too long, or runs are being written.
+        RunRefused: the new name cannot be one, or the description is too long.
+        NotChangeable: the new name is taken, or runs are being written.
     """
     with changing_store(store_url) as connection:
         experiment = known_experiment(connection, tenant, name)
@@ -116,12 +119,11 @@ def _check_free(connection: Connection, tenant: str, name: str) -> None:
     """Check that `name` can be that of a new experiment: one name is never that of a run and of an experiment."""
     if stored_experiment(connection, tenant, name) is not None:
         raise NotChangeable(f"name: there is an experiment {name!r} already; choose another")
-    try:
-        check_experiment(connection, tenant, "name", name)
-    except RunRefused as error:
-        raise NotChangeable(str(error)) from None
+    if stored_run(connection, tenant, name) is not None:
+        raise NotChangeable(f"name: {name!r} is the name of a run; choose another")
+    check_experiment(connection, tenant, "name", name)
 
 
 def _check_description(text: str) -> None:
     if len(text) > LONGEST_DESCRIPTION or "\0" in text:
-        raise NotChangeable(f"description: expected at most {LONGEST_DESCRIPTION} characters, none of them NUL")
+        raise RunRefused(f"description: expected at most {LONGEST_DESCRIPTION} characters, none of them NUL")

@@ -51,7 +51,8 @@ async def begin(request: Request) -> Response:
     """Make the experiment of the form, which has no runs yet, and show it.
 
     Raises:
-        NotChangeable: the name cannot be one, or is taken.
+        RunRefused: the name cannot be one.
+        NotChangeable: it is taken.
         NoSuchSuite: there is no such suite.
     """
     tenant, written = tenant_of(request), await form_of(request)
