@@ -214,6 +214,8 @@ BOOK = [("book", {"to": "Rome"}), ("book", {"to": "Oslo"})]
         ([[BOOK[1]], ["find", "look"]], 0.0, 3, 0, 0),  # it was not called in the last message
         ([["other", ("find", {"to": "Oslo"})]], 0.4, 2, 0, 1),  # none is expected: the best of them
         ([["other", "other"]], 0.0, 2, 1, 1),
+        # An expected call is the last also where another one would cost less.
+        ([["find"], ["look"], ["find"], ["look"], [BOOK[0], ("other", {"to": "Oslo"})]], 0.6, 6, 0, 1),
     ],
 )
 def test_calls_of_one_message_happened_together(
