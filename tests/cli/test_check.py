@@ -109,6 +109,13 @@ def test_a_report_in_another_format_is_left_alone(rule: str) -> None:
     assert (done.returncode, "none may fail" in done.stdout, "score 0.5, threshold" in done.stderr) == (1, True, False)
 
 
+def test_a_report_in_a_file_leaves_the_reasons_to_standard_error(rule: str, tmp_path: Path) -> None:
+    options = ("--rules", rule, "--format", "junit", "-o", str(tmp_path / "found.xml"))
+    done = check(*options, "--", PYTHON, "-c", AGENT, "http", "0", *OUT_OF_ORDER)
+    assert (done.returncode, "score 0.5, threshold" in done.stderr) == (1, True), done.stderr
+    assert "none may fail" in (tmp_path / "found.xml").read_text()
+
+
 def test_a_command_that_fails_keeps_its_exit_code_and_is_judged(rule: str) -> None:
     done = check("--rules", rule, *GATE, "--", PYTHON, "-c", AGENT, "http", "7", *OUT_OF_ORDER)
     assert done.returncode == 7

@@ -88,6 +88,8 @@ def test_the_turns_of_a_session_are_shown_as_they_followed_each_other(tmp_path: 
         Path(f"{name}.json").write_text(json.dumps({"resourceSpans": order}))
         shown = invoke("rules", "try", str(rule / "rule.yaml"), f"{name}.json").stdout
         assert 0 < shown.index("check_proof") < shown.index("issue_refund")
+        said = " ".join(shown.split())
+        assert ("in session call" in said, " 1 check_proof" in said, " 2 issue_refund" in said) == (True, True, True)
 
 
 def test_a_stored_trace_is_tried_by_its_id(tmp_path: Path) -> None:
@@ -144,6 +146,34 @@ def test_each_constraint_names_its_calls_by_the_numbers_of_the_table(traces: Pat
     trace = json.loads((traces / "looked_up_then_refunded.json").read_text())
     span = trace["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     assert f"one on trace {span['traceId']} of support" in said
+
+
+def test_the_table_numbers_calls_as_the_verdicts_of_the_rules_scope_do(traces: Path) -> None:
+    path = traces / "looked_up_then_refunded.json"
+    trace = json.loads(path.read_text())
+    spans = trace["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    other = json.loads(json.dumps(spans[0]).replace("support", "mailer")) | {"spanId": "ab" * 8}
+    other["parentSpanId"] = spans[0]["spanId"]
+    spans[2]["parentSpanId"] = other["spanId"]  # of three calls the second is the sub-agent's
+    spans.append(other)
+    path.write_text(json.dumps(trace))
+    constraints = "{evaluator: constraints, constraints: [{never: issue_refund}]}"
+    numbered = {
+        "agent": ("in run", ["1", "1", "2"], "call 2 (issue_refund)"),
+        "trace": ("in trace", ["1", "2", "3"], "call 3 (issue_refund)"),
+        "tool-call": ("in run", ["1", "1", "2"], ""),
+    }
+    for scope, (head, numbers, verdict) in numbered.items():
+        item = constraints if verdict else "{evaluator: budget, max_calls: 3}"
+        Path("one.rule.yaml").write_text(f"id: one\nscope: {scope}\nevaluate: [{item}]\n")
+        shown = invoke("rules", "try", "one.rule.yaml", str(path)).stdout
+        lines = shown.splitlines()
+        table = [
+            next(line for line in lines if f" {tool} " in line) for tool in ("find_order", "send_mail", "issue_refund")
+        ]
+        assert [line.split()[0] for line in table] == numbers, shown
+        assert head in shown, shown
+        assert verdict in shown, shown
 
 
 def test_each_step_and_each_value_that_was_read_is_shown(traces: Path) -> None:

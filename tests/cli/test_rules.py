@@ -373,6 +373,7 @@ class TestNew:
         result = run("new", name, "--in", tmp_path)
         assert result.exit_code == 2
         assert "expected CATEGORY/ID" in result.stderr
+        assert ("category is missing" in result.stderr) == (name in ("b", "a/"))
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("calls", [True, False])
@@ -466,7 +467,7 @@ evaluate: [{evaluator: budget, max_cost: 0.05}]
 """
 
     def test_what_runs_cost_is_known_by_the_prices_of_the_settings(self, rule: Path, tmp_path: Path) -> None:
-        (rule / "rule.yaml").write_text(self.BUDGET)
+        (rule / "rule.yaml").write_text(self.BUDGET.replace("too-expensive", rule.name))
         tests = [
             {"description": name, "trace": f"{name}.json", "expect": {"budget": outcome}}
             for name, outcome in (("cheap", "pass"), ("dear", "fail"))
@@ -648,8 +649,8 @@ evaluate: [{evaluator: tool-call-order, tool_calls_order: [find_order, refund]}]
 """
 
     def test_what_looks_wrong_is_warned_about_and_strictly_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "rule.yaml").write_text(self.RULE)
-        place = f"{tmp_path / 'rule.yaml'}:2:9: match.prompt: 'refund*' looks like a glob"
+        (tmp_path / "looks.rule.yaml").write_text(self.RULE)
+        place = f"{tmp_path / 'looks.rule.yaml'}:2:9: match.prompt: 'refund*' looks like a glob"
         found = run("check", tmp_path)
         assert (found.exit_code, found.stdout[:19]) == (0, "1 rule, 1 warning (")
         assert f"Warning: {place}" in found.stderr
@@ -659,20 +660,29 @@ evaluate: [{evaluator: tool-call-order, tool_calls_order: [find_order, refund]}]
         (warning,) = json.loads(run("check", "--format", "json", tmp_path).stdout)["warnings"]
         assert (warning["line"], warning["column"]) == (2, 9)
 
+    def test_a_folder_that_is_not_named_as_its_rule_is_warned_about(self, tmp_path: Path) -> None:
+        text = "id: looks\nevaluate: [{evaluator: budget, max_calls: 3}]\n"
+        for place in ("looks/rule.yaml", "seat/looks.rule.yaml", "seat/rule.yaml"):
+            (file := tmp_path / place).parent.mkdir(exist_ok=True)
+            file.write_text(text)
+            checked = run("check", file.parent if place == "looks/rule.yaml" else file)
+            assert ("Warning:" in checked.stderr) == (place == "seat/rule.yaml"), place
+        assert f"{file}:1:1: id: its folder is named 'seat'; rename one of the two" in checked.stderr
+
     MISSPELT = """\
 id: misspelt
 evaluate: [{evaluator: tool-call-order, tool_calls_order: [validate_usr, create_order]}]
 """
 
     def misspelt(self, tmp_path: Path) -> tuple[str | Path, ...]:
-        (tmp_path / "rule.yaml").write_text(self.MISSPELT)
-        return "check", tmp_path / "rule.yaml", "--data-dir", tmp_path
+        (tmp_path / "misspelt.rule.yaml").write_text(self.MISSPELT)
+        return "check", tmp_path / "misspelt.rule.yaml", "--data-dir", tmp_path
 
     def test_a_tool_that_no_stored_trace_calls_is_warned_about(self, tmp_path: Path) -> None:
         check = self.misspelt(tmp_path)
         calls = [tool_call(), tool_call(name="validate_user")]
         store(tmp_path, judged(1, tool_calls=calls))
-        place = f"{tmp_path / 'rule.yaml'}:2:60: evaluate[0].tool_calls_order[0]"
+        place = f"{tmp_path / 'misspelt.rule.yaml'}:2:60: evaluate[0].tool_calls_order[0]"
         found = run(*check)
         assert (found.exit_code, found.stdout[:19]) == (0, "1 rule, 1 warning (")
         told = f"{place}: no stored trace calls 'validate_usr'; did you mean 'validate_user'?"

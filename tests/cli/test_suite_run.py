@@ -126,8 +126,12 @@ def test_each_model_gets_a_run_with_a_score(serve: Any) -> None:
 
 
 def test_a_result_says_scores_tokens_and_cost(serve: Any) -> None:
-    place = serve(right, models="{m-1: {price: {input: 10, output: 100}}}")
-    results, (summary,) = place.results("--model", "one::m-1", "--repeat", "2")
+    place = serve(right, models="{m-1: {price: {input: 10, output: 100}}, m-2: {}}")
+    settings = place.folder / "config.yaml"
+    settings.write_text("traces: {prices: {'m-*': {input: 20, output: 0}}}")
+    _, (other,) = place.results("--model", "one::m-2", "-c", str(settings))  # its own price comes first
+    assert other["cost"] == pytest.approx(0.006)
+    results, (summary,) = place.results("--model", "one::m-1", "--repeat", "2", "-c", str(settings))
     assert [(item["case"], item["repetition"]) for item in results] == [
         (f"case-{number}", repetition) for number in (1, 2, 3) for repetition in (1, 2)
     ]

@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def data_dir(tmp_path: Path) -> Path:
         output=None,
         output_status="absent",
         attempt=2,
+        agent_span_id="ab" * 8,
     )
     store(
         tmp_path,
@@ -69,7 +71,10 @@ def test_show_has_head_spans_calls_and_evaluations(data_dir: Path) -> None:
     assert "complete; closed: settled, revision 2" in output
     assert f"invoke_agent support  1 s  +0 ns  {AGENT_SPAN}\n└── execute_tool create_order" in output
     assert "✗ TimeoutError no answer" in output
-    assert "lookup (attempt 2)" in output
+    # Each call is the first of its agent run; where there is one run, one number is enough.
+    assert " ".join(output.split()).count("in trace in run tool call") == 1
+    assert re.search(r"^ *2 +1 +lookup \(attempt 2\)", output, re.MULTILINE)
+    assert "in run" not in run(data_dir, "traces", "show", trace_id(1)).stdout
     assert '{"total":3}' in output
     assert "✗ fail  checkout-order/tool-call-order" in output
 

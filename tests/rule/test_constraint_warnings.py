@@ -242,7 +242,7 @@ def test_a_single_call_has_no_order() -> None:
 def test_tools_that_no_stored_trace_has_are_named() -> None:
     item = {"evaluator": "constraints", "constraints": [{"before": "payy", "comes": ["look", BIG]}, {"never": "x"}]}
     rule = Rule.model_validate({"id": "r", "evaluate": [item]})
-    assert list(unknown_tools(rule, {"pay", "look"})) == [
+    assert list(unknown_tools(rule, {"shop": {"pay", "look"}})) == [
         (("evaluate", 0, "constraints", 0, "before"), "no stored trace calls 'payy'; did you mean 'pay'?")
     ]
 

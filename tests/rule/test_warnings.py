@@ -91,7 +91,7 @@ def test_a_tool_that_no_stored_trace_has_is_named_with_the_nearest() -> None:
         {"evaluator": "tool-call-count", "tool_calls_count": {"never": ["=", 0], "wanted": [">=", 1]}},
         match={"tools": ["refund*", "reserve*"]},
     )
-    stored = {"find_order", "refund", "ship_order"}
+    stored = {"": {"find_order"}, "shop": {"refund", "ship_order"}}
     found = dict(unknown_tools(of, stored))
     assert found == {
         ("match", "tools", 1): "no stored trace calls 'reserve*'; expected one of find_order, refund, ship_order",
@@ -101,7 +101,21 @@ def test_a_tool_that_no_stored_trace_has_is_named_with_the_nearest() -> None:
             "no stored trace calls 'wanted'; expected one of find_order, refund, ship_order"
         ),
     }
-    assert not list(unknown_tools(of, ()))
+    assert not list(unknown_tools(of, {}))
+
+
+def test_only_the_tools_of_services_that_the_rule_matches_are_compared() -> None:
+    item = {"evaluator": "tool-call-order", "tool_calls_order": ["ask_approval"]}
+    stored = {"claims-bot": {"request_approval", "pay"}, "travel-bot": {"book"}}
+    found = {
+        service: [said for _, said in unknown_tools(rule(item, match={"service": service}), stored)]
+        for service in ("travel-*", "claims-bot", "new-bot")
+    }
+    assert found == {
+        "travel-*": ["no stored trace calls 'ask_approval'; expected one of book"],
+        "claims-bot": ["no stored trace calls 'ask_approval'; did you mean 'request_approval'?"],
+        "new-bot": [],  # none of its traces came, so nothing is known
+    }
 
 
 TRAJECTORY = {"evaluator": "trajectory", "match": "any_order", "pairing": "first"}

@@ -63,6 +63,7 @@ def test_a_browser_is_asked_to_sign_in_and_comes_back_to_where_it_was() -> None:
     assert sent_away.headers["location"] == "/login?next=%2Ftraces%3Frule%3Dx%26agent%3Dy"
     form = call(app, "GET", sent_away.headers["location"])
     assert 'name="next" value="/traces?rule=x&amp;agent=y"' in form.body.decode()
+    assert "<nav" not in form.body.decode()
     answer = sign_in(app, wanted="%2Ftraces%3Frule%3Dx")
     assert (answer.status, answer.headers["location"]) == (303, "/traces?rule=x")
     assert call(app, "GET", "/traces", cookie=cookie_of(answer)).body == b"let in"

@@ -99,7 +99,8 @@ def command(
             return received.sources(report)
 
         with redirect_stdout(output or sys.stdout):
-            explain = partial(_explain, asked) if output_format == "table" else None
+            # A report on standard output is what a program reads; with one in a file, people read the rest.
+            explain = partial(_explain, asked) if output_format == "table" or output is not None else None
             code = judged_as_asked(asked, gather, text, run, run_name, explain=explain)
     sys.exit(own_code or code)
 

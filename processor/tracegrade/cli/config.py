@@ -51,8 +51,8 @@ def check(path: Path | None, config_path: Path | None) -> None:
         for where, server in servers.items():
             if server is not None:
                 check_access(where, server, made)
-                if (warning := lets_nobody_in(where, server, made)) is not None:
-                    print_line(f"Warning: {warning}", err=True)
+        if (warning := lets_nobody_in(servers, made)) is not None:
+            print_line(f"Warning: {warning}", err=True)
         for exporter in config.exporters.values():
             exporter.tls_context()
         if config.redaction is not None:

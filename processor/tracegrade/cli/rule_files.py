@@ -79,11 +79,15 @@ def new(
 
     load_plugins()
     # As other commands take it: with the folder in front.
-    parts = name.removeprefix(f"{folder.as_posix()}/").rstrip("/").split("/")
+    parts = name.removeprefix("./").removeprefix(f"{folder.as_posix()}/").rstrip("/").split("/")
     if len(parts) != 2 or not all(map(_WORDS.fullmatch, parts)):
+        example = ""
+        if len(parts) == 1 and _WORDS.fullmatch(parts[0]):
+            example = f"; its category is missing: which folder of {folder.as_posix()}/ is it for, as in "
+            example += f"{folder.as_posix()}/payments/{parts[0]}?"
         raise click.UsageError(
             f"expected CATEGORY/ID, lower-case words joined by '-', with or without {folder.as_posix()}/ in front, "
-            f"found {name!r}"
+            f"found {name!r}{example}"
         )
     category, rule_id = parts
     if trace is not None and recipe_name is not None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tracegrade.rule.rule import Rule
 
 _MAX_CELL = 60
+# How the verdicts of each scope number calls.
+_NUMBERED = {"tool-call": "in run", "agent": "in run", "trace": "in trace", "session": "in session"}
 
 
 @click.command("try")
@@ -87,7 +89,7 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
         )
         return
     for extraction, trials in found:
-        _print_trace(extraction)
+        _print_trace(rule, extraction, trials or [trial for some in of_sessions for trial in some])
         if not trials and rule.scope != "session":
             print_line(f"  It has no {rule.scope} to judge.")
         for trial in trials:
@@ -145,13 +147,15 @@ def _stored(ids: Sequence[str], config: "Config", tenant: str | None) -> "Iterat
                 yield extract_stored(stored, config.traces)
 
 
-def _print_trace(extraction: "Extraction") -> None:
+def _print_trace(rule: "Rule", extraction: "Extraction", trials: "Sequence[Trial]") -> None:
+    """Print the calls of a trace, numbered as `trials` number them."""
     trace = extraction.trace
     calls = count(len(extraction.calls), "tool call")
     whose = "" if trace.tenant == DEFAULT_TENANT else f", tenant {trace.tenant}"  # several may send the same id
+    column, numbers = _numbered(rule, extraction, trials)
     print_table(
         f"trace {trace.trace_id.hex()} of {trace.resource.service or 'an unnamed service'}{whose}: {calls}",
-        ("", "call", "arguments", "output", "agent"),
+        (column, "call", "arguments", "output", "agent"),
         [
             (
                 number,
@@ -160,11 +164,30 @@ def _print_trace(extraction: "Extraction") -> None:
                 _output_of(call),
                 call.agent,
             )
-            for number, call in enumerate(extraction.calls, 1)
+            for number, call in zip(numbers, extraction.calls, strict=True)
         ],
         empty="no tool calls were read",
-        whole=["", "call"],
+        whole=[column, "call"],
     )
+
+
+def _numbered(rule: "Rule", extraction: "Extraction", trials: "Sequence[Trial]") -> tuple[str, list[int | None]]:
+    """The head and the cells of the column of numbers; a call that is in no subject has none."""
+    from tracegrade.model.tool_call import numbers_in_runs
+
+    if rule.scope == "tool-call":  # a subject has one call, which is known by its span
+        return _NUMBERED[rule.scope], [*numbers_in_runs(extraction.calls)]
+    known: dict[tuple[str, str | None, str], list[int]] = {}
+    for trial in trials:
+        for at, call in enumerate(trial.matching.subject.calls, 1):
+            known.setdefault(_known_by(call), []).append(at)
+    found = (known.get(_known_by(call)) for call in extraction.calls)
+    return _NUMBERED[rule.scope], [numbers.pop(0) if numbers else None for numbers in found]
+
+
+def _known_by(call: "ToolCall") -> tuple[str, str | None, str]:
+    """The same for a call of a trace and for its copy in a session."""
+    return call.subject_id, call.call_id, call.name
 
 
 def _output_of(call: "ToolCall") -> str:

@@ -60,9 +60,9 @@ def command(context: click.Context, semantic_model: str | None, allow_code: bool
 def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: float | None, output_format: str) -> None:
     """Report every mistake in rule files, and warn of what looks wrong; exit 2 when there is a mistake.
 
-    If there is a store, tools that none of its newest 2,000 traces calls are warned of, too; and rules that read costs,
-    unless the settings have prices. Of each alert it is said how soon it is expected to fire, and how often it may be
-    wrong.
+    If there is a store, it warns of tools that none of its newest 2,000 traces calls, of those whose service
+    match.service has; and, unless the settings have prices, of rules that read costs. Of each alert it is said how soon
+    it is expected to fire, and how often it may be wrong.
 
     JSON: {rules, hash, warnings: [{path, line, column, message}], alerts: [{rule, alert, results_a_day, found:
     [{size, minutes}], false_alarms_a_month}]}. The size is that of a fall, or how far past its bound what is watched
@@ -70,10 +70,11 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
     """
     from dataclasses import asdict
 
-    from tracegrade.rule.load import costs_without_prices, tools_never_called
+    from tracegrade.rule.load import costs_without_prices, named_unlike_their_folders, tools_never_called
 
     rule_set = rules_at(paths, settings.rules)
-    warnings = [*rule_set.warnings, *tools_never_called(rule_set, _stored_tools(settings))]
+    warnings = [*rule_set.warnings, *named_unlike_their_folders(rule_set)]
+    warnings += tools_never_called(rule_set, _stored_tools(settings))
     if not settings.has_prices:
         warnings += costs_without_prices(rule_set)
     expected = _expected(settings, rule_set, volume)
@@ -111,8 +112,8 @@ def _expected_json(rule_id: str, expected: "Expected") -> dict[str, Any]:
     }
 
 
-def _stored_tools(settings: ReadSettings) -> frozenset[str]:
-    """The tools that stored traces call; none without a store that can be read."""
+def _stored_tools(settings: ReadSettings) -> dict[str, frozenset[str]]:
+    """The tools that stored traces call, by service; none without a store that can be read."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.model.errors import TraceGradeError
@@ -122,7 +123,7 @@ def _stored_tools(settings: ReadSettings) -> frozenset[str]:
         with settings.store() as connection:
             return called_tools(connection)
     except (TraceGradeError, SQLAlchemyError):  # there is none here, or not yet, or it is damaged: rules are none of it
-        return frozenset()
+        return {}
 
 
 @command.command(name="list")

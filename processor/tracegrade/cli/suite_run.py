@@ -188,7 +188,7 @@ def _models(names: Sequence[str], models_path: Path | None, config: "Config") ->
     from tracegrade.jobs.suite_request import known_models
     from tracegrade.models.settings import chosen_models, load_models
 
-    known = known_models(config.suites.models) if models_path is None else load_models(models_path)
+    known = known_models(config) if models_path is None else load_models(models_path, config.traces.prices)
     if not names:
         keys = ", ".join(target.key for target in known)
         raise click.UsageError(f"--model: expected at least one of {keys}; or --agent-command, or --agent-url")

@@ -308,6 +308,8 @@ def _leads_back(span_id: bytes, parents: dict[bytes, bytes]) -> bool:
 
 
 def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
+    from tracegrade.model.tool_call import numbers_in_runs
+
     def shown(value: Any, status: str) -> str:
         if status in ("absent", "elsewhere"):
             return f"({status})"
@@ -318,12 +320,15 @@ def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
             return shown(call.output, call.output_status)
         return styled(f"✗ {call.error.type} {call.error.message}".strip(), "bold red")
 
+    in_trace, in_runs = list(range(1, len(calls) + 1)), numbers_in_runs(calls)
+    # Explanations number the calls of what was judged: an agent run, or the trace.
+    columns = {"#": in_trace} if in_trace == in_runs else {"in trace": in_trace, "in run": in_runs}
     print_table(
         "",
-        ["#", "tool call", "arguments", "output", "agent", "batch", "at", "took"],
+        [*columns, "tool call", "arguments", "output", "agent", "batch", "at", "took"],
         [
             [
-                number,
+                *numbers,
                 tool_text(call.depth, call.name, call.raw_name)
                 + (f" (attempt {call.attempt})" if call.attempt > 1 else ""),
                 shown(call.arguments, call.arguments_status),
@@ -333,7 +338,7 @@ def _print_calls(calls: "list[ToolCall]", start_ns: int) -> None:
                 f"+{elapsed_text(call.start_ns - start_ns)}" if call.start_ns else None,
                 took_text(call.start_ns, call.end_ns) if call.start_ns else None,
             ]
-            for number, call in enumerate(calls, 1)
+            for call, *numbers in zip(calls, *columns.values(), strict=True)
         ],
         empty="\nNo tool calls.",
     )

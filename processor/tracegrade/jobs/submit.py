@@ -56,7 +56,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         RunRefused: the name of the experiment cannot be one.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
     """
-    targets = chosen_models(known_models(config.suites.models), asked.models, "models")
+    targets = chosen_models(known_models(config), asked.models, "models")
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
         raise WrongRequest(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")

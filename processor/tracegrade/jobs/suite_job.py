@@ -166,15 +166,14 @@ class SuiteJob:
         self._tell([("tool_eval_summary", {**summary, "avg_score": summary["overall"]})])
 
     def _targets(self) -> list[Target]:
-        path = self._config.suites.models
         try:
-            known = {target.key: target for target in known_models(path)}
+            known = {target.key: target for target in known_models(self._config)}
         except UnsetError as error:
             where = "in the environment of 'tracegrade serve', which runs jobs"
             raise JobFailed(f"{error.problems[0]}; {where}") from None
         for key in self._request.models:
             if key not in known:
-                raise JobFailed(f"the model {key} is no longer in {path}")
+                raise JobFailed(f"the model {key} is no longer in {self._config.suites.models}")
         return [known[key] for key in self._request.models]
 
     def _suite(self) -> Suite:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, ValidationError
 
@@ -12,6 +12,9 @@ from tracegrade.document.validate import problems
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.asking import ToolChoice
 from tracegrade.models.settings import SEPARATOR, Target, load_models
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
 
 MOST_MODELS = 100
 LONGEST_PROMPT = 100_000
@@ -65,16 +68,17 @@ def suite_request(written: Mapping[str, Any]) -> SuiteRequest:
         raise JobRefused(first.message) from None
 
 
-def known_models(path: str) -> list[Target]:
+def known_models(config: "Config") -> list[Target]:
     """The models that jobs can ask: those of the file that the setting ``suites.models`` names.
 
     Raises:
         JobRefused: there is no such file.
         FileError: it has mistakes.
     """
+    path = config.suites.models
     if not Path(path).exists():
         raise JobRefused(f"there is no file {path}, where the setting suites.models says that models are")
-    return load_models(Path(path))
+    return load_models(Path(path), config.traces.prices)
 
 
 def providers_of(request: Mapping[str, Any]) -> set[str]:

@@ -1,5 +1,7 @@
 """One tool call: the model's request, its execution and its result, paired."""
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -118,3 +120,13 @@ class ToolCall:
             "also_seen_in": [*self.also_seen_in],
             "duplicate_of": self.duplicate_of,
         }
+
+
+def numbers_in_runs(calls: Iterable[ToolCall]) -> list[int]:
+    """The number of each call, from 1, among those of its agent run; `calls` are in their one total order."""
+    before: Counter[str] = Counter()
+    numbers = []
+    for call in calls:
+        before[call.agent_span_id] += 1
+        numbers.append(before[call.agent_span_id])
+    return numbers

@@ -1,7 +1,7 @@
 """``models.yaml``: which models there are, where each is asked, with which key, how often, and what it costs."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -15,7 +15,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.rule.prices import Price
+from tracegrade.rule.prices import Price, Prices
 
 SEPARATOR = "::"
 """Between the name of a provider and a model's id."""
@@ -84,7 +84,9 @@ _ExtraBody: TypeAlias = Annotated[dict[str, Any], AfterValidator(_body)]
 class ModelSettings(FileModel):
     """One model; ``{}`` where nothing is to be said of it."""
 
-    price: Price | None = Field(None, description="What a million of its tokens cost, as in the setting traces.prices")
+    price: Price | None = Field(
+        None, description="What a million of its tokens cost; without it, as the setting traces.prices says"
+    )
     extra_body: _ExtraBody = Field(
         default_factory=dict, description="Members to add to each request, over those of the provider"
     )
@@ -136,27 +138,26 @@ class Target:
     provider: ProviderSettings
     model_id: str
     model: ModelSettings
+    price: Price | None = None  # of its tokens
 
     @property
     def key(self) -> str:
         """Its name here."""
         return f"{self.provider_name}{SEPARATOR}{self.model_id}"
 
-    @property
-    def price(self) -> Price | None:
-        """Of its tokens."""
-        return self.model.price
 
-
-def load_models(path: Path) -> list[Target]:
+def load_models(path: Path, prices: Mapping[str, Price] | None = None) -> list[Target]:
     """All models of the file, in its order.
+
+    `prices` are those of the setting ``traces.prices``, for models of which the file states none.
 
     Raises:
         FileError: every mistake with its line and column; no secret is shown.
     """
     found = validate(read(path, expand_env=True), ModelsFile)
+    otherwise = Prices(prices or {})
     return [
-        Target(name, provider, model_id, model)
+        Target(name, provider, model_id, model, model.price or otherwise.of_model(model_id))
         for name, provider in found.providers.items()
         for model_id, model in provider.models.items()
     ]

@@ -1,5 +1,7 @@
 """Access to servers: checks certificates and token files, and guards servers that cannot check tokens."""
 
+from collections.abc import Mapping
+
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,12 +28,16 @@ def check_access(where: str, settings: ListenSettings, made: MadeTokens) -> None
         BearerTokens(f"{where}.auth", settings.auth, made)
 
 
-def lets_nobody_in(where: str, settings: ListenSettings, made: MadeTokens) -> str | None:
-    """A warning where ``auth`` asks for tokens that were made, and none was; None where that is not so."""
-    auth = settings.auth
-    if auth is None or auth.tokens or auth.token_file is not None or made.digests():
+def lets_nobody_in(servers: Mapping[str, ListenSettings | None], made: MadeTokens) -> str | None:
+    """A warning of the servers, by their paths, whose ``auth`` asks for tokens that were made, where none was."""
+    asking = [
+        f"{where}.auth"
+        for where, server in servers.items()
+        if server is not None and (auth := server.auth) is not None and not auth.tokens and auth.token_file is None
+    ]
+    if not asking or made.digests():
         return None
-    return f"{where}.auth: no token lets anybody in yet; 'tracegrade tokens new NAME --role ROLE' makes one"
+    return f"{', '.join(asking)}: no token lets anybody in yet; 'tracegrade tokens new NAME --role ROLE' makes one"
 
 
 def guarded(

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -86,8 +86,8 @@ def _read_rules(paths: Iterable[str | Path], allow_code: bool) -> RuleSet:
     return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()}, warnings)
 
 
-def tools_never_called(rule_set: RuleSet, stored: Collection[str]) -> list[Problem]:
-    """Where rules of files name tools that are not among the names of stored calls.
+def tools_never_called(rule_set: RuleSet, stored: Mapping[str, Collection[str]]) -> list[Problem]:
+    """Where rules of files name tools that are not among the names of stored calls, which are by service.
 
     Raises:
         FileError: a file has gone since, or is no YAML now.
@@ -102,6 +102,21 @@ def costs_without_prices(rule_set: RuleSet) -> list[Problem]:
         FileError: as `tools_never_called`.
     """
     return _found_in_files(rule_set, costs_not_known)
+
+
+def named_unlike_their_folders(rule_set: RuleSet) -> list[Problem]:
+    """Where a ``rule.yaml`` lies in a folder that has not the id of its rule as its name.
+
+    Raises:
+        FileError: as `tools_never_called`.
+    """
+    return _found_in_files(rule_set, lambda rule: _unlike_folder(rule.id, Path(rule_set.paths[rule.id])))
+
+
+def _unlike_folder(rule_id: str, file: Path) -> Iterator[Warning]:
+    folder = file.absolute().parent.name
+    if file.name == "rule.yaml" and folder != rule_id:
+        yield ("id",), f"its folder is named {folder!r}; rename one of the two, or the file to {rule_id}.rule.yaml"
 
 
 def _found_in_files(rule_set: RuleSet, look: Callable[[Rule], Iterable[Warning]]) -> list[Problem]:

@@ -57,6 +57,10 @@ class Prices:
         self._prices = GlobTable(prices.items())
         self._any = bool(prices)
 
+    def of_model(self, model: str) -> Price | None:
+        """The price of the model of this name; None where there is none."""
+        return self._prices.find(model)
+
     def __call__(self, usages: Sequence[Usage]) -> Cost:
         """The cost of all `usages`; not known when that of one is not."""
         if not self._any:
@@ -67,7 +71,7 @@ class Prices:
         for model, tokens in usages:
             if not model:
                 return Cost(None, "a model call that recorded its tokens does not say its model")
-            if (price := self._prices.find(model)) is None:
+            if (price := self.of_model(model)) is None:
                 return Cost(None, f"the setting traces.prices has no price of the model {model!r}")
             if (cost := price.of(tokens)) is None:
                 return Cost(None, f"a call of the model {model!r} did not record its input and its output tokens")

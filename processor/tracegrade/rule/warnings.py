@@ -4,7 +4,7 @@ A rule that cannot work is refused while it is read. These can, and hardly ever 
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from tracegrade.document.problem import Location, did_you_mean
@@ -46,16 +46,17 @@ def warnings_of(rule: Rule) -> Iterator[Warning]:
         yield ("gate",), f"no gate counts a rule that is {rule.status}; write status: stable, or remove 'gate'"
 
 
-def unknown_tools(rule: Rule, stored: Collection[str]) -> Iterator[Warning]:
-    """The tools that the rule names and no stored trace has.
+def unknown_tools(rule: Rule, stored: Mapping[str, Collection[str]]) -> Iterator[Warning]:
+    """The tools that the rule names and no stored trace has whose service it matches.
 
     Args:
         rule: it.
-        stored: the names of the tools that stored traces called; of none, nothing can be said.
+        stored: the names of the tools that stored traces called, by service; of none, nothing can be said.
     """
-    if not stored:
+    services = rule.match.service
+    known = {name for service, names in stored.items() if services is None or services.match(service) for name in names}
+    if not known:
         return
-    known = set(stored)
     for location, patterns in _tool_clauses(rule):
         for path, name in _texts(patterns.written):
             glob = Patterns(

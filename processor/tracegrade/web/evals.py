@@ -43,14 +43,14 @@ class KnownModels:
     @property
     def prices(self) -> Mapping[str, Price | None]:
         """What tokens of each cost, by its key."""
-        return {target.key: target.model.price for target in self.targets}
+        return {target.key: target.price for target in self.targets}
 
 
 def known_models(config: Config) -> KnownModels:
     """The models that can be asked now; the file is read each time, so that a change counts at once."""
     path = config.suites.models
     try:
-        return KnownModels(path, load_models(Path(path)))
+        return KnownModels(path, load_models(Path(path), config.traces.prices))
     except TraceGradeError as error:
         return KnownModels(path, problem=str(error))
 
