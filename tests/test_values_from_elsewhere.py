@@ -91,7 +91,6 @@ def said(prompt: str | None) -> Short:
         pytest.param([refund(3), find(4, None)], FIND, "fail", id="unreadable, and too late"),
         pytest.param([find(2, None, status="timeout"), refund(3)], FIND, "fail", id="it failed, which is known"),
         pytest.param([tool(2, None, {}, {}), refund(3)], FIND, "not_evaluable", id="an earlier call without a name"),
-        pytest.param([refund(3), tool(4, None, {}, {})], FIND, "fail", id="a later call without a name"),
         pytest.param([tool(2, "other", {}), refund(3)], FIND, "fail", id="other tools do not matter"),
         pytest.param([tool(2, "other", {}), refund(3)], "*.output", "not_evaluable", id="to any tool they do"),
         pytest.param([tool(2, "other", {}, "for A-1"), refund(3)], "*.output", "pass", id="any tool"),
@@ -144,6 +143,16 @@ def test_the_outcome_of_a_value_from_elsewhere(spans: list[Short], source: Any, 
     ordered, calls = joined([part])
     (decision,) = judge_session(Session("talk", "default", ordered, calls, {}, "quiet", []), rule_set)
     assert [e.outcome for e in decision.evaluations] == [outcome]
+
+
+@pytest.mark.parametrize(
+    ("scope", "outcome"), [("agent", "not_evaluable"), ("trace", "not_evaluable"), ("tool-call", "fail")]
+)
+def test_a_later_call_without_a_name_may_be_the_expected_one_unless_one_call_is_judged(
+    scope: str, outcome: str
+) -> None:
+    spans = [AGENT, find(2, {"order_id": "A-2"}), refund(3), tool(4, None, {}, {})]
+    assert judged(spans, item(FIND), scope=scope, match={"tools": ["refund"]}).outcome == outcome
 
 
 def test_what_was_not_called_is_said() -> None:

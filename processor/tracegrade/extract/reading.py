@@ -216,7 +216,7 @@ class Dialect(NamedTuple):
 def _text_in(span: Span, metadata: tuple[str, ...], words: tuple[str, ...]) -> str:
     for key in metadata:
         raw = span.attributes.get(key)
-        may_name = any(word in raw for word in words) if isinstance(raw, str) else raw is not None
+        may_name = ("\\" in raw or any(word in raw for word in words)) if isinstance(raw, str) else raw is not None
         if may_name and (text := text_among(raw, words)):
             return text
     return ""

@@ -491,11 +491,11 @@ WRONG_FILES = {
     # what, the settings below FREE_PORTS' protocol, what is told
     "no certificate": (
         "tls: {cert_file: none.pem, key_file: key.pem}",
-        "tls.cert_file: cannot read 'none.pem'",
+        "none.pem': No such file",
     ),
-    "a certificate that is none": ("tls: {cert_file: text, key_file: key.pem}", "tls: 'text' and 'key.pem' are no"),
+    "a certificate that is none": ("tls: {cert_file: text, key_file: key.pem}", "key.pem' are not a certificate"),
     "a key that does not fit": ("tls: {cert_file: cert.pem, key_file: other.pem}", "KEY_VALUES_MISMATCH"),
-    "no token file": ("auth: {token_file: none}", "auth.token_file: cannot read 'none': No such file"),
+    "no token file": ("auth: {token_file: none}", "/none': No such file"),
     "a token file of other things": ("auth: {token_file: text}", "line 1: expected a token of printable ASCII"),
 }
 
@@ -507,7 +507,7 @@ def test_files_that_cannot_be_used_stop_the_start(what: str, tmp_path: Path, sta
     code, told = start(tmp_path, FREE_PORTS.replace("http: {", f"http: {{{settings}, "))
     starts.add(f"files: {what}", f"exit {code}: {told}")
     assert code == 2
-    assert told.startswith("receivers.otlp.protocols.http.")
+    assert ": receivers.otlp.protocols.http." in told
     assert expected in told
     assert len(told.splitlines()) == 1
 
@@ -578,7 +578,7 @@ def test_a_file_where_a_folder_should_be_stops_the_start(name: str, tmp_path: Pa
     code, told = start(tmp_path, FREE_PORTS)
     starts.add(f"{name} is a file", f"exit {code}: {told}")
     assert code == 2
-    assert told.startswith("data_dir: cannot use 'data': ")
+    assert ": data_dir: cannot use '" in told
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="needs a user who is refused something; this one is root")
@@ -593,7 +593,9 @@ def test_a_data_folder_that_may_not_be_written_stops_the_start(tmp_path: Path, s
 def test_a_folder_on_a_disk_that_can_only_be_read_is_named(tmp_path: Path) -> None:
     wrong = OSError(errno.EROFS, os.strerror(errno.EROFS), "data/judges.lock")
     with (
-        pytest.raises(TraceGradeError, match=r"^data_dir: cannot use 'data': data/judges\.lock: Read-only file system"),
+        pytest.raises(
+            TraceGradeError, match=r"^data_dir: cannot use '.*data': data/judges\.lock: Read-only file system"
+        ),
         explains_folder_errors(Config(data_dir="data")),
     ):
         raise wrong

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
+from tracegrade.evaluate.call_facts import said_unread
 from tracegrade.evaluate.criteria.earlier_calls import Places, Span
 from tracegrade.evaluate.criteria.expected import LookedAt, Lookup, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argument
@@ -44,8 +45,7 @@ from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_plain, is_m
 from tracegrade.model.tool_call import ValueStatus
 
 if TYPE_CHECKING:
-    from tracegrade.evaluate.call_facts import said_unread
-from tracegrade.evaluate.evidence import Evidence
+    from tracegrade.evaluate.evidence import Evidence
 
 Which: TypeAlias = Literal["any", "first", "last"]
 _WHICH: tuple[Which, ...] = ("any", "first", "last")
