@@ -7,6 +7,7 @@ import pytest
 
 from extract.spans import make_trace
 from tracegrade.extract.extract import extract
+from tracegrade.extract.shape import messages
 
 _CONVERSATION = json.dumps(
     [
@@ -281,3 +282,38 @@ def test_turns_that_repeat_their_history_have_each_call_once() -> None:
     assert [(name, arguments) for name, _, arguments, _, _ in calls_of(spans)] == [
         ("count", {"n": turn}) for turn in range(10)
     ]
+
+
+def test_nothing_is_read_by_shape_where_no_span_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("read by shape")
+
+    for name in ("read_by_shape", "fill", "with_messages_by_shape"):
+        monkeypatch.setattr(f"tracegrade.extract.extract.{name}", fail)
+    asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "find", "arguments": {"q": 1}}]}]
+    model = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(asked)}
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find", "gen_ai.tool.call.id": "c1"}
+    trace = make_trace([{"id": 1, "attributes": model}, {"id": 2, "attributes": tool}])
+    assert not any(span.is_whole for span in trace.spans)
+    assert [call.name for call in extract(trace).calls] == ["find"]
+
+
+def test_no_message_is_searched_for_where_none_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    nested = messages.nested
+    monkeypatch.setattr(messages, "nested", lambda attributes: searched.append(attributes) or nested(attributes))
+    said = {"llm.model": "m", "tokens.input": 7, "reasons": ["tool_use"], "span.type": "llm", "prompt": "Hello"}
+    span = make_trace([{"id": 1, "attributes": said}]).spans[0]
+    assert messages.messages_of(span) == messages.NOTHING
+    assert not searched
+    for key, value in {
+        "out.0.role": "user",
+        "out.type": "function_call",
+        "tool_calls.0.name": "find",
+        "text": '[{"role": "user", "content": "Hello"}]',
+        "object": {"role": "user"},
+        "list": [{"role": "user"}],
+    }.items():
+        messages.messages_of(make_trace([{"id": 1, "attributes": {**said, key: value}}]).spans[0])
+        assert searched, key
+        searched.clear()

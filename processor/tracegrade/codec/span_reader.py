@@ -181,7 +181,7 @@ class SpanReader:
 
 def all_values(attributes: Iterable[KeyValue]) -> dict[str, JsonValue]:
     """All of these attributes."""
-    return {pair.key: json_value(pair.value) for pair in attributes}
+    return {pair.key: (value := pair.value).string_value or value.int_value or json_value(value) for pair in attributes}
 
 
 def json_value(value: AnyValue) -> JsonValue:
@@ -198,7 +198,7 @@ def json_value(value: AnyValue) -> JsonValue:
     if kind == "kvlist_value":
         return {pair.key: json_value(pair.value) for pair in value.kvlist_value.values}
     if kind == "array_value":
-        return [json_value(item) for item in value.array_value.values]
+        return [item.string_value or item.int_value or json_value(item) for item in value.array_value.values]
     if kind == "bytes_value":
         return base64.b64encode(value.bytes_value).decode("ascii")
     return None

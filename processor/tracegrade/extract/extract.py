@@ -1,6 +1,7 @@
 """From a trace to its agent runs and tool calls, through the dialects in force."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import first_text
@@ -26,6 +27,10 @@ from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai, unre
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER, Trace
+
+_IS_BY_CONTENT = attrgetter("is_by_content")
+_REDACTED = attrgetter("redacted")
+_REFERS = attrgetter("refers")
 
 
 def extract(trace: Trace, tool_name: Callable[[str], str] | None = None) -> Extraction:
@@ -68,14 +73,15 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         unread += [span for span in shaped.outside if span.unread_keys is None]
         models = shaped.models
     top_down = enclose(nodes, spans)
-    if any(node.is_by_content for node in nodes) and _make_agents(nodes):
+    if any(map(_IS_BY_CONTENT, nodes)) and _make_agents(nodes):
         top_down = enclose(nodes, spans)
     find_runs(top_down)
     turns = Turns(nodes)
     tools = [node for node in nodes if node.kind == "tool"]
     executions = [execution for node in tools if (execution := read_execution(node)) is not None]
     for execution in executions:
-        if execution.node.span.is_whole and execution.node.dialect is not SHAPE:
+        node = execution.node
+        if node.span.is_whole and node.dialect is not SHAPE:
             fill(execution)
     requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
     if len(executions) < len(tools):
@@ -93,7 +99,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
     calls = build_calls(paired, runs, top_down, spans, tool_name, redacted=redacted)
-    if any(form.refers for form in seen):
+    if any(map(_REFERS, seen)):
         say_stored_elsewhere(calls, paired, nodes)
     for node in nodes:
         if node.run is node:
@@ -113,9 +119,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
 
 def _was_redacted(trace: Trace, forms: Iterable[Form]) -> bool:
     """Whether anything of a trace, whose spans have these forms, was redacted by us."""
-    return any(form.redacted for form in forms) or any(
-        s.REDACTED in record.event.attributes for record in trace.log_records
-    )
+    return any(map(_REDACTED, forms)) or any(s.REDACTED in record.event.attributes for record in trace.log_records)
 
 
 def _among(keys: tuple[str, ...], found: set[str]) -> tuple[str, ...]:
@@ -214,26 +218,34 @@ def _scan(
         seen[id(form)] = form
         for dialect, keys in form.readers:
             kind = dialect.classify(span)
-            if kind is not None:
-                is_by_content = kind == "unknown"
-                if is_by_content:
-                    kind = _kind_by_content(span, dialect, keys)
-                    if kind == "unknown":
-                        if looks_like_a_tool(span.name):
-                            unread.append(span)
-                        if span.is_whole:
-                            left.append(span)
-                if kind != "other" and kind != "unknown":
-                    is_filled = kind == "chat" and span.is_whole
-                    reader = with_messages_by_shape(dialect) if is_filled else dialect
-                    nodes.append(Node(span, kind, reader, keys, is_by_content))
-                break
+            if kind is None:
+                continue
+            if kind == "unknown":
+                kind = _kind_by_content(span, dialect, keys)
+                if kind != "unknown":
+                    nodes.append(_node(span, kind, dialect, keys, is_by_content=True))
+                    break
+                if looks_like_a_tool(span.name):
+                    unread.append(span)
+                if span.is_whole:
+                    left.append(span)
+            elif span.is_whole and kind == "chat":
+                nodes.append(_node(span, kind, dialect, keys))
+            elif kind != "other":
+                nodes.append(Node(span, kind, dialect, keys))
+            break
         else:
             if span.unread_keys is not None:
                 unread.append(span)
             if span.is_whole:
                 left.append(span)
     return nodes, unread, list(seen.values()), left
+
+
+def _node(span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, *, is_by_content: bool = False) -> Node:
+    """The node of a span; the messages of a model's span that is whole are read by shape where its dialect has none."""
+    reader = with_messages_by_shape(dialect) if kind == "chat" and span.is_whole else dialect
+    return Node(span, kind, reader, keys, is_by_content)
 
 
 def _make_agents(nodes: Sequence[Node]) -> bool:

@@ -145,6 +145,8 @@ def read_nested(span: Span, prefix: str) -> list[Message]:
 def _nested_message(fields: dict[str, JsonValue], position: int, left_out: JsonValue) -> Message:
     role = fields.get("role")
     content = fields.get("content")
+    if type(content) is str and type(role) is str and len(fields) == 2 and role != "tool":
+        return Message(role, content)  # nearly all
     texts = [content] if isinstance(content, str) else []
     contents = members(fields, "contents.")
     calls = _nested_calls(members(fields, "tool_calls."), position, left_out) or _nested_calls(

@@ -81,7 +81,8 @@ def without_server_side(
 
 def without_requests(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> list[Execution]:
     """Leave out spans that are requests: within a model call that makes such a request, and without any result."""
-    if not any(execution.node.parent is not None and execution.node.parent.kind == "chat" for execution in executions):
+    inner = [one for one in executions if (parent := one.node.parent) is not None and parent.kind == "chat"]
+    if not inner:
         return list(executions)  # nearly always
     made: dict[Node, list[ToolRequest]] = {}
     for request in requests:

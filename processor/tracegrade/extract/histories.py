@@ -3,7 +3,6 @@
 Reading every history whole would cost the square of a trace's model calls.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from tracegrade.model.json_value import JsonValue
@@ -34,7 +33,7 @@ def beyond(span: Span, since: Span, prefixes: tuple[str, ...]) -> Beyond:
     if known and events[:known] == since.events:
         events = events[known:]
         goes_on = goes_on or bool(events)
-    return Beyond(replace(span, attributes=attributes, events=events), goes_on)
+    return Beyond(span.with_content(attributes, events), goes_on)
 
 
 def _drop_known_keys(attributes: dict[str, JsonValue], before: dict[str, JsonValue], prefixes: tuple[str, ...]) -> bool:

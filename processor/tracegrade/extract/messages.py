@@ -6,6 +6,7 @@ provider's request or response as instrumentations record it whole.
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import open_function_response
@@ -75,10 +76,13 @@ def _read_list(value: JsonValue) -> list[Message]:
                 break
     else:
         value = _items(value, _MAX_HOLDERS)
-    given = [(position, item) for position, item in enumerate(value) if isinstance(item, dict)]
-    messages = [_read_plain(item, position) or read_message(item, position) for position, item in given]
-    if any([message.results for message in messages]):  # few lists: most are what models answer
-        written = [item for _, item in given]
+    messages = [
+        _read_plain(item, position) or read_message(item, position)
+        for position, item in enumerate(value)
+        if isinstance(item, dict)
+    ]
+    if any(map(_results_of, messages)):  # few lists: most are what models answer
+        written = [item for item in value if isinstance(item, dict)]
         say_empty(messages, written, _has_content)
         _tell_apart(messages, written)
     return messages
@@ -94,6 +98,9 @@ def _tell_apart(messages: list[Message], written: Sequence[dict[str, JsonValue]]
             _read_parts(parts if isinstance(parts, list) else [], 0, texts, [], [])
             if len(texts) == asked:
                 message.results = tuple(ShownResult(None, text) for text in texts)
+
+
+_results_of = attrgetter("results")
 
 
 def _has_content(message: dict[str, JsonValue]) -> bool:
@@ -118,6 +125,8 @@ def say_empty(
         written: what each of them was read from.
         has_content: whether that has a content.
     """
+    if not any(map(_results_of, messages)):
+        return
     empty = [
         message
         for message, source in zip(messages, written, strict=True)
@@ -160,7 +169,7 @@ def _items_of_object(value: dict[str, JsonValue], levels: int) -> list[JsonValue
     content = value.get("content")
     if isinstance(content, dict) and value.get("role") is None:  # a candidate of Gemini
         value = content
-    if any(value.get(mark) is not None for mark in _MESSAGE_MARKS):
+    if any([value[mark] is not None for mark in _MESSAGE_MARKS.intersection(value)]):
         kind = value.get("type")
         if value.get("role") is None and isinstance(kind, str) and kind in _LANGCHAIN_ROLES:
             value = {**value, "role": _LANGCHAIN_ROLES[kind]}

@@ -21,7 +21,8 @@ class Node:
     """
 
     __slots__ = (
-        *("_outputs", "agent", "agent_above", "dialect", "is_by_content", "keys", "kind", "parent", "run", "span"),
+        *("_inputs", "_outputs", "agent", "agent_above", "dialect", "is_by_content", "keys", "kind", "parent", "run"),
+        "span",
     )
 
     def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, is_by_content: bool = False) -> None:
@@ -34,12 +35,18 @@ class Node:
         self.agent_above: Node | None = None
         self.agent = ""
         self.run: Node | None = None
+        self._inputs: list[Message] | None = None
         self._outputs: list[Message] | None = None
 
-    def inputs(self, part: Span | None = None) -> list[Message]:
-        """The messages that the span, or `part` of it, took in."""
-        span = part or self.span
-        return self.dialect.inputs(span) or (moved_content.inputs(span) if span.events else [])
+    def inputs(self) -> list[Message]:
+        """The messages that the span took in, read once."""
+        if self._inputs is None:
+            self._inputs = self.inputs_of(self.span)
+        return self._inputs
+
+    def inputs_of(self, part: Span) -> list[Message]:
+        """The messages that a part of the span took in."""
+        return self.dialect.inputs(part) or (moved_content.inputs(part) if part.events else [])
 
     def outputs(self) -> list[Message]:
         """The messages that the span put out, read once."""

@@ -193,8 +193,20 @@ class Dialect(NamedTuple):
         """The session that a span of this dialect names elsewhere than under its keys, "" when it names none."""
         return self.session(span) or (_text_in(span, self.metadata, SESSION_WORDS) if self.metadata else "")
 
+    @property
+    def reads_sessions(self) -> bool:
+        """Whether it reads sessions elsewhere than under keys of them."""
+        return bool(self.metadata) or self.session is not no_name
+
+    @property
+    def reads_users(self) -> bool:
+        """The same of users."""
+        return bool(self.metadata) or self.user is not no_name
+
     def agent_of(self, span: Span, keys: Keys) -> str:
         """The agent that a span names in LangChain's metadata, else under `keys`; "" when it names none."""
+        if not self.agent_metadata and len(keys.agent) < 2:  # nearly always
+            return first_text(span, keys.agent) if keys.agent else ""
         return self.langchain_agent(span, keys) or (first_text(span, keys.agent) if keys.agent else "")
 
     def langchain_agent(self, span: Span, keys: Keys) -> str:
@@ -216,8 +228,9 @@ class Dialect(NamedTuple):
 def _text_in(span: Span, metadata: tuple[str, ...], words: tuple[str, ...]) -> str:
     for key in metadata:
         raw = span.attributes.get(key)
-        may_name = ("\\" in raw or any(word in raw for word in words)) if isinstance(raw, str) else raw is not None
-        if may_name and (text := text_among(raw, words)):
+        if raw is None or (isinstance(raw, str) and "\\" not in raw and not any([word in raw for word in words])):
+            continue
+        if text := text_among(raw, words):
             return text
     return ""
 

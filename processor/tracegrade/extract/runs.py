@@ -19,7 +19,7 @@ Not every agent span is a run: frameworks wrap a run in further spans that are c
    because ask_hotels encloses it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from tracegrade import semconv as s
@@ -160,9 +160,12 @@ def describe_runs(
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
         members.setdefault(node.run, []).append(node)
+    dialects = {id(node.dialect): node.dialect for node in nodes}
+    sessions = {key: each.session_of for key, each in dialects.items() if each.reads_sessions}
+    users = {key: each.user_of for key, each in dialects.items() if each.reads_users}
     whose = (
-        _Whose(spans, nodes, session_keys, lambda n: n.keys.session, lambda n: n.dialect.session_of(n.span)),
-        _Whose(spans, nodes, user_keys, lambda n: n.keys.user, lambda n: n.dialect.user_of(n.span)),
+        _Whose(spans, nodes, session_keys, lambda node: node.keys.session, sessions),
+        _Whose(spans, nodes, user_keys, lambda node: node.keys.user, users),
     )
     runs = [_describe(node.span, node, members[node], node.keys, whose) for node in nodes if node.run is node]
     root = root_of(spans)
@@ -186,14 +189,23 @@ class _Whose:
         nodes: Sequence[Node],
         keys: tuple[str, ...],
         own_keys: Callable[[Node], tuple[str, ...]],
-        else_of: Callable[[Node], str],
+        elsewhere: Mapping[int, Callable[[Span], str]],
     ) -> None:
+        """Look for the first of the trace.
+
+        Args:
+            spans: all spans of the trace.
+            nodes: its nodes.
+            keys: attribute keys, in order of preference.
+            own_keys: those that a node's dialect reads.
+            elsewhere: what reads it elsewhere, by the `id` of the dialects that do.
+        """
         self._keys = keys
         self._own_keys = own_keys  # what a dialect means by a shared key may be narrower (Claude Code)
-        self._else_of = else_of
+        self._else_of = elsewhere
         # By key first: a conversation id anywhere beats a weaker key on an earlier span.
         found = (text for key in keys for span in spans if (text := _unmasked_text(span, (key,))))
-        self._first = next(found, None) or next((text for node in nodes if (text := self._elsewhere(node))), None)
+        self._first = next(found, None) or self._first_elsewhere(nodes)
 
     def of(self, span: Span, members: Sequence[Node]) -> str | None:
         if self._first is None:
@@ -202,16 +214,21 @@ class _Whose:
             next((text for node in members if node.span is span and (text := self._of_node(node))), None)
             or _unmasked_text(span, self._keys)
             or next((text for node in members if (text := self._of_node(node))), None)
-            or next((text for node in members if (text := self._elsewhere(node))), None)
+            or self._first_elsewhere(members)
             or self._first
         )
 
     def _of_node(self, node: Node) -> str:
         return _unmasked_text(node.span, self._own_keys(node)) or _unmasked_text(node.span, self._keys)
 
-    def _elsewhere(self, node: Node) -> str:
-        text = self._else_of(node)
-        return "" if text and is_masked(text) else text
+    def _first_elsewhere(self, nodes: Sequence[Node]) -> str | None:
+        if not self._else_of:
+            return None
+        for node in nodes:
+            read = self._else_of.get(id(node.dialect))
+            if read is not None and (text := read(node.span)) and not is_masked(text):
+                return text
+        return None
 
 
 def _unmasked_text(span: Span, keys: tuple[str, ...]) -> str:

@@ -49,8 +49,10 @@ def build_calls(
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
         own = node.named_agent()
-        is_sure = own in names or not run.agent or own == node.dialect.langchain_agent(node.span, node.keys)
-        agent = own if own and is_sure else run.agent
+        is_sure = bool(own) and (
+            own in names or not run.agent or own == node.dialect.langchain_agent(node.span, node.keys)
+        )
+        agent = own if is_sure else run.agent
         call = _build(paired, run, agent, depths[node], batch)
         if paired.request is not None:
             call.turn = turns[paired.request.turn]

@@ -172,13 +172,17 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     attributes = span.attributes
     for key in keys.arguments:
         if key in attributes:
-            _offer_arguments(execution, _written(span, attributes[key]), key, keys)
+            if (raw := attributes[key]) is None:
+                raw = _unset(span)
+            _offer_arguments(execution, raw, key, keys)
             if execution.arguments.is_readable:
                 break
     output: Output | None = None
     for key in keys.output:
         if key in attributes:
-            found = dialect.read_output(span, _written(span, attributes[key]))
+            if (raw := attributes[key]) is None:
+                raw = _unset(span)
+            found = dialect.read_output(span, raw)
             if (
                 output is None
                 or found.result.is_readable
@@ -208,9 +212,9 @@ def _read_values(execution: Execution, keys: Keys) -> None:
         execution.error = output.said_error()
 
 
-def _written(span: Span, raw: JsonValue) -> JsonValue:
-    """A value without what OpenTelemetry for Java makes of an empty text: an attribute of which no value is set."""
-    return "" if raw is None and span.resource.sdk_language == "java" else raw
+def _unset(span: Span) -> JsonValue:
+    """What an attribute says of which no value is set: OpenTelemetry for Java makes that of an empty text."""
+    return "" if span.resource.sdk_language == "java" else None
 
 
 def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys) -> None:

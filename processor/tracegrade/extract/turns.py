@@ -48,7 +48,7 @@ class Turns:
                 self._new[chat] = chat.inputs(), False
             else:
                 part, goes_on = beyond(chat.span, before.span, chat.dialect.prefixes)
-                self._new[chat] = chat.inputs(part), goes_on
+                self._new[chat] = chat.inputs_of(part), goes_on
         return self._new[chat]
 
     def _follow(self) -> dict[Node, Node]:

@@ -13,14 +13,13 @@ from tracegrade.extract.decode.values import is_masked
 from tracegrade.extract.messages import since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.shape.dialect import SHAPE
-from tracegrade.extract.shape.document import parsed
 from tracegrade.extract.shape.look import is_content_key, is_finish_reason
 from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
-from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 
 _LONGEST_SCOPE = 256
+_CLOSED_BY = {"[": "]", "{": "}"}
 
 # The word tool, in keys and names of any case style, or a call by its usual names; not what a model call is told of
 # its tools.
@@ -67,13 +66,14 @@ def unread_work(
     found = [_work(span, "tool span without a name") for span in nameless]
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
-    chats = [node for node in nodes if node.kind == "chat"]
-    for place, node in enumerate(chats):
+    for place, node in enumerate(nodes):
+        if node.kind != "chat":
+            continue
         if not node.outputs():
             if (
                 _holds_content(node.span)
                 and not node.inputs()
-                and not _is_shown_by_another(node, chats[place + 1 :], calls)
+                and not _is_shown_by_another(node, nodes[place + 1 :], calls)
             ):
                 found.append(_work(node.span, "messages not readable"))
         elif not calls and says_tool_calls(node.span):
@@ -87,6 +87,8 @@ def _is_shown_by_another(node: Node, later: Sequence[Node], calls: Sequence[Tool
     A span within it may show the same model call, and the next model call of its run is given what this one said.
     """
     for other in later:
+        if other.kind != "chat":
+            continue
         if other.is_below(node) and other.outputs():
             return True
         if other.run is node.run and (messages := other.inputs()):
@@ -100,20 +102,22 @@ def _work(span: Span, why: WhyUnread) -> UnreadWork:
 
 
 def _holds_content(span: Span) -> bool:
-    """Whether a model's span holds messages, prompts or completions, in its attributes or in events."""
-    return any(map(_is_content, span.attributes.items())) or any(
+    """Whether a model's span holds messages, prompts or completions, in its attributes or in events.
+
+    In attributes that is an object or a list that is not empty, under a key for messages, inputs or outputs.
+    """
+    for key, value in span.attributes.items():
+        if type(value) is str:
+            closed_by = _CLOSED_BY.get(value[:1])
+            if closed_by and len(value) > 2 and is_content_key(key) and value[1:].strip() != closed_by:
+                return True
+        elif type(value) in (dict, list) and value and is_content_key(key):
+            return True
+    return bool(span.events) and any(
         is_content_key(key) and value not in (None, "", [], {}) and not (isinstance(value, str) and is_masked(value))
         for event in span.events
         for key, value in event.attributes.items()
     )
-
-
-def _is_content(attribute: tuple[str, JsonValue]) -> bool:
-    """Whether an attribute holds an object or a list that is not empty, under a key for messages, inputs or outputs."""
-    key, value = attribute
-    if isinstance(value, str):
-        return len(value) > 2 and value[0] in ("[", "{") and is_content_key(key) and bool(parsed(value))
-    return isinstance(value, dict | list) and bool(value) and is_content_key(key)
 
 
 def says_tool_calls(span: Span) -> bool:

@@ -80,3 +80,25 @@ class Span:
     def is_local_root(self) -> bool:
         """Has no parent here: no parent id at all, or a parent that the sender knew to be in another process."""
         return not self.parent_span_id or self.flags & PARENT_IS_REMOTE == PARENT_IS_REMOTE
+
+    def with_content(self, attributes: dict[str, JsonValue], events: list[SpanEvent]) -> "Span":
+        """A copy with other attributes and events; by position, as `dataclasses.replace` costs five times as much."""
+        return Span(
+            self.trace_id,
+            self.span_id,
+            self.parent_span_id,
+            self.name,
+            self.kind,
+            self.start_ns,
+            self.end_ns,
+            self.flags,
+            self.status_code,
+            self.status_message,
+            attributes,
+            events,
+            self.dropped_attributes_count,
+            self.scope,
+            self.resource,
+            self.unread_keys,
+            self.is_whole,
+        )

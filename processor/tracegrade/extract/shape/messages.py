@@ -1,6 +1,6 @@
 """The messages that a model's span took in and put out, recognised by their structure wherever they stand."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -43,6 +43,9 @@ _PART_MEMBERS = frozenset(
     {"functionCall", "function_call", "functionResponse", "function_response", "toolUse", "toolResult", "toolRequest"}
     | {"toolResponse"}
 )
+# The members by which objects are known as messages, and the values of ``type`` that do so.
+_MEMBERS = _PART_MEMBERS | {"role", "type", "parts", "tool_calls"}
+_TYPES = _ITEM_TYPES | _LANGCHAIN_TYPES | {"constructor"}
 _CALLS = frozenset({("tool", "calls"), ("tool", "call"), ("function", "calls"), ("function", "call"), ("tool", "uses")})
 _ID_WORDS = frozenset(
     {("id",), ("call", "id"), ("tool", "call", "id"), ("tool", "use", "id"), ("tool", "id"), ("function", "call", "id")}
@@ -71,7 +74,11 @@ class _Source(NamedTuple):
 def messages_of(span: Span) -> Shown:
     """The messages of a model's span: of several places on one side the one that holds most calls and results."""
     left = [_MAX_VALUES]
-    sources = [source for key, value in nested(span.attributes).items() for source in _sources(value, (key,), left)]
+    sources: list[_Source] = []
+    if _may_show(span.attributes):
+        sources += [
+            source for key, value in nested(span.attributes).items() for source in _sources(value, (key,), left)
+        ]
     of_events = [source for event in span.events for source in _sources_of_event(event.name, event.attributes, left)]
     if of_events:
         sides: dict[Side | None, list[JsonValue]] = {}
@@ -87,6 +94,31 @@ def messages_of(span: Span) -> Shown:
         inputs += [taken] if taken else []
         outputs += [put] if put else []
     return Shown(_best(inputs), _best(outputs))
+
+
+def _may_show(attributes: Mapping[str, JsonValue]) -> bool:
+    """Whether messages or calls may stand in attributes: in a text or an object, or flattened into their keys.
+
+    It costs a tenth of a search, and models' spans of which no content was recorded have none.
+    """
+    for key, value in attributes.items():
+        if _is_of_messages(key) and (key[-4:] != "type" or not isinstance(value, str) or value in _TYPES):
+            return True
+        if may_hold_message(value) if type(value) is str else _holds_container(value):
+            return True
+    return False
+
+
+def _holds_container(value: JsonValue) -> bool:
+    if isinstance(value, list):
+        return any(isinstance(item, dict | list) for item in value)
+    return isinstance(value, dict)
+
+
+@lru_cache(maxsize=10_000)
+def _is_of_messages(key: str) -> bool:
+    """Whether a part of a key is a member by which a message or a call is known."""
+    return any(part in _MEMBERS or _names_calls((part,)) for part in key.split("."))
 
 
 def _best(sources: list[list[JsonValue]]) -> list[JsonValue]:
@@ -105,8 +137,10 @@ def _weight(messages: list[JsonValue]) -> tuple[int, int, int]:
 
 def _sources_of_event(name: str, attributes: dict[str, JsonValue], left: list[int]) -> Iterator[_Source]:
     path = tuple(name.split("."))
-    body: JsonValue = nested(attributes)
     role = _role_of(path)
+    if role is None and not _names_calls(path) and not _may_show(attributes):
+        return
+    body: JsonValue = nested(attributes)
     if role is not None:
         message = _event_message(body, role)
         if message is not None:
