@@ -142,6 +142,11 @@ EVALUATED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
         {"amounts": ["fifty"]},
     ),
     (by_schema(amount={"maximum": 100}), {}, DEAR),
+    (
+        {"evaluator": "constraints", "constraints": [{"never": {"tool": "pay", "where": {"args": {"$secret": True}}}}]},
+        {},
+        {"to": "api_key=a1b2c3d4"},
+    ),
     (by_schema(to={"not": {"pattern": "@"}}), {"to": "ann"}, {}),
     ({"evaluator": "exact-match", "expected_output": ANSWER}, {}, {"answer": "Paid 500."}),
     ({"evaluator": "exact-match", "expected_output": ANSWER, "negated": True}, {"answer": "Paid 500."}, {}),

@@ -17,7 +17,7 @@ from tracegrade.access.tokens import (
     rotate_token,
     stored_tokens,
 )
-from tracegrade.redact.detectors.tokens import _has_crc32
+from tracegrade.sensitive.detectors.tokens import _has_crc32
 
 NOW = 1_800_000_000_000_000_000
 S = 10**9

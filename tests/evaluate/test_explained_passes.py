@@ -25,6 +25,14 @@ PASSES: list[tuple[str, dict[str, Any], dict[str, Any], list[dict[str, Any]], st
     ("trajectory", {"forbidden": ["drop"]}, {}, [OK], "Not called: drop."),
     ("exact-match", {"expected_output": PATTERN}, {"negated": True}, [], "The answer is not a forbidden one."),
     ("contains", {"search_text": PATTERN}, {"negated": True}, [], "The answer contains nothing forbidden."),
+    ("contains", {"search_text": {"$secret": True}}, {"negated": True}, [], "The answer contains nothing forbidden."),
+    (
+        "constraints",
+        {"constraints": [{"never": {"where": {"args": {"$secret": True}}}}]},
+        {},
+        [OK],
+        "Kept 1 of 1 time: any tool (args has a part that is a secret) is never called.",
+    ),
     ("contains", {"search_text": "fine"}, {}, [], 'The answer contains "fine".'),
     (
         "args-schema",

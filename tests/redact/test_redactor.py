@@ -12,7 +12,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import is_json, rewritten
 from tracegrade.redact.known import known_ids
 from tracegrade.redact.redactor import Redactor
-from tracegrade.redact.registry import all_detectors
+from tracegrade.sensitive.registry import all_detectors
 
 ANN, BOB = "ann.lee@acme.io", "bob@acme.io"
 

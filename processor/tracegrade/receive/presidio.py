@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.redact.detector import Detector, Part
 from tracegrade.redact.settings import PRESIDIO, PresidioSettings
+from tracegrade.sensitive.detector import Detector, Part
 
 _MANY = 20_000  # characters of one text: the model's memory grows with it
 

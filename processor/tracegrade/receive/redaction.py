@@ -10,10 +10,10 @@ from tracegrade.receive.presidio import PresidioError, presidio_detector
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, next_turn
 from tracegrade.receive.redacted_parts import RedactedParts
 from tracegrade.receive.redaction_keys import id_key, note_key
-from tracegrade.redact.registry import DETECTORS, all_detectors
 from tracegrade.redact.requests.request import OnFound, RequestRedaction
 from tracegrade.redact.scan import Scanner
 from tracegrade.redact.settings import SHORTEST_KEY, RedactionSettings
+from tracegrade.sensitive.registry import DETECTORS, all_detectors
 
 
 class RedactionSettingsError(TraceGradeError):

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tracegrade.sensitive.json_inside import json_inside
+
 Path: TypeAlias = tuple[str | int, ...]
 Leaf: TypeAlias = Literal["text", "key", "number"]
 Replace: TypeAlias = Callable[[str, Leaf, Path], str]
@@ -19,18 +21,11 @@ Replace: TypeAlias = Callable[[str, Leaf, Path], str]
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++')
 # A line of a stream: a document, or an event with one.
 _LINE = re.compile(r"^[ \t]*(?:data:[ \t]*)?(?P<json>[{\[].*[}\]])[ \t\r]*$", re.MULTILINE)
-BEGINS = ("{", "[", '"')
 
 
 def is_json(text: str) -> bool:
     """Whether `text` is a JSON object, list or text."""
-    if not text.lstrip().startswith(BEGINS):
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return json_inside(text) is not None
 
 
 def documents(text: str) -> list[tuple[int, int]]:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Collection, Iterator
 
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness, likeness
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness, likeness
 
 # What says of which kind an id is: toolu_, call_, chatcmpl-tool-.
 _KIND = re.compile(r"(?:[A-Za-z]+[_\-])+(?=[A-Za-z0-9])")

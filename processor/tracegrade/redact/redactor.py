@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from tracegrade.model.json_value import JsonValue
-from tracegrade.redact.detector import Detector, Part
 from tracegrade.redact.json_text import Leaf, Path, is_json, rewritten
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.json_inside import MAX_DEPTH
 
 Finding: TypeAlias = tuple[str, str]
 """The name of a detector, and what all spellings of the value that it found have in common."""
 
-_MAX_DEPTH = 8  # JSON in JSON in JSON ...
 NO_VALUES: Collection[Finding] = frozenset()
 
 
@@ -67,7 +67,7 @@ class Redactor:
 
     def text(self, text: str, place: Path = (), depth: int = 0) -> str:
         """As `value`, of a text."""
-        if depth < _MAX_DEPTH and is_json(text):
+        if depth < MAX_DEPTH and is_json(text):
 
             def replace(found: str, leaf: Leaf, path: Path) -> str:
                 at = (*place, *path)

@@ -147,8 +147,8 @@ class RedactionSettings(FileModel):
     def _actions_name_detectors(self) -> Self:
         if self.detectors == "all" and not self.actions and not self.patterns:
             return self
-        from tracegrade.redact.registry import DETECTORS
         from tracegrade.redact.scan.own import NAME
+        from tracegrade.sensitive.registry import DETECTORS
 
         if doubled := sorted({*DETECTORS, NAME, PRESIDIO} & self.patterns.keys()):
             raise ValueError(f"pattern {doubled[0]!r} is called as a detector is; give it another name")

@@ -29,6 +29,7 @@ _SAID: list[tuple[Any, str]] = [
     ({"$schema": {"type": "object"}}, 'is valid by the JSON Schema {"type":"object"}'),
     ({"$one_of": ["celsius", "kelvin"]}, "is 'celsius' or 'kelvin'"),
     ({"$one_of": ["celsius", {"$length": 0}]}, "is 'celsius' or has a length that is 0"),
+    ({"$secret": True}, "has a part that is a secret"),
     ({"$any": True}, "is there"),
     ({"$from": "prompt"}, "is in the prompt"),
     ({"$from": "find.output"}, "is in what any earlier find returned"),

@@ -40,6 +40,7 @@ EXAMPLES = {
     "$type": Example("number", 5, "abc"),
     "$length": Example(3, "abc", "abcd"),
     "$schema": Example({"enum": [1]}, 1, 2),
+    "$secret": Example(True, "api_key=a1b2c3d4", "api_key=********"),
     "$one_of": Example([1, 2], 2, 3),
     "$from": Example(["find.output.id", "prompt"], "abc", "xyz"),
 }
@@ -214,9 +215,21 @@ def with_x(expected: JsonValue) -> dict[str, Any]:
     ("name", "criteria", "why"),
     [
         ("contains", {"search_text": {"$from": "find.output"}}, "expected a path to one value, such as TOOL.output.id"),
-        ("contains", {"search_text": {"$gte": 3}}, "expected a text, {$from: TOOL.output.PATH} or {$regex: ...}"),
-        ("contains", {"search_text": {"$glob": "a*"}}, "expected a text, {$from: TOOL.output.PATH} or {$regex: ...}"),
-        ("contains", {"search_text": 3}, "expected a text, {$from: TOOL.output.PATH} or {$regex: ...}, found 3"),
+        (
+            "contains",
+            {"search_text": {"$gte": 3}},
+            "{$regex: ...} or {$secret: true}",
+        ),
+        (
+            "contains",
+            {"search_text": {"$glob": "a*"}},
+            "{$regex: ...} or {$secret: true}",
+        ),
+        (
+            "contains",
+            {"search_text": 3},
+            "{$regex: ...} or {$secret: true}, found 3",
+        ),
         ("tool-selection", {"expected_tool": {"$literal": "a"}}, "taken as it is written; write the value alone"),
         (
             "tool-call-order",

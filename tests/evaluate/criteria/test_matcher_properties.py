@@ -45,6 +45,7 @@ CRITERIA: dict[str, Any] = {
     "$length": st.integers(0, 5) | st.just({"$gte": 2}),
     "$schema": st.sampled_from([True, False, {"type": "string"}, {"items": {"$ref": "#"}}, {"minimum": 1}]),
     "$one_of": st.lists(values.map(lambda value: {"$literal": value}), min_size=1, max_size=3),
+    "$secret": st.just(True),
     "$any": st.just(True),
     "$absent": st.just(True),
 }

@@ -14,8 +14,8 @@ from itertools import pairwise
 from urllib.parse import quote
 from zlib import crc32
 
-from tracegrade.redact.check_digits import luhn_sum
-from tracegrade.redact.detectors.national_ids import _DNI_LETTERS, _ODD
+from tracegrade.sensitive.check_digits import luhn_sum
+from tracegrade.sensitive.detectors.national_ids import _DNI_LETTERS, _ODD
 
 _LETTERS, _DIGITS = string.ascii_letters, string.digits
 _HEX = "0123456789abcdef"

@@ -6,8 +6,8 @@ import pytest
 
 from redact.scan.planted import ALL, SECRETS, names_for
 from tracegrade.redact.redactor import Redactor
-from tracegrade.redact.registry import all_detectors
 from tracegrade.redact.scan.disguised import disguised
+from tracegrade.sensitive.registry import all_detectors
 
 DETECTORS = (disguised("disguised", all_detectors()), *all_detectors())
 

@@ -9,10 +9,10 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from redact.scan.planted import ALL, SECRETS, names_for, pieces_of
 from redact.scan.test_planted import SPLIT, _wire
-from tracegrade.redact.registry import all_detectors
 from tracegrade.redact.scan import seen
 from tracegrade.redact.scan.gate import Gate
 from tracegrade.redact.scan.seen import Seen
+from tracegrade.sensitive.registry import all_detectors
 
 MAIL = "ann.lee@corp.io"
 

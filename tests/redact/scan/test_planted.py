@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from redact.requests.test_request import attributes_of, redacted, trace
-from tracegrade.redact.registry import DETECTORS, all_detectors
 from tracegrade.redact.scan import Scanner
+from tracegrade.sensitive.registry import DETECTORS, all_detectors
 
 sys.path.append(str(Path(__file__).parent))
 import planted  # beside this file; the line above makes it importable

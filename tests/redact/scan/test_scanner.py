@@ -2,8 +2,8 @@
 
 import pytest
 
-from tracegrade.redact.registry import all_detectors
 from tracegrade.redact.scan import Found, Scanner
+from tracegrade.sensitive.registry import all_detectors
 
 
 def _found(scanner: Scanner, *texts: str, keys: tuple[str, ...] = ()) -> list[tuple[int, str, str]]:

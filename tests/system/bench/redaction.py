@@ -31,10 +31,10 @@ from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.receive.redaction import Door, trial_door
 from tracegrade.redact.json_text import Leaf, is_json, rewritten
-from tracegrade.redact.registry import all_detectors
 from tracegrade.redact.requests.item import Redaction
 from tracegrade.redact.scan import Scanner
 from tracegrade.redact.settings import RedactionSettings
+from tracegrade.sensitive.registry import all_detectors
 
 HERE = Path(__file__).parent
 sys.path.extend([str(HERE.parent), str(HERE.parents[1] / "redact" / "scan")])

@@ -13,12 +13,13 @@ from pydantic import Discriminator, Field, PlainSerializer, Tag, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import unknown_parts
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
-from tracegrade.evaluate.criteria.compile import compile_object
-from tracegrade.evaluate.criteria.expected import ExpectedObject, MatcherError
-from tracegrade.evaluate.criteria.expected_words import members_in_words
-from tracegrade.evaluate.criteria.field_types import ExpectedArguments, compiled_by
+from tracegrade.evaluate.criteria.compile import compile_object, compile_value
+from tracegrade.evaluate.criteria.expected import Expected, ExpectedObject, MatcherError
+from tracegrade.evaluate.criteria.expected_words import in_words, members_in_words
+from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
+from tracegrade.evaluate.criteria.value_matchers import SecretMatcher
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -38,6 +39,16 @@ def _compile_failure(value: JsonValue, matchers: bool) -> Any:
     return compile_object(value, matchers=matchers)
 
 
+def _compile_arguments(value: JsonValue, matchers: bool) -> Expected:
+    if matchers and value == {SecretMatcher.word: True}:
+        return compile_value(value)
+    return compile_object(value, matchers=matchers)
+
+
+# Members that arguments have at least, by name; or that a secret is anywhere in them.
+_Arguments: TypeAlias = Annotated[
+    Expected, compiled_by(_compile_arguments), as_written, WithJsonSchema({"type": "object"})
+]
 # Whether a call failed; or what is expected of its error, by the names `type` and `message`.
 _Failure: TypeAlias = Annotated[
     bool | ExpectedObject,
@@ -51,7 +62,11 @@ class Where(ParameterModel):
     """What a call must also be, beside its name."""
 
     args: Annotated[
-        ExpectedArguments | None, Field(description="Arguments that it has at least: values or matchers, by name.")
+        _Arguments | None,
+        Field(
+            description="Arguments that it has at least: values or matchers, by name; or `{$secret: true}`, "
+            "which is met by a secret anywhere in them."
+        ),
     ] = None
     output: Annotated[
         Output | None, Field(description="Its output; an object is met by one that has these members at least.")
@@ -69,10 +84,12 @@ class Where(ParameterModel):
     @property
     def words_without_values(self) -> str:
         """What it asks for, with paths in place of what it says of arguments and outputs."""
-        paths = [f"args.{name}" for name in (self.args.members if self.args is not None else ())]
+        paths = [f"args.{name}" for name in self.args.members] if isinstance(self.args, ExpectedObject) else []
         paths += ["output"] if self.output is not None else []
         paths += [f"error.{name}" for name in self._asked_of_error]
-        return ", and ".join(([f"{', '.join(paths)} as given"] if paths else []) + self._of_the_call)
+        said = [f"args {in_words(self.args)}"] if isinstance(self.args, SecretMatcher) else []
+        said += [f"{', '.join(paths)} as given"] if paths else []
+        return ", and ".join(said + self._of_the_call)
 
     @property
     def words(self) -> str:
@@ -139,7 +156,10 @@ class Where(ParameterModel):
             return True
         if call.lack_of("arguments", in_part=work.redacted) is not None:
             return None
-        return self.args.matches_within(call.arguments if isinstance(call.arguments, dict) else {}, work)
+        arguments = call.arguments if isinstance(call.arguments, dict) else {}
+        if isinstance(self.args, ExpectedObject):
+            return self.args.matches_within(arguments, work)
+        return self.args.matches(arguments, work)
 
     def _output_met(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
         if self.output is None:

@@ -142,6 +142,7 @@ _MATCHED: dict[str, Callable[[Matcher], str]] = {
     "$type": _type,
     "$length": _length,
     "$schema": lambda matcher: f"is valid by the JSON Schema {_value(_argument(matcher))}",
+    "$secret": lambda matcher: "has a part that is a secret",
     "$one_of": _one_of,
     "$any": lambda matcher: "is there",
     "$absent": lambda matcher: "is not there",

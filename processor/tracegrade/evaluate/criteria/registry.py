@@ -21,6 +21,7 @@ from tracegrade.evaluate.criteria.value_matchers import (
     NumericToleranceMatcher,
     OneOfMatcher,
     SchemaMatcher,
+    SecretMatcher,
     TypeMatcher,
 )
 
@@ -41,6 +42,7 @@ MATCHERS_BY_WORD: dict[str, type[Matcher]] = {
         TypeMatcher,
         LengthMatcher,
         SchemaMatcher,
+        SecretMatcher,
         OneOfMatcher,
         AnyMatcher,
         AbsentMatcher,

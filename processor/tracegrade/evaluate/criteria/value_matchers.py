@@ -11,13 +11,17 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.json_values import excerpt
-from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
+from tracegrade.evaluate.work import CHARACTERS_PER_STEP, CHARACTERS_READ_PER_STEP, STEPS_OF_A_SEARCH, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import UNKNOWN, holds_unknown
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.criteria.json_schema import JsonSchema
 
 DEFAULT_EPSILON = 0.01
+# All detectors of secrets are asked, at most 2 microseconds a character.
+_STEPS_OF_DETECTORS = 200
+_STEPS_PER_CHARACTER_OF_DETECTORS = 4
 
 
 def is_number(value: object) -> bool:
@@ -300,6 +304,38 @@ class _Flag(Matcher):
 
     @abstractmethod
     def matches(self, actual: JsonValue, work: Work) -> bool: ...
+
+
+class SecretMatcher(_Flag):
+    """``$secret``: a secret is there, by the detectors of secrets that redaction has."""
+
+    word = "$secret"
+    summary = (
+        "a text is or holds a secret (key, token, password), as `redaction` knows them, at any depth of objects, lists "
+        "and JSON in texts; also by the names of their members, such as `password`"
+    )
+    __slots__ = ()
+
+    def matches(self, actual: JsonValue, work: Work) -> bool:
+        """Whether there is a secret in `actual`; what was redacted may have been one."""
+        from tracegrade.sensitive.secrets import (  # 60 ms, for those that say so
+            may_hold_secret,
+            named_texts,
+            secrets_in,
+        )
+
+        def spend(characters: int) -> None:
+            work.spend(STEPS_OF_A_SEARCH + characters // CHARACTERS_READ_PER_STEP)
+
+        for name, text in named_texts(actual, spend):
+            known = work.known(text)
+            work.spend(len(name))
+            if may_hold_secret(known, name):
+                work.spend(_STEPS_OF_DETECTORS + len(known) * _STEPS_PER_CHARACTER_OF_DETECTORS)
+                # What is found around a redacted part may be a secret only by what that part was.
+                if any(UNKNOWN not in found for found in secrets_in(known, name)):
+                    return True
+        return work.doubts and holds_unknown(actual) and work.doubts_of(actual)
 
 
 class AnyMatcher(_Flag):

@@ -27,6 +27,8 @@ calls of a sentence can have to agree, ``same: order_id`` (an argument of both) 
 later one; with ``at_most``, ``same`` counts the calls of each value by themselves. The names of Declare's templates may
 be written for the first words, and ``{between_two: A, comes: B}`` for ``{before_each: A, comes_a_new: B}``.
 
+``{never: {tool: '*', where: {args: {$secret: true}}}}`` says that no call is given a secret, anywhere in its arguments.
+
 A call that failed and its retry are two calls: ``where: {error: false}`` means those that did not fail.
 
 Calls made together count in the best order for each constraint by itself, unless ``concurrency: sequential``. A

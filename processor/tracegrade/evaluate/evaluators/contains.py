@@ -1,7 +1,8 @@
 """contains: is a text in the final answer? 1 or 0, with ``negated`` the other way round; an object is its JSON text.
 
 Instead of the text, ``{$from: lookup_order.output.id}`` says where it comes from: one of the values that stand there
-has to be in the answer, as whole words or a whole number, in any letter case. ``{$regex: ...}`` is a pattern to find.
+has to be in the answer, as whole words or a whole number, in any letter case. ``{$regex: ...}`` is a pattern to find,
+and ``{$secret: true}`` is met by any secret.
 """
 
 from typing import Annotated, TypeAlias
@@ -17,6 +18,7 @@ from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.criteria.text_matchers import RegexMatcher
+from tracegrade.evaluate.criteria.value_matchers import SecretMatcher
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, json_text
@@ -30,9 +32,11 @@ def _text_to_find(value: JsonValue, matchers: bool) -> Expected:
         for source in expected.sources:
             if not source.path:
                 raise MatcherError((), f"expected a path to one value, such as TOOL.output.id, found {source.text!r}")
-    elif type(expected) is not RegexMatcher and not isinstance(expected.source, str):
+    elif type(expected) not in (RegexMatcher, SecretMatcher) and not isinstance(expected.source, str):
         raise MatcherError(
-            (), f"expected a text, {{$from: TOOL.output.PATH}} or {{$regex: ...}}, found {expected.text}"
+            (),
+            "expected a text, {$from: TOOL.output.PATH}, {$regex: ...} or {$secret: true}, "
+            f"found {expected.text}",
         )
     return expected
 
@@ -46,7 +50,10 @@ class Criteria(ParameterModel):
     """What is expected."""
 
     search_text: Annotated[
-        _TextToFind, Field(description="The text to find, `{$from: ...}` for where it comes from, or `{$regex: ...}`.")
+        _TextToFind,
+        Field(
+            description="The text to find, `{$from: ...}` for where it is from, `{$regex: ...}` or `{$secret: true}`."
+        ),
     ]
 
 

@@ -17,8 +17,8 @@ from tracegrade.otlp.from_spans import requests_of
 from tracegrade.otlp.json import to_json
 from tracegrade.redact.known import known_ids
 from tracegrade.redact.redactor import Finding, Redactor
-from tracegrade.redact.registry import all_detectors
 from tracegrade.redact.scan.disguised import disguised
+from tracegrade.sensitive.registry import all_detectors
 
 CALL_ID = "call_id"
 DISGUISED = "disguised"

@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from tracegrade.redact.json_text import BEGINS, Leaf, documents
+from tracegrade.redact.json_text import Leaf, documents
 from tracegrade.redact.requests.walk import MAX_ENCODINGS, Place, Walk
+from tracegrade.sensitive.json_inside import BEGINS
 
 _NUMBER_DIGITS = 9  # shorter numbers are nobody's
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.first import grouped
 from tracegrade.redact.scan.joining import Joining
-from tracegrade.redact.scan.signs import expression
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.signs import expression
 
 _QUOTE = rb'\\*+"'
 _INSIDE = rb"(?:[\s\[{\]},]|" + _QUOTE + rb'[^"\\]{0,100}+' + _QUOTE + rb"\s*:|-?\d[\d.eE+\-]*+|true|false|null)*+"

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from tracegrade.redact.detector import Detector, Part
 from tracegrade.redact.scan.scanner import Scanner
+from tracegrade.sensitive.detector import Detector, Part
 
 
 def disguised(name: str, detectors: Sequence[Detector]) -> Detector:

@@ -8,9 +8,9 @@ itself, which is ten times as fast.
 import re
 from collections.abc import Iterator, Sequence
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.nobody import is_host_itself
-from tracegrade.redact.scan.signs import Signs, expression
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.signs import Signs, expression
 
 _MARK = re.compile(r"[@:%&=/]|\\\\")
 _WORD = re.compile(r"\(\?i:(?:\(\?:)?[a-z]|\(\?:[A-Za-z\[0]|\[?[A-Za-z]|\\x")

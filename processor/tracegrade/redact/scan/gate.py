@@ -10,7 +10,6 @@ around those is looked at with all that is known of values, once: agents send th
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded, spelling, streams
 from tracegrade.redact.scan.cut import Cuts
 from tracegrade.redact.scan.first import Place, looks_for
@@ -19,8 +18,9 @@ from tracegrade.redact.scan.joining import BEHIND
 from tracegrade.redact.scan.nobody import without_uuids
 from tracegrade.redact.scan.own import own_signs
 from tracegrade.redact.scan.seen import Seen
-from tracegrade.redact.scan.signs import DISGUISED, Signs, expression
 from tracegrade.redact.scan.streams import STREAM, Streams
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.signs import DISGUISED, Signs, expression
 
 MOST_DISGUISES = 5  # of one value: JSON in base64 in JSON ...
 _AROUND = 300  # bytes beside a character in another spelling: one value stands within

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.first import Place
-from tracegrade.redact.scan.signs import expression
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.signs import expression
 
 # An AnyValue of nine digits or more; that it begins with its tag alone makes it cheap to look for.
 _INTEGER = expression(r"\x18[\x80-\xff]{3,9}[\x00-\x7f]")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.first import looks_for
-from tracegrade.redact.scan.signs import Signs, signs_of
 from tracegrade.redact.scan.split import split_values
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.signs import Signs, signs_of
 
 BEHIND = 96
 """Bytes: no number of a person is longer, nor what a token must have a digit in."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tracegrade.evaluate.criteria.regular_expressions import regex_expression
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.detector import Detector, Part
 
 NAME = "name"
 """The detector of words of a dictionary."""

@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan import encoded
 from tracegrade.redact.scan.gate import MOST_DISGUISES, Gate
 from tracegrade.redact.scan.one_name import of_one_name
 from tracegrade.redact.scan.own import NAME, names_detector, pattern_detector
-from tracegrade.redact.scan.signs import DISGUISED, signs_of
 from tracegrade.redact.scan.spelling import Spelling
 from tracegrade.redact.scan.split import split_values
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.signs import DISGUISED, signs_of
 
 _KNOWN_KEYS = 10_000
 _BEFORE = 3  # parts of an address before the one with its @

@@ -9,7 +9,7 @@ from html.entities import html5
 from typing import NamedTuple
 from unicodedata import decimal, normalize
 
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.detector import Detector, Part
 
 # What nobody sees: soft hyphens, joiners, marks of direction, selectors of variants, tags.
 _UNSEEN = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f"

@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.scan.signs import Signs
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.signs import Signs
 
 _MOST_TEXTS = 48  # that one value is split over
 _BEHIND = 4  # texts behind the one in which a sign ends: the value may begin within what only looks like it

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from tracegrade.redact.detector import Detector
 from tracegrade.redact.scan.cut import MEMBER
 from tracegrade.redact.scan.joining import Joining
+from tracegrade.sensitive.detector import Detector
 
 STREAM = -2
 """The number of signs of a stream."""

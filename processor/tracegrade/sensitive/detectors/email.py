@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.detector import Detector, Part
 
 # The name before the @ begins where a word begins, so that long texts are read once. An escaped line end, as in text
 # that is not quite JSON, is no part of it.

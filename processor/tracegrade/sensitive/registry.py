@@ -1,7 +1,7 @@
 """The detectors by name, in order of preference: where two find the same text, the first decides what it is."""
 
-from tracegrade.redact.detector import Detector
-from tracegrade.redact.detectors import (
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.detectors import (
     card,
     email,
     iban,
@@ -22,6 +22,15 @@ def _by_name(*detectors: Detector) -> dict[str, tuple[Detector, ...]]:
         found[detector.name] = (*found.get(detector.name, ()), detector)
     return found
 
+
+SECRETS: tuple[Detector, ...] = (
+    private_key.DETECTOR,
+    jwt.DETECTOR,
+    *tokens.DETECTORS,
+    url_password.DETECTOR,
+    named_secret.DETECTOR,
+)
+"""Those of secrets: what gives access to something. The others are of personal data."""
 
 # A service's token may have several forms.
 DETECTORS: dict[str, tuple[Detector, ...]] = _by_name(

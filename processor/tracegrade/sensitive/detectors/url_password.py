@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.detector import Detector, Part
 
 _ADDRESS = re.compile(
     r"(?<![A-Za-z0-9+.\-])[A-Za-z][A-Za-z0-9+.\-]{1,30}://[^\s/?#:@\"']{0,128}:([^\s/?#@\"']{1,256})@"
 )
-_NO_SECRET = re.compile(r"redacted-\d+|\*+|\$\{?.*|<.*>")
+_NO_SECRET = re.compile(r"redacted-\d+|\*+|\$\{?.*|[<\[].*[>\]]")
 
 
 def _find(text: str, key: str) -> Iterator[Part]:

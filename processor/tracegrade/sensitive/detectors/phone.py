@@ -8,9 +8,9 @@ Source: ITU-T E.164 (at most 15 digits), North American Numbering Plan.
 import re
 from collections.abc import Iterator
 
-from tracegrade.redact.check_digits import digits_of
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness
+from tracegrade.sensitive.check_digits import digits_of
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness
 
 _INTERNATIONAL = re.compile(r"(?<![\w+])\+[1-9](?:[ .\-/()]{0,2}\d){7,14}+(?!\w)")
 _NORTH_AMERICAN = re.compile(

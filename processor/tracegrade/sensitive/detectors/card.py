@@ -6,8 +6,8 @@ Source: ISO/IEC 7812-1; the issuers' ranges of first digits.
 import re
 from collections.abc import Iterator, Sequence
 
-from tracegrade.redact.check_digits import NOT_BEHIND_NUMBERS, digits_of, luhn_sum
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.check_digits import NOT_BEHIND_NUMBERS, digits_of, luhn_sum
+from tracegrade.sensitive.detector import Detector, Part
 
 _RUN = re.compile(r"(?<![\w.+\-])\d(?:[ \-]?\d){12,}+(?![\w\-])(?!\.\d)", re.ASCII)
 _AT_BEGIN = re.compile(r"(?:[ \-]?\d)*+", re.ASCII)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from tracegrade.redact.check_digits import NOT_BEHIND_NUMBERS, is_date, luhn_sum, mod_11_10, verhoeff, weighted
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness, likeness
+from tracegrade.sensitive.check_digits import NOT_BEHIND_NUMBERS, is_date, luhn_sum, mod_11_10, verhoeff, weighted
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness, likeness
 
 _BEFORE = 32
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

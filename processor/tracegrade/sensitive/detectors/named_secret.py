@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness
 
 _NAMES = (
     r"pass(?:word|wd|phrase)|pwd|secret|(?:client|app|shared|signing)[_\- ]?secret|secret[_\- ]?(?:access[_\- ]?)?key"

@@ -5,8 +5,8 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from json import loads
 
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness, likeness
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness, likeness
 
 _TOKEN = re.compile(r"(?<![\w\-.])(eyJ[\w\-]{8,}+)\.(?:[\w\-]{4,}+)\.[\w\-]*+", re.ASCII)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import re2
 
-from tracegrade.redact.detector import Detector
+from tracegrade.sensitive.detector import Detector
 
 _MAX_BYTES = 1 << 27  # of a compiled expression and what it learns of texts
 

@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-import tracegrade.redact.detectors as folder
-from tracegrade.redact.check_digits import luhn_sum
-from tracegrade.redact.detector import Detector
-from tracegrade.redact.detectors import card, national_ids, tokens
-from tracegrade.redact.registry import DETECTORS, all_detectors
+import tracegrade.sensitive.detectors as folder
+from tracegrade.evaluate.criteria.compile import compile_expected
+from tracegrade.evaluate.work import WORK_LIMIT, Work
+from tracegrade.model.stand_ins import MASK
 from tracegrade.redact.scan import Scanner
+from tracegrade.sensitive.check_digits import luhn_sum
+from tracegrade.sensitive.detector import Detector
+from tracegrade.sensitive.detectors import card, national_ids, tokens
+from tracegrade.sensitive.registry import DETECTORS, SECRETS, all_detectors
 
 _JWT_HEADER = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9"
 _KEY_LINES = "MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF8PbnGy0AHB7MhgHcTz6sE2I2yPB"
@@ -211,6 +214,37 @@ def test_a_stand_in_is_not_found_again_and_differs_with_its_number(name: str, te
     for stand_in in stand_ins[:20]:
         replaced = text.replace(value, stand_in)
         assert not [one.name for one in all_detectors() if list(one.find(replaced, key))], replaced
+
+
+_OF_PERSONS = {"email", "phone", "card", "iban", "ip_address", *(one.name for one in national_ids.DETECTORS)}
+
+
+def test_the_matcher_of_secrets_means_what_redaction_does() -> None:
+    """Both ask these detectors, so that a secret is one to both, and a stand-in, or what is personal, is none."""
+    secret = compile_expected({"$secret": True})
+    wrong = []
+    for name, text, key, value in FOUND:
+        (detector, *_) = [one for one in DETECTORS[name] if list(one.find(text, key))]
+        stand_in = text.replace(value, detector.stand_in(value, 1))
+        for shown in (text, stand_in, text.replace(value, MASK)):
+            placed = {key: [shown]} if key else [shown]
+            ways = (placed, {"a": placed}, json.dumps([json.dumps(placed)]))
+            is_met = [secret.matches(each, Work()) for each in ways]
+            if is_met != [shown == text and name not in _OF_PERSONS] * 3:
+                wrong.append((name, placed, is_met))
+    assert wrong == []
+    assert secret.matches({"AKIAIOSFODNN7EXAMPLE": 1}, Work())  # a name can be one
+    assert {detector.name for detector in SECRETS} == DETECTORS.keys() - _OF_PERSONS
+
+
+@pytest.mark.parametrize("whole", [{"x" * 128: "y" * 50}, ["y" * 50], [0], "note: " + "y" * 50])
+def test_the_matcher_of_secrets_counts_all_that_it_reads(whole: object) -> None:
+    few, many = Work(), Work()
+    secret = compile_expected({"$secret": True})
+    secret.matches([whole], few)
+    secret.matches([[whole]] * 100, many)
+    secret.matches(json.dumps([whole] * 100), many)
+    assert WORK_LIMIT - many.left > 190 * (WORK_LIMIT - few.left - 5)
 
 
 def test_a_stand_in_has_the_form_of_the_value() -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from string import ascii_letters, digits
 
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.detector import Detector, Part
 
 _LENGTHS = {
     country: length

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from tracegrade.redact.check_digits import NOT_BEHIND_NUMBERS
-from tracegrade.redact.detector import Detector, Part
+from tracegrade.sensitive.check_digits import NOT_BEHIND_NUMBERS
+from tracegrade.sensitive.detector import Detector, Part
 
 _NUMBER = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _V4 = re.compile(rf"(?<![\w.+\-^~]){_NUMBER}(?:\.{_NUMBER}){{3}}(?![\w\-])(?!\.\d)", re.ASCII)

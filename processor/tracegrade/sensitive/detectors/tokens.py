@@ -14,8 +14,8 @@ from functools import partial
 from string import ascii_letters, digits
 from zlib import crc32
 
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness, likeness
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness, likeness
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _CHECKED = 6  # digits in base 62 at the end of a token

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tracegrade.redact.detector import Detector, Part
-from tracegrade.redact.likeness import is_likeness, likeness
+from tracegrade.sensitive.detector import Detector, Part
+from tracegrade.sensitive.likeness import is_likeness, likeness
 
 # Line ends may be escaped, as in text that is not quite JSON.
 _KEY = re.compile(
