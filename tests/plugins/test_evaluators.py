@@ -64,9 +64,9 @@ def test_the_example_judges(tmp_path: Path) -> None:
 
 def test_a_rule_names_it_and_the_schema_and_the_list_know_it(tmp_path: Path) -> None:
     install(tmp_path)
-    (tmp_path / "rule.yaml").write_text(f"# yaml-language-server\nid: mixed-currencies\n{RULE}")
-    assert "1 rule, nothing wrong" in run(tmp_path, "-m", "tracegrade", "rules", "check", "rule.yaml").stdout
-    explained = run(tmp_path, "-m", "tracegrade", "rules", "explain", "mixed-currencies", "rule.yaml").stdout
+    (tmp_path / "x.rule.yaml").write_text(f"# yaml-language-server\nid: mixed-currencies\n{RULE}")
+    assert "1 rule, nothing wrong" in run(tmp_path, "-m", "tracegrade", "rules", "check", "x.rule.yaml").stdout
+    explained = run(tmp_path, "-m", "tracegrade", "rules", "explain", "mixed-currencies", "x.rule.yaml").stdout
     assert "same-argument: Do all calls have the same value of an argument?" in explained
     assert "a score from 0.9 on passes" in " ".join(explained.split())
     listed = run(tmp_path, "-m", "tracegrade", "rules", "list", "--evaluators", "--format", "json").stdout

@@ -73,7 +73,7 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
     from tracegrade.rule.load import costs_without_prices, named_unlike_their_folders, tools_never_called
 
     rule_set = rules_at(paths, settings.rules)
-    warnings = [*rule_set.warnings, *named_unlike_their_folders(rule_set)]
+    warnings = [*rule_set.warnings, *named_unlike_their_folders(rule_set, paths or ["rules"])]
     warnings += tools_never_called(rule_set, _stored_tools(settings))
     if not settings.has_prices:
         warnings += costs_without_prices(rule_set)

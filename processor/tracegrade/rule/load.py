@@ -104,18 +104,20 @@ def costs_without_prices(rule_set: RuleSet) -> list[Problem]:
     return _found_in_files(rule_set, costs_not_known)
 
 
-def named_unlike_their_folders(rule_set: RuleSet) -> list[Problem]:
-    """Where a ``rule.yaml`` lies in a folder that has not the id of its rule as its name.
+def named_unlike_their_folders(rule_set: RuleSet, roots: Iterable[str | Path]) -> list[Problem]:
+    """Where a ``rule.yaml`` lies in a folder that has not the id of its rule as its name, and is none of `roots`.
 
     Raises:
         FileError: as `tools_never_called`.
     """
-    return _found_in_files(rule_set, lambda rule: _unlike_folder(rule.id, Path(rule_set.paths[rule.id])))
+    of_many = {Path(root).absolute() for root in roots}
+    return _found_in_files(rule_set, lambda rule: _unlike_folder(rule.id, Path(rule_set.paths[rule.id]), of_many))
 
 
-def _unlike_folder(rule_id: str, file: Path) -> Iterator[Warning]:
-    folder = file.absolute().parent.name
-    if file.name == "rule.yaml" and folder != rule_id:
+def _unlike_folder(rule_id: str, file: Path, of_many: Collection[Path]) -> Iterator[Warning]:
+    place = file.absolute().parent
+    folder = place.name
+    if file.name == "rule.yaml" and folder != rule_id and place not in of_many:
         yield ("id",), f"its folder is named {folder!r}; rename one of the two, or the file to {rule_id}.rule.yaml"
 
 
