@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Never
 
@@ -85,7 +86,8 @@ def parse(
         line, column = _line_and_column(text, position)
         reason = error.problem or error.context or ""
         if "maximum nesting depth" in reason:  # libyaml's own bound, which it looks at before it says what it read
-            _refuse_deep_nesting(text, path, CoreLoader)
+            with suppress(yaml.MarkedYAMLError):  # this parser may find something else wrong before that
+                _refuse_deep_nesting(text, path, CoreLoader)
         if reason.startswith("but ") and error.context:  # the second half of a sentence
             reason = f"{error.context} {reason}"
         raise FileError([Problem(path, line, column, f"not YAML: {reason}{_to_do(reason, text[position:])}")]) from None

@@ -3,7 +3,7 @@
 import pytest
 from fuzz.hostile_spans import KEYS, TEXTS, Choices, request
 from fuzz.targets import TARGETS
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 
@@ -16,6 +16,7 @@ def test_any_bytes_are_taken(target: str, data: bytes) -> None:
 
 @settings(max_examples=100)
 @given(st.sampled_from(TEXTS), st.sampled_from(TEXTS))
+@example("{}", "[" * 1100)  # two parsers find different mistakes
 def test_any_text_is_a_value_and_a_rule_file(one: str, other: str) -> None:
     data = (one + other).encode("utf-8", "replace")
     TARGETS["values"](data)
