@@ -13,8 +13,10 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What commands print into a pipe is as wide as here; pytest-xdist tells its workers the width of its own terminal.
-os.environ.pop("COLUMNS", None)
+# What commands print into a pipe is as wide as here; pytest-xdist tells its workers the width of its own terminal, and
+# readline, which pytest loads, tells the commands that tests start, where `os.environ` does not show it.
+os.environ["COLUMNS"] = ""
+del os.environ["COLUMNS"]
 
 # A shell that starts the suite in the background has it ignore Ctrl-C, and so would all that tests start and end by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

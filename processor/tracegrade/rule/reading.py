@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracegrade.evaluate.criteria.semantic import comparing_by
-
 if TYPE_CHECKING:
     from tracegrade.rule.rule_set import RuleSet
 
@@ -32,6 +30,7 @@ class RuleReading:
         Raises:
             NoModel: as `load`.
         """
+        from tracegrade.evaluate.criteria.semantic import comparing_by  # as above
         from tracegrade.rule.semantic_model import model_in
 
         with comparing_by(model_in(self.semantic_model)):
