@@ -140,11 +140,14 @@ def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> No
     1: the store does not have it.
     """
     from tracegrade.history.stored_json import stored_json
-    from tracegrade.plugins.installed import load_plugins
+    from tracegrade.plugins.entry_points import are_installed
     from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import stored_traces
 
-    load_plugins()  # dialects say which log records belong to a span
+    if are_installed():
+        from tracegrade.plugins.installed import load_plugins
+
+        load_plugins()  # dialects say which log records belong to a span
     with settings.store() as connection:
         check_run(connection, run)
         trace_id = trace_id_named(connection, trace, run=run)

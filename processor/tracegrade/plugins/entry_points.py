@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from tracegrade.model.errors import TraceGradeError
 
 Member = TypeVar("Member")
+_GROUPS = ("tracegrade.dialects", "tracegrade.evaluators")
 
 
 class PluginError(TraceGradeError):
@@ -29,6 +30,11 @@ class Plugin(Generic[Member]):
     def error(self, found: str) -> PluginError:
         """The error that says what was `found` there instead of a member that can be used."""
         return _error(self.where, self.package, found)
+
+
+def are_installed() -> bool:
+    """Whether an installed package adds anything: asked before what is loaded for that takes long."""
+    return any(entry_points(group=group) for group in _GROUPS)
 
 
 def load(group: str, kind: type[Member]) -> list[Plugin[Member]]:
