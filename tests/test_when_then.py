@@ -8,7 +8,7 @@ from match.test_select import ROOT, call_of, extraction_of, span_of
 from tracegrade.judge import judge_extraction
 from tracegrade.match.select import explain
 from tracegrade.model.agent_run import AgentRun
-from tracegrade.model.extraction import Extraction
+from tracegrade.model.extraction import Extraction, UnreadWork
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -41,7 +41,7 @@ def with_a_nameless_call(extraction: Extraction, start_ns: int) -> Extraction:
     nameless.start_ns, nameless.unread_keys = start_ns, None
     nameless.attributes["gen_ai.operation.name"] = "execute_tool"
     extraction.trace.spans.append(nameless)
-    extraction.unread_tool_spans.append(nameless.span_id.hex())
+    extraction.unread.append(UnreadWork(nameless.span_id.hex(), start_ns, "tool span without a name", "agents"))
     return extraction
 
 
@@ -120,7 +120,7 @@ def test_a_value_that_may_come_from_a_call_that_cannot_be_read_leaves_it_unknown
     extraction = with_a_nameless_call(trace_of(*opened), start_ns=2)
     assert outcome(rule, extraction) == "not_evaluable"
     (decision,) = judge_extraction(extraction, RuleSet([rule])).decisions
-    assert "which tool an earlier call is of cannot be read (span 0000000000000002)" in decision.reason
+    assert "which tool a call is of cannot be read (span 0000000000000002" in decision.reason
 
 
 @pytest.mark.parametrize(

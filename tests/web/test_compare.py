@@ -121,7 +121,7 @@ def test_two_traces_are_shown_call_by_call(site: Site) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "said"),
     [
-        ("a=ab", 404, "'ab' is not a trace id"),
+        ("a=ab", 404, "or the first 4 or more of a trace in the store"),
         (f"a={trace_id(101)}", 404, "not in the store"),
         (f"a={trace_id(1)}", 400, "b: expected a trace id, found nothing"),
         (f"a={trace_id(101)}&run_a=promts/1", 404, "no run 'promts/1'"),
