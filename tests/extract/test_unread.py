@@ -190,6 +190,7 @@ UNREADABLE: dict[str, Any] = {"attributes": {"input.messages": '{"turns": ["Chat
         ([_chat(1)], []),
         ([_chat(1, events=[{"gen_ai.content.completion": {"gen_ai.completion": "called"}}])], [1]),
         ([_chat(1, events=[{"gen_ai.content.completion": {"gen_ai.completion": ""}}])], []),
+        ([_chat(1, events=[{"exception": {"exception.message": "no quota"}}])], []),
         ([_chat(1, **UNREADABLE)], [1]),
         # A span within it shows the same model call.
         ([_chat(1, at=[0, 9], **UNREADABLE), _chat(2, answered=CALL, parent=1, at=[1, 8])], []),

@@ -154,7 +154,7 @@ def test_a_bound_cannot_be_accepted_and_the_page_says_what_to_do(site: Site) -> 
     firing = store(site.config.data_path, [bound])
     html = site.get(f"/incidents/{firing.id}").text
     assert "<form" not in html
-    assert "If this level is normal, change it there." in text_of(html)
+    assert "To accept this level, change the bound in the rule." in text_of(html)
     status, said = _post(site, f"/incidents/{firing.id}/accept")
     assert status == 409
     assert "its bound stands in the rule" in said

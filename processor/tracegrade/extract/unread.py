@@ -14,7 +14,9 @@ from tracegrade.extract.messages import since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.look import is_content_key, is_finish_reason
+from tracegrade.extract.shape.words import words_of
 from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
+from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 
@@ -104,20 +106,28 @@ def _work(span: Span, why: WhyUnread) -> UnreadWork:
 def _holds_content(span: Span) -> bool:
     """Whether a model's span holds messages, prompts or completions, in its attributes or in events.
 
-    In attributes that is an object or a list that is not empty, under a key for messages, inputs or outputs.
+    That is an object or a list that is not empty, under a key for messages, inputs or outputs; in events of a prompt or
+    a completion also a text.
     """
-    for key, value in span.attributes.items():
-        if type(value) is str:
-            closed_by = _CLOSED_BY.get(value[:1])
-            if closed_by and len(value) > 2 and is_content_key(key) and value[1:].strip() != closed_by:
-                return True
-        elif type(value) in (dict, list) and value and is_content_key(key):
-            return True
+    if any(_is_content(key, value) for key, value in span.attributes.items()):
+        return True
     return bool(span.events) and any(
-        is_content_key(key) and value not in (None, "", [], {}) and not (isinstance(value, str) and is_masked(value))
+        _is_content(key, value)
+        or (_is_text_of_model(key) and isinstance(value, str) and value and not is_masked(value))
         for event in span.events
         for key, value in event.attributes.items()
     )
+
+
+def _is_content(key: str, value: JsonValue) -> bool:
+    if type(value) is str:
+        closed_by = _CLOSED_BY.get(value[:1])
+        return bool(closed_by) and len(value) > 2 and is_content_key(key) and value[1:].strip() != closed_by
+    return type(value) in (dict, list) and bool(value) and is_content_key(key)
+
+
+def _is_text_of_model(key: str) -> bool:
+    return words_of(key)[-1:] in (("prompt",), ("completion",))
 
 
 def says_tool_calls(span: Span) -> bool:

@@ -93,7 +93,7 @@ def watched_values(connection: Connection, alert: StoredAlert, count_incomplete:
     """
     ended_ns = now_ns if alert.ends_ns is None else alert.ends_ns
     what = watched(connection, alert, count_incomplete, ended_ns)
-    began_ns = what.since[0]
+    began_ns = what.began_ns
     length_ns = max(ended_ns - began_ns, 0)
     until_ns = now_ns
     if alert.ends_ns is not None:
@@ -138,7 +138,7 @@ def _joined(what: Watched, steps: _Steps, length_ns: int) -> Iterator[Value]:
     """Values of enough results each; none is of times before and after it began."""
     step = steps.minutes
     longest = max(step, int(length_ns * _LONGEST_VALUE) // MINUTE_NS)
-    began = what.since[0] // MINUTE_NS // step * step
+    began = what.began_ns // MINUTE_NS // step * step
     parts: list[Outcomes] = []
     first = last = 0
     for minute, outcomes in steps.found.items():
@@ -167,7 +167,7 @@ def _usual(what: Watched, values: list[Value]) -> tuple[float, float] | None:
     before = sorted(
         value.value
         for value in values
-        if value.until_ns <= what.since[0] and (what.is_before(value.since_ns) or value.since_ns < known_ns)
+        if value.until_ns <= what.began_ns and (what.is_before(value.since_ns) or value.since_ns < known_ns)
     )
     if len(before) < _LEAST_USUAL:
         return None
