@@ -465,3 +465,12 @@ def test_work_that_could_not_be_read_may_be_a_call_of_any_tool(fields: dict[str,
 
 def test_a_call_judged_alone_is_known_whatever_else_could_not_be_read() -> None:
     assert explain(rule_of(scope="tool-call", match={"tools": "issue_*"}), with_unread_work())[0].clause == "tools"
+
+
+def test_a_redacted_name_is_unknown_also_beside_work_that_could_not_be_read() -> None:
+    extraction = with_unread_work()
+    extraction.redacted = True
+    call = extraction.calls[0]
+    call.name = call.raw_name = "[redacted:name]"
+    (found,) = explain(rule_of(match={"tools": "cancel_all"}), extraction)
+    assert found.not_evaluable == "the name of a tool was redacted, and a clause asks for it"

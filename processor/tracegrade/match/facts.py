@@ -104,8 +104,9 @@ class Facts:
         """
         if clause == "prompt" and self.prompt is None:
             return UNREADABLE_PROMPT
-        if clause == "tools" and (unread := self.unread_call) is not None:
-            return unread if patterns is None or self._may_have_called(patterns) else None
+        unread = self.unread_call if clause == "tools" else None
+        if unread is not None and (patterns is None or self._may_have_called(patterns)):
+            return unread
         if not self.redacted:
             return None
         name = clause.removeprefix("attributes.")
