@@ -22,27 +22,14 @@ del os.environ["COLUMNS"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine is no fault of the code: tests that take long are found by pytest's own time-out.
-settings.register_profile("unhurried", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=10)  # properties that need more ask for a multiple
-settings.load_profile("unhurried")
+# A busy machine is no fault of the code: examples have no deadline, and what hangs is found by pytest's own time-out.
+# Few examples of each property; `--hypothesis-profile many` draws more. What needs others asks for a multiple:
+# `@settings(max_examples=3 * settings().max_examples)`.
+settings.register_profile("few", deadline=None, max_examples=20)
+settings.register_profile("many", deadline=None, max_examples=200)
+settings.load_profile("few")
 
 _HERE = Path(__file__).parent
-
-# What starts whole processes, installs packages, or reads every page: left out by `--quick`, as what is marked slow is.
-_NOT_QUICK = (
-    "system",
-    "docs",
-    "upgrade",
-    "library",
-    "conformance",
-    "plugins",
-    "web",
-    "cli",
-    "doctor",
-    "test_docs.py",
-    "test_site.py",
-)
 
 # What takes longest, first; each as the path of its files begins.
 _LONG = ("system/reliability", "docs", "system", "test_site.py", "upgrade", "library")
@@ -54,10 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--vectors", type=Path, help="a folder of conformance vectors; our own when omitted")
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
     group.addoption("--kills", type=int, default=2, help="how often the crash test kills each role")
-    group.addoption(
-        "--quick", action="store_true", help="the tests of single stages, with few examples of each property"
-    )
-    group.addoption("--long", action="store_true", help="the faults of tests/system/reliability at full size, by hand")
+    group.addoption("--full-size", action="store_true", help="the faults of tests/system/reliability at full size")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -70,22 +54,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 * min(2, os.cpu_count() or 1) if runs_all and config.option.collectonly is False else 0
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--quick"):
-        settings.load_profile("quick")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if not config.getoption("--quick") or not collection_path.is_relative_to(_HERE):
-        return None
-    return collection_path.relative_to(_HERE).parts[:1] in {(name,) for name in _NOT_QUICK} or None
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--quick"):
-        slow = [item for item in items if item.get_closest_marker("slow") is not None]
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
     if (worker := getattr(config, "workerinput", None)) is not None:
         items[:] = _dealt(items, worker["workercount"])
 

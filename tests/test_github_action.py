@@ -242,7 +242,6 @@ def test_a_command_that_fails_or_sends_nothing_is_no_pass(job: Job, tmp_path: Pa
     assert "expected 'sources', or a 'command'" in job.log
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ACTION["inputs"] if name not in ("command", "version")])
 def test_nothing_in_an_input_is_run(job: Job, name: str) -> None:
     traces(job.folder, 40, 0)

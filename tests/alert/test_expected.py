@@ -27,7 +27,6 @@ def said_of(alert: Alert, volume: Volume | None) -> str:
     return found.sentence
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.2, 0.4])
 def test_a_fall_is_found_about_when_it_is_expected(size: float) -> None:
     """2,000 results a day, 83 an hour; the dispersion of independent results is assumed to be higher than it is."""
@@ -134,7 +133,6 @@ def test_a_rise_and_a_mean_above_its_bound_are_found_the_sooner_the_more_results
         assert large < slow_large < slow_small
 
 
-@pytest.mark.slow
 def test_a_rise_is_found_about_when_it_is_expected() -> None:
     values = Values(0.83, 2000, rise=0.6, rises_on=14)  # they differ by as much as their mean
     rise = alert(**RISE)

@@ -117,7 +117,6 @@ def test_a_channel_that_was_away_is_notified_later(stage: Stage) -> None:
     assert stage.step(1.3) == FIRING
 
 
-@pytest.mark.slow
 def test_the_pause_after_failures_grows(stage: Stage) -> None:
     stage.channel.away = True
     stage.receive(0, "fail", "fail")

@@ -271,7 +271,6 @@ def test_a_store_that_was_just_brought_up_to_date_takes_a_backfill(tmp_path: Pat
         assert {key: sums for key, sums in counted_all(data_dir).items() if key[0] != "backfill"} == before
 
 
-@pytest.mark.slow
 def test_killed_in_the_middle_the_same_again_stores_the_rest_and_nothing_twice(tmp_path: Path) -> None:
     store(tmp_path, *(stored(number, "1.0", calls=1 + number % 2) for number in range(1500)))
     path = write_rule(tmp_path / "rules", NEW)

@@ -305,7 +305,6 @@ def test_an_address_that_is_taken_is_said(place: Place) -> None:
     assert place.runs() == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: signal.Signals) -> None:
     options = (*place.command("http", "hang"), "--experiment", "own", "--max-parallel", "3")
@@ -325,7 +324,6 @@ def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: sign
     assert "3 traces, score 1.0000" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_killed_run_loses_no_case_and_stores_none_twice(place: Place) -> None:
     options = (*place.command("http"), "--experiment", "own", "--repeat", "4")
     command = [sys.executable, "-m", "tracegrade", *place.arguments(*options)]

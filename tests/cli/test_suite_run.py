@@ -271,7 +271,6 @@ def test_what_was_stored_before_an_error_is_not_asked_again(serve: Any) -> None:
     assert "Stored as run tuning/2" in third.stderr
 
 
-@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(serve: Any) -> None:
     held = threading.Event()
 
@@ -300,7 +299,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(serve: Any) -> N
     assert "3 traces, score 1.0000" in done.stderr
 
 
-@pytest.mark.slow
 def test_a_run_that_was_ended_before_its_first_result_is_forgotten(serve: Any) -> None:
     held = threading.Event()
 
@@ -318,7 +316,6 @@ def test_a_run_that_was_ended_before_its_first_result_is_forgotten(serve: Any) -
     assert place.runs() == []
 
 
-@pytest.mark.slow
 def test_a_killed_run_loses_no_case_and_stores_none_twice(serve: Any, folder: Path) -> None:
     cases = [case(f"City {number}") for number in range(60)]
     (folder / "weather.json").write_text(json.dumps({**SUITE, "test_cases": cases}))

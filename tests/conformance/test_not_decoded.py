@@ -23,8 +23,6 @@ from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def captures(request: pytest.FixtureRequest) -> list[list[Path]]:

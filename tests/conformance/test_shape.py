@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pytest
 from google.protobuf.internal.encoder import _VarintBytes
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -136,7 +135,6 @@ def test_captures_are_read_as_without_reading_by_shape(captures: list[list[Path]
         ], files
 
 
-@pytest.mark.slow
 def test_captures_that_are_read_by_shape_are_read_as_if_they_had_been_decoded(
     captures: list[list[Path]], tmp_path: Path
 ) -> None:

@@ -51,7 +51,6 @@ def run(line: str, folder: Path, **more: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_what_the_page_adds_works(page: str, original: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
@@ -62,13 +61,11 @@ def test_what_the_page_adds_works(page: str, original: Path, tmp_path: Path) -> 
             case Write() | Change():
                 step.apply(copy)
             case Command():
-                # What is tested here is the page: few examples of each property are enough.
-                Shown().compare(step.shown, run(step.line, copy, PYTEST_ADDOPTS="--quick"))
+                Shown().compare(step.shown, run(step.line, copy))
                 commands += 1
     assert commands
 
 
-@pytest.mark.slow
 def test_what_all_pages_add_passes_the_checks(original: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(original, copy)

@@ -73,7 +73,6 @@ def _is_the_forecast(calls: list[dict[str, object]]) -> bool:
     return found == [("get_forecast", {"city": "Paris"}, "sunny")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("program", PACKAGES)
 def test_the_call_of_a_python_agent_is_read(program: str, tmp_path: Path) -> None:
     if missing := [module for module in PACKAGES[program] if not _installed(module)]:
@@ -86,7 +85,6 @@ def test_the_call_of_a_python_agent_is_read(program: str, tmp_path: Path) -> Non
         assert _is_the_forecast(_calls(server))
 
 
-@pytest.mark.slow
 def test_the_call_of_a_node_agent_is_read(tmp_path: Path) -> None:
     modules = Path(os.environ.get("NODE_MODULES", "none"))
     node = shutil.which("node")

@@ -98,7 +98,6 @@ def test_the_deepest_nesting_allowed_is_read() -> None:
     assert mistakes("[" * 65 + "]" * 65) == []
 
 
-@pytest.mark.slow
 def test_too_many_values_are_refused() -> None:
     assert mistakes("[" + "1," * 200_001 + "]")[0].endswith("more than 200000 values in one file")
 

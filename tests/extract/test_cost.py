@@ -12,8 +12,6 @@ from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.model.trace import Trace
 
-pytestmark = pytest.mark.slow
-
 AGENT = {"id": 1, "at": [0, 10**7], "attributes": {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "a"}}
 
 

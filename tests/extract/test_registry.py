@@ -60,7 +60,6 @@ for path in CASES:
 """
 
 
-@pytest.mark.slow
 def test_records_are_the_same_under_every_hash_seed() -> None:
     tests = str(Path(__file__).parents[1])
     outputs = {

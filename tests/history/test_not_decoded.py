@@ -17,8 +17,6 @@ from tracegrade.store.retention import delete_old_values
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.write import StoreWriter
 
-pytestmark = pytest.mark.slow
-
 TRACES = range(1, 41)
 TIMES = ("--since", "2026-01-01", "--until", "2026-11-01")
 # Another rule, and one that no trace was judged by.

@@ -201,7 +201,6 @@ def test_the_published_clock_moves_on_without_traffic(opener: Opener) -> None:
     assert reader.durable().end == 0
 
 
-@pytest.mark.slow
 def test_a_journal_whose_clock_nobody_reads_stirs_once_a_second(opener: Opener) -> None:
     now = FakeClock(10**18)
     opener(now_ns=now, clocked=False)

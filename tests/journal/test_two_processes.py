@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 HERE = Path(__file__).parent
 KILLS = 20
 PATIENCE_S = 30
@@ -138,7 +136,6 @@ def sides(tmp_path: Path) -> Iterator[Sides]:
     sides.stop()
 
 
-@pytest.mark.slow
 def test_killing_either_side_at_any_moment_loses_nothing_and_leaves_no_gap(sides: Sides) -> None:
     moments = random.Random(2)
     for _ in range(KILLS):

@@ -34,8 +34,6 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
-pytestmark = pytest.mark.slow
-
 SETTINGS = TracesSettings(
     settle="1s",
     idle_timeout="3s",

@@ -37,8 +37,6 @@ from tracegrade.pipeline.replay import replay_records
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 
-pytestmark = pytest.mark.slow
-
 SETTINGS = TracesSettings(
     settle="1s",
     idle_timeout="3s",

@@ -189,7 +189,6 @@ def test_every_rule_has_something_to_say_of_these_turns() -> None:
     }
 
 
-@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_what_is_remembered_changes_no_record(data: st.DataObject) -> None:

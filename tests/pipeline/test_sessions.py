@@ -15,8 +15,6 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
-pytestmark = pytest.mark.slow
-
 SETTINGS = TracesSettings(
     settle="1s", idle_timeout="3s", max_age="20s", session_quiet="10s", session_end_attribute="chat.over"
 )

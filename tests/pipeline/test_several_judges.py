@@ -21,8 +21,6 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 
-pytestmark = pytest.mark.slow
-
 LATER_S = 100_000.0
 
 

@@ -21,8 +21,6 @@ from tracegrade.rule.load import load_rules
 from tracegrade.rule.reading import FILES_ALONE
 from tracegrade.rule.rule_set import RuleSet
 
-pytestmark = pytest.mark.slow
-
 RULES = {
     "traces": """\
 id: calls-of-a-trace

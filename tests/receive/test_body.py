@@ -88,7 +88,6 @@ def test_the_bound_holds_before_and_after_decompression() -> None:
     assert reason(*[gzip.compress(b"x" * 60)] * 2, bound=100) == "too_large"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("compression", PACK)
 def test_a_bomb_is_noticed_before_much_of_it_exists(compression: Compression, peak_memory: Any) -> None:
     bomb = PACK[compression](bytes(100 * BOUND))

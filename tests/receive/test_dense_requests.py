@@ -26,8 +26,6 @@ from tracegrade.receive.otlp_http import PATHS
 from tracegrade.receive.validate import TooDenseError, check, check_in_turns
 from tracegrade.telemetry.metrics import Telemetry
 
-pytestmark = pytest.mark.slow
-
 Serve = Callable[..., Any]
 MIB = 1024 * 1024
 DENSE = all_dense()

@@ -386,7 +386,6 @@ def test_tls_is_served_and_a_client_authority_is_asked_for(
     assert export_securely(served, wire, credentials) == b""
 
 
-@pytest.mark.slow
 def test_21_a_client_that_pings_too_often_is_disconnected(serve: Serve, wire: bytes) -> None:
     served = serve()
     served.journal.hold = True

@@ -375,7 +375,6 @@ def test_33_slow_senders_are_cut_off_and_hold_up_nobody(serve: Serve, wire: byte
     assert served.requests(outcome="refused", reason="read_timeout") == 1
 
 
-@pytest.mark.slow
 def test_33_an_idle_connection_is_closed(serve: Serve, wire: bytes) -> None:
     served = serve(http={"idle_timeout": "1s"})
     with socket.create_connection(("127.0.0.1", served.http_port)) as connection:

@@ -66,7 +66,6 @@ def test_spans_arrive_whole(serve: Serve, spans: Any, transport: str, compressio
     assert span.attributes[0].value.string_value == "invoke_agent"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["grpc", "http"])
 def test_an_exporter_told_to_come_back_does_and_loses_nothing(serve: Serve, spans: Any, transport: str) -> None:
     served = serve()

@@ -18,8 +18,6 @@ import trustme
 from receive.conftest import exports_after_idle, until_closed
 from waiting import eventually
 
-pytestmark = pytest.mark.slow
-
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 Serve = Callable[..., Any]
 

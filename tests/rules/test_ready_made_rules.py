@@ -18,8 +18,6 @@ from tracegrade.rule.load import builtin_rules, load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.schema import rule_schema
 
-pytestmark = pytest.mark.slow
-
 FOLDER = builtin_rules()
 RULES = load_rules([FOLDER])
 PATHS = [Path(RULES.paths[rule.id]) for rule in RULES.rules]

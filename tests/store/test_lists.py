@@ -17,8 +17,6 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import newest_of_each, results
 from tracegrade.store.session_sums import session_sums
 
-pytestmark = pytest.mark.slow
-
 Item = TypeVar("Item")
 
 # A store is made from one number: there is nothing to make smaller.

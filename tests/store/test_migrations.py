@@ -27,8 +27,6 @@ from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.write import StoreWriter
 
-pytestmark = pytest.mark.slow
-
 SCRIPTS = Path(migrations.__file__).parent
 VERSIONS = sorted(script.revision for script in ScriptDirectory(str(SCRIPTS)).walk_revisions())
 # What a column was called in earlier versions: by table, then by what it is called now.

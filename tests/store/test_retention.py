@@ -74,7 +74,6 @@ def test_an_empty_store_has_nothing_to_delete(engine: Engine) -> None:
     assert delete_older(engine, START_NS) == 0
 
 
-@pytest.mark.slow
 def test_blocks_go_with_the_last_of_their_chunk(engine: Engine) -> None:
     writer = StoreWriter(engine)
     for start in range(0, 3 * CHUNK_TRACES, CHUNK_TRACES):

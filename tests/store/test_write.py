@@ -83,7 +83,6 @@ def test_a_lower_revision_that_comes_late_changes_nothing(engine: Engine) -> Non
     assert content(engine) == after
 
 
-@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=8).flatmap(

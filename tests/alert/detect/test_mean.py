@@ -217,7 +217,6 @@ def test_values_of_a_sample_count_by_their_weight_and_none_for_more_than_one() -
     assert whole[2:] == (2, 8, 34)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "values", [Values(1.5, 200), Values(0.7, 1000, season=0.5, swing=20), Values(0.3, 1000, bursts=0.5)]
 )

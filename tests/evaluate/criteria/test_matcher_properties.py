@@ -121,7 +121,6 @@ def test_an_excerpt_is_the_beginning_of_the_text(value: Any, limit: int) -> None
     assert cut == (whole if len(whole) <= limit else whole[:limit] + "…")
 
 
-@pytest.mark.slow
 def test_results_are_the_same_for_any_hash_seed() -> None:
     program = """
 import hashlib, json, sys

@@ -257,7 +257,6 @@ def test_a_missing_file_and_a_missing_standard_input_are_named(tmp_path: Path) -
         list(read_sources(["-"], SourceReport()))
 
 
-@pytest.mark.slow
 def test_memory_is_bounded_by_one_request(tmp_path: Path) -> None:
     path = tmp_path / "many.jsonl.gz"
     line = as_json(traces(spans=200)) + b"\n"

@@ -18,8 +18,6 @@ from tracegrade.serve.supervising.supervisor import supervise
 from tracegrade.telemetry.metrics import Telemetry
 from waiting import eventually, eventually_in_loop
 
-pytestmark = pytest.mark.slow
-
 TRACE = bytes(15) + b"\x07"
 
 # Each stand-in notes that it was started, then behaves as its name says.

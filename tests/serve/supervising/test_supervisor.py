@@ -39,7 +39,6 @@ def run(child: Scripted) -> Sequence[int]:
     return [ended.exit_code for ended in child.ends]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("got_further", "pauses"), [(False, ["0.4", "0.8"]), (True, ["0.2", "0.2"])], ids=["no further", "further"]
 )

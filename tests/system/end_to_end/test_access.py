@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import grpc
-import pytest
 import trustme
 from end_to_end.server import TRACES, Server, export, running
 
@@ -37,7 +36,6 @@ def code(server: Server, authority: trustme.CA, token: str) -> str:
     return "OK"
 
 
-@pytest.mark.slow
 def test_certificates_and_tokens_are_asked_for_and_change_without_a_restart(tmp_path: Path) -> None:
     for name in ("near", "far"):
         (tmp_path / name).mkdir()

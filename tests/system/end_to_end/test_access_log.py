@@ -6,7 +6,6 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import pytest
 from end_to_end.server import LOGS, Downstream, Server, export, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
@@ -52,7 +51,6 @@ def sent(downstream: Downstream) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 def test_reads_and_deletions_are_noted_sent_and_outlive_what_was_deleted(tmp_path: Path) -> None:
     downstream = Downstream()
     exporters = {"otlp": {"endpoint": f"127.0.0.1:{downstream.port}", "tls": {"insecure": True}}}

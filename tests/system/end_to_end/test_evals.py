@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from end_to_end.server import Server, running
 
 from models.scripted import Answer, calling, prompt_of, serving, write_models
@@ -67,7 +66,6 @@ def stored(server: Server, *runs: str) -> list[str]:
     return [line for run in runs for line in server.canonical("results", "list", "--run", run, "--limit", "100")]
 
 
-@pytest.mark.slow
 def test_a_suite_is_imported_run_watched_cancelled_resumed_and_compared(tmp_path: Path) -> None:
     models = Models()
     (tmp_path / "tokens").write_text(f"{TOKEN}\n")

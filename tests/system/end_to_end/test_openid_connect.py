@@ -216,7 +216,6 @@ def noted(server: Server) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.slow
 def test_users_sign_in_at_the_provider_and_have_the_roles_of_their_groups(tmp_path: Path) -> None:
     for name in ("serve", "apache"):
         (tmp_path / name).mkdir()

@@ -43,7 +43,6 @@ def in_files(folder: Path) -> Counter[str]:
     return Counter(row["id"] for row in rows(folder, "results"))
 
 
-@pytest.mark.slow
 def test_whenever_the_judge_is_killed_the_files_hold_what_was_judged(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

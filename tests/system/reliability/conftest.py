@@ -18,7 +18,7 @@ def kills(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def is_long(request: pytest.FixtureRequest) -> bool:
     """Whether this is the run by hand, at full size."""
-    chosen: bool = request.config.getoption("--long")
+    chosen: bool = request.config.getoption("--full-size")
     return chosen
 
 
