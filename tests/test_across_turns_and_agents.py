@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from build import each
 from match.test_select import ROOT, SUB, call_of, extraction_of, span_of
 from tracegrade.extract.session import part_of
 from tracegrade.history.stored_extraction import session_of
@@ -58,7 +57,7 @@ NO_HANDOFF_AFTER_NO = {"when": "no", "then": [{"evaluator": "handoffs", "max_han
 ADDRESS = {"to": "tom@example.com"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "turns", "outcome"),
     [
         (kept({"before": "pay", "comes": "look"}), [[made("look", 1)], [made("pay", 1)]], "pass"),
@@ -133,7 +132,7 @@ def outcome_of_lead(rule: dict[str, Any], calls: list[ToolCall]) -> str:
 PAID_AS_FOUND = {"name": "pay", "args": {"id": {"$from": "look.output.id"}}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "alone", "with_sub_agents"),
     [
         (kept({"before": "pay", "comes": "look"}), "fail", "pass"),

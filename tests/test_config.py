@@ -7,6 +7,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
+from build import each
 from tracegrade.config import Config, load_config, settings_schema
 from tracegrade.document.problem import FileError
 from tracegrade.otlp.exporter_settings import ExporterSettings
@@ -338,7 +339,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "mistakes"), MISTAKES)
+@each(("text", "mistakes"), MISTAKES)
 def test_a_mistake_is_named_where_it_stands(tmp_path: Path, text: str, mistakes: list[str]) -> None:
     assert _mistakes(tmp_path, text) == mistakes
 
@@ -361,7 +362,7 @@ exporters:
 """
 
 
-@pytest.mark.parametrize(
+@each(
     ("listening", "protocol", "target"),
     [
         ("127.0.0.1:4317", "grpc", "127.0.0.1:4317"),

@@ -1,11 +1,10 @@
 """What people read: values, numbers and times."""
 
-import pytest
-
+from build import each
 from tracegrade.display import judged_score_text, took_text
 
 
-@pytest.mark.parametrize(
+@each(
     ("score", "threshold", "shown"),
     [
         (1.0, 1.0, "1"),

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from generator import evaluators, matchers, tables
 from generator.api import APIS
 
+from build import each
 from tracegrade.cli import COMMANDS, main
 from tracegrade.deliver import sinks
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
@@ -64,7 +65,7 @@ def test_the_first_two_commands_are_the_whole_set_up() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", [path for path, *_ in tables.setting_rows()])
+@each("path", [path for path, *_ in tables.setting_rows()])
 def test_every_setting_is_documented(path: str) -> None:
     parent, _, key = path.rpartition(".")
     text = REFERENCE["settings.md"].partition(f"# {parent}\n" if parent else "# Settings\n")[2].partition("\n#")[0]
@@ -76,19 +77,19 @@ def test_every_setting_is_documented(path: str) -> None:
     assert len(meaning) > 10
 
 
-@pytest.mark.parametrize("name", EVALUATORS)
+@each("name", EVALUATORS)
 def test_every_evaluator_is_documented(name: str) -> None:
     assert f"| [`{name}`]({name}.md) | {EVALUATORS[name].summary} |" in REFERENCE["evaluators/index.md"]
 
 
-@pytest.mark.parametrize("name", EVALUATORS)
+@each("name", EVALUATORS)
 def test_every_field_of_an_evaluator_is_documented(name: str) -> None:
     for model in (EVALUATORS[name].Criteria, EVALUATORS[name].Settings):
         for field in model.model_fields:
             assert f"| `{field}` | " in REFERENCE[f"evaluators/{name}.md"]
 
 
-@pytest.mark.parametrize("name", EVALUATORS)
+@each("name", EVALUATORS)
 def test_every_evaluator_has_two_examples_with_different_scores(name: str) -> None:
     scores = [evaluators.judge(EVALUATORS[name], example)["score"] for example in evaluators.examples(name)]
     assert len(set(scores)) > 1
@@ -98,17 +99,17 @@ def test_no_page_is_left_of_an_evaluator_that_is_gone() -> None:
     assert {path.stem for path in evaluators.FOLDER.iterdir()} == {"index", *EVALUATORS}
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@each("name", DIALECTS)
 def test_every_dialect_is_documented(name: str) -> None:
     assert f"| `{name}` | " in REFERENCE["dialects.md"]
 
 
-@pytest.mark.parametrize("file", sorted(Path(next(iter(sinks.__path__))).glob("[!_]*.py")), ids=lambda file: file.stem)
+@each("file", sorted(Path(next(iter(sinks.__path__))).glob("[!_]*.py")), ids=lambda file: file.stem)
 def test_every_sink_is_documented(file: Path) -> None:
     assert f"| `{file.stem}` | " in REFERENCE["sinks.md"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("page", "title"),
     [(page, f"{m.upper()} {path}") for page, paths in PATHS_OF_APIS.items() for path, by in paths.items() for m in by],
 )
@@ -120,12 +121,12 @@ def test_every_api_operation_is_documented(page: str, title: str) -> None:
         assert re.search(rf"^\| `{parameter['name']}` \| .+ \| .{{4,}} \|$", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["View results", *(f"Table {name}" for name in metadata.tables)])
+@each("name", ["View results", *(f"Table {name}" for name in metadata.tables)])
 def test_every_table_is_documented(name: str) -> None:
     assert f"\n## {name}\n" in REFERENCE["store.md"]
 
 
-@pytest.mark.parametrize("name", METRICS)
+@each("name", METRICS)
 def test_every_metric_is_documented(name: str) -> None:
     assert f"| `{name}` | `{prometheus_name(name, METRICS[name])}" in REFERENCE["metrics.md"]
 
@@ -140,14 +141,14 @@ def test_every_command_and_option_is_documented() -> None:
             assert all(re.search(rf"(?<![\w-]){option}(?![\w-])", sections[path]) for option in options), path
 
 
-@pytest.mark.parametrize("rule", load_rules(["builtin:all"]).rules, ids=lambda rule: rule.id)
+@each("rule", load_rules(["builtin:all"]).rules, ids=lambda rule: rule.id)
 def test_every_ready_made_rule_is_documented(rule) -> None:
     assert re.search(
         rf"^\| {rule.id} \| [a-z]+ \| {re.escape(rule.title)} \|", REFERENCE["ready-made-rules.md"], re.MULTILINE
     )
 
 
-@pytest.mark.parametrize("word", [*MATCHERS_BY_WORD, "$literal"])
+@each("word", [*MATCHERS_BY_WORD, "$literal"])
 def test_every_matcher_is_documented_with_an_example(word: str) -> None:
     assert f"| `{word}` | " in REFERENCE["matchers.md"]
     example = matchers.EXAMPLES[word]
@@ -278,7 +279,7 @@ def _anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("page", "link"), LINKS)
+@each(("page", "link"), LINKS)
 def test_every_link_leads_somewhere(page: str, link: str) -> None:
     file, _, anchor = link.partition("#")
     path = (ROOT / page).parent / file if file else ROOT / page
@@ -295,7 +296,7 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize(("page", "path"), PATHS)
+@each(("page", "path"), PATHS)
 def test_every_source_file_named_is_there(page: str, path: str) -> None:
     assert any((ROOT / folder / path).exists() for folder in ("", "processor/tracegrade", "tests"))
 
@@ -305,7 +306,7 @@ PROMISED = sorted(
 )
 
 
-@pytest.mark.parametrize(("file", "test"), PROMISED)
+@each(("file", "test"), PROMISED)
 def test_every_test_named_is_there(file: str, test: str) -> None:
     names = {node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)}
     assert test in names or not test

@@ -3,10 +3,9 @@
 import json
 from typing import Any
 
-import pytest
-
+from build import each
+from build.redaction import KEY
 from extract.spans import make_trace
-from redact.requests.test_request import KEY
 from tracegrade.judge import judge
 from tracegrade.redact.stand_in import Keys
 from tracegrade.rule.rule import Rule
@@ -36,7 +35,7 @@ def outcome(expected: Any, given: Any, found: Any = None, **evaluation: Any) -> 
     return judged.outcome, judged.reason
 
 
-@pytest.mark.parametrize(
+@each(
     "expected",
     [
         {"n": 7},

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import each
 from pipeline.harness import otlp_span, payload
 from test_redacted_verdicts import outcome, redacted, tool_spans
 from tracegrade.assemble.settings import TracesSettings
@@ -38,8 +39,8 @@ def constraint(**written: Any) -> dict[str, Any]:
     return {"evaluator": "constraints", "vacuous": "pass", "constraints": [written]}
 
 
-@pytest.mark.parametrize("action", ["mask", "hash", "drop"])
-@pytest.mark.parametrize(
+@each("action", ["mask", "hash", "drop"])
+@each(
     ("evaluate", "place", "expected"),
     [
         (constraint(not_both=[INVALID, "pay"]), {"outputs": "user.name"}, "fail"),
@@ -57,8 +58,8 @@ def test_what_does_not_ask_for_it_is_judged_as_before(
     assert outcome(evaluate, redacted(requests, {"detectors": [], "places": [{**place, "action": action}]})) == expected
 
 
-@pytest.mark.parametrize("action", ["mask", "hash", "drop"])
-@pytest.mark.parametrize(
+@each("action", ["mask", "hash", "drop"])
+@each(
     ("evaluate", "place"),
     [
         (constraint(not_both=[INVALID, "pay"]), {"outputs": "valid"}),
@@ -213,8 +214,8 @@ EXPRESSIONS: list[tuple[str, set[str]]] = [
 NAMES = ["valid", "total", "name", "amount", "to", "city"]
 
 
-@pytest.mark.parametrize("action", ["mask", "hash", "drop"])
-@pytest.mark.parametrize("gone", [[name] for name in NAMES] + [NAMES], ids=" ".join)
+@each("action", ["mask", "hash", "drop"])
+@each("gone", [[name] for name in NAMES] + [NAMES], ids=" ".join)
 def test_no_expression_is_wrong_of_what_it_cannot_see(gone: list[str], action: str) -> None:
     places = [{part: name, "action": action} for name in gone for part in ("arguments", "outputs")]
     runs = [run(FOUND, [PAID]), run({"valid": True}, [{"amount": 50}, {"amount": 7, "to": "ann"}])]
@@ -261,8 +262,8 @@ def test_so_does_one_over_texts_of_which_a_detector_took_a_part(
 TOOL = "the name of a tool was redacted, and a clause asks for it"
 
 
-@pytest.mark.parametrize("action", ["mask", "hash"])
-@pytest.mark.parametrize(
+@each("action", ["mask", "hash"])
+@each(
     ("match", "attribute", "reason"),
     [
         ({"tools": ["pay"]}, "gen_ai.tool.name", TOOL),
@@ -328,8 +329,8 @@ def paying(status: int, *outputs: str) -> list[SourceRequest]:
     return [SourceRequest(Signal.TRACES, payload(spans), "made")]
 
 
-@pytest.mark.parametrize("action", ["mask", "drop"])
-@pytest.mark.parametrize("evaluate", NO_ERROR, ids=str)
+@each("action", ["mask", "drop"])
+@each("evaluate", NO_ERROR, ids=str)
 def test_whether_a_call_failed_is_open_where_its_output_would_say_so(evaluate: dict[str, Any], action: str) -> None:
     hidden = {"detectors": [], "places": [{"outputs": "*", "action": action}]}
     assert outcome(evaluate, paying(0, FAILED, FAILED)) == "fail"
@@ -338,7 +339,7 @@ def test_whether_a_call_failed_is_open_where_its_output_would_say_so(evaluate: d
     assert outcome(evaluate, redacted(paying(0, "paid", "paid"), hidden)) == "not_evaluable"
 
 
-@pytest.mark.parametrize("evaluate", NO_ERROR, ids=str)
+@each("evaluate", NO_ERROR, ids=str)
 def test_whether_a_call_failed_is_known_where_its_span_says_so(evaluate: dict[str, Any]) -> None:
     for place in ({"outputs": "*"}, {"attribute": "output.value"}, {"attribute": "exception.*"}):
         hidden = {"detectors": [], "places": [{**place, "action": "mask"}]}

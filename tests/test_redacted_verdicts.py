@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from build import each
+from build.redaction import KEY, door
 from pipeline.harness import otlp_span, payload
-from redact.requests.test_request import KEY
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.signal import Signal
@@ -20,8 +21,6 @@ from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.judged import evaluations_of
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.pipeline.rule_tests import Found, found_in
-from tracegrade.receive.redaction import trial_door
-from tracegrade.redact.settings import RedactionSettings
 from tracegrade.rule.load import builtin_rules, load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -44,14 +43,9 @@ REDACTED = [
 ]
 
 
-@cache
-def door_of(settings: str) -> Any:
-    return trial_door(RedactionSettings.model_validate({"key": KEY, **json.loads(settings)}))
-
-
 def redacted(requests: list[SourceRequest], settings: dict[str, Any]) -> list[SourceRequest]:
-    door = door_of(json.dumps(settings))
-    return [replace(one, payload=door.redacted(one.signal, one.payload, "default").payload) for one in requests]
+    at_the_door = door(key=KEY, **settings)
+    return [replace(one, payload=at_the_door.redacted(one.signal, one.payload, "default").payload) for one in requests]
 
 
 PAY, FIND = {"name": "pay", "args": {"amount": 50, "to": "ann@corp.io"}}, {"name": "find", "args": {"who": "ann"}}
@@ -192,8 +186,8 @@ def test_every_evaluator_that_reads_values_is_looked_at() -> None:
     assert reading <= {evaluate["evaluator"] for evaluate, _, _ in EVALUATED}
 
 
-@pytest.mark.parametrize("settings", REDACTED)
-@pytest.mark.parametrize(("evaluate", "passing", "failing"), EVALUATED, ids=lambda value: value.get("evaluator", ""))
+@each("settings", REDACTED)
+@each(("evaluate", "passing", "failing"), EVALUATED, ids=lambda value: value.get("evaluator", ""))
 def test_no_verdict_is_turned_into_its_opposite(
     evaluate: dict[str, Any], passing: dict[str, Any], failing: dict[str, Any], settings: dict[str, Any]
 ) -> None:
@@ -207,7 +201,7 @@ NAMES: dict[str, Any] = {"detectors": [], "places": [{"attribute": "gen_ai.tool.
 AGENTS: dict[str, Any] = {"detectors": [], "places": [{"attribute": "gen_ai.agent.name", "action": "mask"}]}
 
 
-@pytest.mark.parametrize(
+@each(
     "evaluate",
     [
         {"evaluator": "tool-call-order", "tool_calls_order": ["find", "pay"]},
@@ -273,7 +267,7 @@ def opposites(settings: dict[str, Any]) -> Iterator[str]:
                 yield f"{rule.id}, {Path(requests[0].origin).name}: {name} {outcome} became {after.get(name)}"
 
 
-@pytest.mark.parametrize(
+@each(
     "settings",
     [one for one in REDACTED if one.id in ("mask all", "hash all", "drop all", "hash outputs", "hash what is found")],
 )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from build import each
+
 ROOT = Path(__file__).parents[1]
 # What a browser fetches by itself, in pages and in style sheets.
 FETCHED = re.compile(
@@ -25,7 +27,7 @@ def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path: Pa
     assert not asking
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         '<script src="https://x/a.js">',

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from build import each
 from extract.spans import make_trace, span_id
 from tracegrade.extract.extract import extract
 from tracegrade.extract.session import joined, part_of
@@ -69,7 +70,7 @@ def said(prompt: str | None) -> Short:
     return {**AGENT, "attributes": {**AGENT["attributes"], **content}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("spans", "source", "outcome"),
     [
         pytest.param([find(2, {"order_id": "A-1"}), refund(3)], FIND, "pass", id="seen"),
@@ -127,7 +128,7 @@ def said(prompt: str | None) -> Short:
         pytest.param([find(2, None), refund(3, "")], "find_order.output", "fail", id="an empty text is seen nowhere"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("scope", ["agent", "trace", "tool-call", "session"])
+@each("scope", ["agent", "trace", "tool-call", "session"])
 def test_the_outcome_of_a_value_from_elsewhere(spans: list[Short], source: Any, outcome: str, scope: str) -> None:
     spans = spans if spans[0]["id"] == 1 else [AGENT, *spans]
     if scope != "session":
@@ -178,7 +179,7 @@ def test_what_was_looked_up_is_shown_with_its_call() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("evaluate", "key"),
     [
         ({"evaluator": "tool-call-accuracy", "reference_tool_calls": [{"name": "refund", "args": {}}]}, "args"),
@@ -191,7 +192,7 @@ def test_what_was_looked_up_is_shown_with_its_call() -> None:
     ],
     ids=lambda value: value["evaluator"] if isinstance(value, dict) else "",
 )
-@pytest.mark.parametrize(
+@each(
     ("criterion", "outcome"),
     [
         ({"$from": FIND}, "fail"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from match.test_select import ROOT, call_of, extraction_of, span_of
 from tracegrade.judge import judge_extraction
 from tracegrade.match.select import explain
@@ -60,7 +61,7 @@ def rule_of(**fields: Any) -> Rule:
     return Rule.model_validate({"id": "one", "when": REFUSED, "then": NO_REFUND, **fields})
 
 
-@pytest.mark.parametrize(
+@each(
     ("calls", "expected"),
     [
         ([], "not_matched"),
@@ -143,7 +144,7 @@ def test_of_handoffs_those_that_follow_are_judged(then: dict[str, Any]) -> None:
         assert [decision.outcome for decision in found if decision.evaluations] == [expected]
 
 
-@pytest.mark.parametrize(
+@each(
     ("calls", "known", "start_ns", "expected"),
     [
         # It may have been the policy that said no.

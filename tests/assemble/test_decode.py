@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
+from build import each
 from tracegrade.assemble.decode import Decoder
 from tracegrade.codec.raw_spans import RawReader, RawSpan
 from tracegrade.codec.span_reader import AttributeFilter, json_value
@@ -130,7 +131,7 @@ def test_a_span_without_a_status_is_unset() -> None:
     assert (decoded.status_code, decoded.status_message, decoded.events) == (0, "", [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected"),
     [
         (AnyValue(), None),
@@ -148,7 +149,7 @@ def test_any_values_become_json(value: AnyValue, expected: object) -> None:
     assert json_value(value) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "keys", "noted"),
     [
         ("step", ["acme.tool", "acme.args"], ["acme.args", "acme.tool"]),
@@ -222,7 +223,7 @@ def test_an_event_name_may_be_an_attribute() -> None:
     assert decoded.event.name == "gen_ai.choice"
 
 
-@pytest.mark.parametrize(
+@each(
     "made",
     [
         log_record("app.started"),

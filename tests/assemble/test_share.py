@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
+from build import each
 from pipeline.harness import agent_span, log_payload, otlp_log, payload, tool_span
 from tracegrade.assemble.decode import Decoder, items_by_share
 from tracegrade.assemble.share import ALL, Share, share_of
@@ -50,8 +51,8 @@ def with_a_split_resource(request: ExportTraceServiceRequest) -> bytes:
     return b"\x0a" + _VarintBytes(len(twice)) + twice + others
 
 
-@pytest.mark.parametrize("is_split", [False, True], ids=["whole", "split"])
-@pytest.mark.parametrize("demand", [None, NOTHING, Demand(0.5), EVERYTHING], ids=["", "none", "half", "all"])
+@each("is_split", [False, True], ids=["whole", "split"])
+@each("demand", [None, NOTHING, Demand(0.5), EVERYTHING], ids=["", "none", "half", "all"])
 def test_shares_of_a_request_together_are_all_of_it(demand: Demand | None, is_split: bool) -> None:
     spans = [span for trace in range(1, 9) for span in (agent_span(trace, 1), tool_span(trace, 2, 1, "find"))]
     request = ExportTraceServiceRequest.FromString(payload(spans))

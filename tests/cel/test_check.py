@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from match.test_select import ROOT, call_of, extraction_of, rule_of
 from tracegrade.cel.check import FUNCTIONS, CelTypeError, check
 from tracegrade.cel.expression import CelExpression
@@ -56,7 +57,7 @@ def is_taken(source: str) -> bool:
 POINTLESS = {"-": ["-true"], "+": ['[1] + {"a": 1}']}
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@each("operator", OPERATORS)
 def test_an_operator_takes_the_types_that_the_library_has_it_for(operator: str) -> None:
     for left in WRITTEN:
         for right in WRITTEN:
@@ -74,7 +75,7 @@ def test_an_operator_takes_the_types_that_the_library_has_it_for(operator: str) 
                 assert not runs(source) or source in POINTLESS.get(operator, []), source
 
 
-@pytest.mark.parametrize("name", sorted({*FUNCTIONS, "max", "min", "lowerAscii", "bool"} - {"has"}))
+@each("name", sorted({*FUNCTIONS, "max", "min", "lowerAscii", "bool"} - {"has"}))
 def test_a_function_takes_the_types_that_the_library_has_it_for(name: str) -> None:
     for form in ("{0}.NAME()", "NAME({0})", "{0}.NAME({1})", "NAME({0}, {1})"):
         for first in WRITTEN.values():
@@ -87,7 +88,7 @@ def test_a_function_takes_the_types_that_the_library_has_it_for(name: str) -> No
                     assert is_taken(source) is runs(source), source
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "why"),
     [
         ("calls.exists(c, c.args.amount > 500)", "no member 'args' of a call; of a call, 'arguments' is what it was"),
@@ -138,7 +139,7 @@ def test_what_cannot_hold_of_any_subject_is_refused(source: str, why: str) -> No
     assert why in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         "size(calls) > 0 && calls[size(calls) - 1].failed",

@@ -1,14 +1,13 @@
 """What an expression says where something was redacted: it is true or false only where that follows from the rest."""
 
-import pytest
-
+from build import each
 from tracegrade.cel.expression import CelContext, CelExpression
 from tracegrade.model.json_value import JsonValue
 
 MASK = "[redacted:email]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "arguments", "holds"),
     [
         ("calls.all(c, c.name != 'ask' || c.arguments.to == 'ann')", {"to": MASK}, True),

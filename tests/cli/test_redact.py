@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build.redaction import MAIL, one_span
 from deletion.kept import Kept, secret_trace
-from redact.requests.test_request import MAIL, trace
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
@@ -21,7 +21,7 @@ def run(*arguments: str, **more: Any) -> Result:
 
 @pytest.fixture
 def wire() -> bytes:
-    return trace(to=f"{MAIL}, bob@corp.io", card="4111 1111 1111 1111", plain="x").SerializeToString()
+    return one_span(to=f"{MAIL}, bob@corp.io", card="4111 1111 1111 1111", plain="x").SerializeToString()
 
 
 def test_a_file_shows_what_would_go_and_no_value(tmp_path: Path, wire: bytes) -> None:
@@ -72,7 +72,7 @@ def test_the_journal_is_looked_at_by_the_settings(tmp_path: Path, wire: bytes) -
 
 def test_nothing_found_is_said(tmp_path: Path) -> None:
     file = tmp_path / "t.binpb"
-    file.write_bytes(trace(plain="x").SerializeToString())
+    file.write_bytes(one_span(plain="x").SerializeToString())
     assert "nothing would go: 1 request with 1 item were looked at" in run("--dry-run", str(file)).stdout
 
 

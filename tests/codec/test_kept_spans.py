@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.codec.kept_spans import KeptSpansError, decode_spans, encode_spans, filter_hash_in
 from tracegrade.codec.packing import pack
 from tracegrade.model.log_record import LogRecord
@@ -98,7 +99,7 @@ def test_the_filter_hash_is_read_without_the_rest(filter_hash: str) -> None:
     assert filter_hash_in(b"\x02" + pack(orjson.dumps([[], [], [], [], [], []]))) == ""
 
 
-@pytest.mark.parametrize("blob", [b"", b"\x01rest", b"\x02", b"\x03not compressed", encode_spans([SPAN], [])[:-3]])
+@each("blob", [b"", b"\x01rest", b"\x02", b"\x03not compressed", encode_spans([SPAN], [])[:-3]])
 def test_a_damaged_blob_is_one_clear_error(blob: bytes) -> None:
     with pytest.raises(KeptSpansError):
         decode_spans(blob)

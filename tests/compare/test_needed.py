@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from build import each
 from tracegrade.compare.bootstrap import Clusters, clustered, clustered_pairs, spread_of, spread_of_pairs
 from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import results_needed
@@ -62,7 +63,7 @@ def said(found: Found, others: list[float]) -> Verdict:
     return verdict(found.difference, holm([found.difference.p, *others])[0], MARGIN)
 
 
-@pytest.mark.parametrize(
+@each(
     ("of", "others", "word"),
     [
         pytest.param(single((95, 5), (95, 5)), [], "not_worse", id="as good"),

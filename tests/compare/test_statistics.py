@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from build import each
 from tracegrade.compare.bootstrap import FEWEST, Clusters, clustered, clustered_pairs, mean_interval, times_for
 from tracegrade.compare.holm import holm
 from tracegrade.compare.pairs import PairTable, mcnemar, newcombe_pairs, paired
@@ -21,7 +22,7 @@ def kept(count: int, probability: float = 1.0) -> Weighted:
     return Weighted().plus(count, probability)
 
 
-@pytest.mark.parametrize("vector", VECTORS["independent"], ids=str)
+@each("vector", VECTORS["independent"], ids=str)
 def test_newcombe_of_independent_shares(vector: dict[str, Any]) -> None:
     found = independent(Share(*vector["a"]), Share(*vector["b"]))
     assert (found.low, found.high) == pytest.approx((vector["low"], vector["high"]), abs=1e-11)
@@ -33,7 +34,7 @@ def test_newcombe_of_pairs(vector: dict[str, Any]) -> None:
     assert (round(low, vector["digits"]), round(high, vector["digits"])) == (vector["low"], vector["high"])
 
 
-@pytest.mark.parametrize("vector", VECTORS["mcnemar"], ids=str)
+@each("vector", VECTORS["mcnemar"], ids=str)
 def test_mcnemar(vector: dict[str, Any]) -> None:
     assert mcnemar(vector["worse"], vector["better"], vector.get("share", 0.5)) == pytest.approx(vector["p"], rel=1e-10)
 

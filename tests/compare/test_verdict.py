@@ -2,12 +2,13 @@ import random
 
 import pytest
 
+from build import each
 from tracegrade.compare.holm import holm
 from tracegrade.compare.shares import Difference, Share, independent
 from tracegrade.compare.verdict import Verdict, exit_code, verdict
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "low", "high", "p", "expected"),
     [
         (-0.05, -0.08, -0.02, 0.001, "worse"),
@@ -29,7 +30,7 @@ def test_without_a_difference_nothing_can_be_told() -> None:
     assert verdict(None, 1.0) == "cannot_tell"
 
 
-@pytest.mark.parametrize(
+@each(
     ("verdicts", "allowed", "expected"),
     [
         (["better", "not_worse"], False, 0),

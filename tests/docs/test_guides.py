@@ -9,6 +9,7 @@ import trustme
 import yaml
 from click.testing import CliRunner
 
+from build import each
 from docs.pages import ROOT
 from tracegrade.cli import main
 from tracegrade.rule.alert import Alert, AlertKind
@@ -53,7 +54,7 @@ def _alerts() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("alert", _alerts(), ids=str)
+@each("alert", _alerts(), ids=str)
 def test_every_kind_of_alert_is_taken(alert: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "rule.yaml").write_text(yaml.safe_dump({**_RULE, "alert": [alert]}))
     done = CliRunner().invoke(main, ["rules", "check", str(tmp_path)])

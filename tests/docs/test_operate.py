@@ -4,9 +4,8 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import tracegrade.doctor
+from build import each
 from docs.pages import ROOT
 from tracegrade.telemetry.conditions import KINDS
 
@@ -39,7 +38,7 @@ def test_every_check_of_doctor_has_a_row_and_no_other() -> None:
     assert _rows("What doctor finds") == _checks()
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.refuses])
+@each("name", [name for name, kind in KINDS.items() if kind.refuses])
 def test_conditions_that_refuse_senders_say_so(name: str) -> None:
     (row,) = re.findall(rf"^\| `{name}` \| (.+?) \|", PAGE, re.MULTILINE)
     assert row.startswith("senders are refused")

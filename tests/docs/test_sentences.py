@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import pytest
 import yaml
 from generator.sentences import SENTENCES, judge, mistake_in_rule
+
+from build import each
 
 LINES = [each for agent in ("refund", "coding") for each in SENTENCES[agent]]
 RULES = [each for agent in ("refund-more", "coding-more") for each in SENTENCES[agent]]
@@ -18,13 +19,13 @@ def test_there_are_ten_lines_for_each_agent_and_a_rule_for_each_further_word() -
             assert word in text, (agent, word)
 
 
-@pytest.mark.parametrize("each", LINES, ids=lambda each: each["says"])
+@each("each", LINES, ids=lambda each: each["says"])
 def test_a_line_is_kept_and_broken_as_it_says(each: dict[str, Any]) -> None:
     outcomes = [judge(each["constraint"], each[key])["outcome"] for key in ("kept", "broken")]
     assert outcomes == ["pass", "fail"]
 
 
-@pytest.mark.parametrize("each", RULES, ids=lambda each: each["says"])
+@each("each", RULES, ids=lambda each: each["says"])
 def test_a_rule_is_kept_and_broken_as_it_says(each: dict[str, Any]) -> None:
     assert mistake_in_rule(each) is None
 

@@ -20,6 +20,7 @@ import yaml
 from pydantic import ValidationError
 from yamlcore import CoreLoader
 
+from build import each
 from tracegrade.cli import main
 from tracegrade.evaluate.constraints.forms import FORMS
 from tracegrade.rule.rule import Rule
@@ -48,7 +49,7 @@ def _blocks() -> Iterator[tuple[str, str, str]]:
 BLOCKS = list(_blocks())
 
 
-@pytest.mark.parametrize(("where", "language", "text"), BLOCKS, ids=[where for where, _, _ in BLOCKS])
+@each(("where", "language", "text"), BLOCKS, ids=[where for where, _, _ in BLOCKS])
 def test_a_snippet_is_well_formed(where: str, language: str, text: str) -> None:
     assert language in _PLAIN or language in CHECKS, f"{where}: a language that nobody checks: {language!r}"
     if language in CHECKS:
@@ -150,7 +151,7 @@ def _inline() -> list[tuple[str, str]]:
     return sorted(found)
 
 
-@pytest.mark.parametrize(("page", "code"), _inline())
+@each(("page", "code"), _inline())
 def test_a_command_in_a_sentence_exists(page: str, code: str) -> None:
     check_command(shlex.split(code.replace("'", ""))[1:])
 

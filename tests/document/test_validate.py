@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
+from build import each
 from tracegrade.document.document import Document
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
@@ -23,7 +24,7 @@ def mistakes(text: str, model: type[FileModel] | None = None, **options: Any) ->
     return []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("on", "on"),
@@ -54,7 +55,7 @@ def test_values_are_typed_as_in_yaml_1_2(text: str, value: object) -> None:
 CLOSE = "; close the bracket, or quote a text that has brackets or commas in it"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("a: [1", f"1:6: not YAML: did not find expected ',' or ']'{CLOSE}"),
@@ -174,7 +175,7 @@ class Settings(FileModel):
     aliased: int = Field(default=1, alias="with-dash")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "messages"),
     [
         ("nmae: x", ["1:1: nmae: unknown key 'nmae'; did you mean 'name'?"]),
@@ -264,7 +265,7 @@ def test_every_problem_is_a_line_of_the_error() -> None:
     assert str(error) == "a.yaml:1:2: one\nb.yaml:3:4: two"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "seconds"),
     [("500ms", 0.5), ("30s", 30.0), ("1h30m", 5400.0), ("7d", 604800.0), ("1.5s", 1.5), ("0s", 0.0), ("10us", 1e-5)],
 )
@@ -272,9 +273,7 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
     assert validate(parse(f"wait: {text}", "f.yaml"), Settings).wait == seconds
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(90.0, "90s"), (3600.0, "1h"), (0.5, "500ms"), (0.0, "0s"), (86400.0, "1d"), (120.0, "2m")]
-)
+@each(("seconds", "text"), [(90.0, "90s"), (3600.0, "1h"), (0.5, "500ms"), (0.0, "0s"), (86400.0, "1d"), (120.0, "2m")])
 def test_a_duration_is_shown_in_its_largest_whole_unit(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 
@@ -289,7 +288,7 @@ def test_locations_read_like_paths() -> None:
     assert dotted(("a", 0, "b", "c.d", 12)) == "a[0].b.c.d[12]"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "known", "hint"),
     [
         ("tool-call-ordr", ["tool-call-order", "tool-call-args"], "; did you mean 'tool-call-order'?"),

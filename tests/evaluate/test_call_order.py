@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from build import each
 from extract.spans import make_trace
 from tracegrade.evaluate.call_order import any_tied, any_together, batches, fewest_repeats, ties
 from tracegrade.evaluate.evaluator import Evidence
@@ -186,8 +187,8 @@ def from_find(calls: list[ToolCall], which: str = "any") -> float | None:
     return evaluator.evaluate(Evidence(calls), read, evaluator.Settings()).score
 
 
-@pytest.mark.parametrize("ends", [(0, 0), (9, 0), (0, 9)])
-@pytest.mark.parametrize("batch", [(None, None), (0, 0), (0, 1)])
+@each("ends", [(0, 0), (9, 0), (0, 9)])
+@each("batch", [(None, None), (0, 0), (0, 1)])
 def test_a_tied_call_may_be_the_source_whatever_their_ends(ends: tuple[int, int], batch: tuple[Any, Any]) -> None:
     refund = tool_call("refund", 5, 1, 7, batch=batch[0])
     find = tool_call("find", 5, 2, 7, batch=batch[1])
@@ -211,7 +212,7 @@ def test_messages_tell_calls_apart_that_start_at_one_time() -> None:
     assert from_find([find, refund]) == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("which", "value", "seen"),
     [
         ("first", 1, True), ("first", 2, True), ("first", 3, False), ("first", 4, False),

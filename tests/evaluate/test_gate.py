@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
@@ -25,8 +26,8 @@ def _gate(name: str, *calls: ToolCall) -> str | None:
     return gate(evaluator, evaluator.read_criteria(CRITERIA[name]), evaluator.Settings(), Evidence(calls))
 
 
-@pytest.mark.parametrize("name", _READ_ARGUMENTS)
-@pytest.mark.parametrize(
+@each("name", _READ_ARGUMENTS)
+@each(
     ("status", "why"),
     [
         ("ok", None),
@@ -43,7 +44,7 @@ def test_arguments_must_be_readable(call: Any, name: str, status: str, why: str 
     assert _gate(name, call("a", {}, arguments_status=status)) == why
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "why"),
     [
         ("ok", None),
@@ -73,12 +74,12 @@ def test_names_alone_are_always_readable(call: Any, name: str) -> None:
 _BY_POSITION = {"param-accuracy", "overall-score", "tool-case", "multi-turn", "schema-validation"}
 
 
-@pytest.mark.parametrize("name", sorted(CRITERIA.keys() - _BY_POSITION - _READ_ANSWER))
+@each("name", sorted(CRITERIA.keys() - _BY_POSITION - _READ_ANSWER))
 def test_calls_of_other_names_do_not_matter(call: Any, name: str) -> None:
     assert _gate(name, call("b")) is None
 
 
-@pytest.mark.parametrize("name", sorted(CRITERIA.keys() - _READ_ANSWER))
+@each("name", sorted(CRITERIA.keys() - _READ_ANSWER))
 def test_a_trace_without_calls_is_judged(name: str) -> None:
     assert _gate(name) is None
 
@@ -105,7 +106,7 @@ def _gated(name: str, criteria: Any, settings: Any, *calls: ToolCall) -> str | N
     return gate(evaluator, evaluator.read_criteria(criteria), evaluator.read_settings(settings), Evidence(calls))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "criteria", "settings", "made", "judged"),
     [
         # trajectory: what the settings compare
@@ -148,7 +149,7 @@ def test_only_the_call_that_is_scored_matters(call: Any) -> None:
     assert _gated("multi-turn", criteria | {"expected_tool": "b"}, {}, *together) is not None
 
 
-@pytest.mark.parametrize("name", sorted(_READ_ANSWER))
+@each("name", sorted(_READ_ANSWER))
 def test_an_answer_must_be_readable(name: str) -> None:
     evaluator = EVALUATORS[name]
     criteria = evaluator.read_criteria(CRITERIA[name])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import doubt, gate
@@ -57,15 +58,15 @@ def lines_run(name: str, criteria: Any, count: int, status: str, apart: bool) ->
     return found
 
 
-@pytest.mark.parametrize("apart", [True, False], ids=["apart", "at one time"])
-@pytest.mark.parametrize("status", _STATUSES)
-@pytest.mark.parametrize(("name", "criteria"), _RULES, ids=[f"{i}-{name}" for i, (name, _) in enumerate(_RULES)])
+@each("apart", [True, False], ids=["apart", "at one time"])
+@each("status", _STATUSES)
+@each(("name", "criteria"), _RULES, ids=[f"{i}-{name}" for i, (name, _) in enumerate(_RULES)])
 def test_judging_grows_with_the_calls(name: str, criteria: Any, status: str, apart: bool) -> None:
     few, many = (lines_run(name, criteria, count, status, apart) for count in (250, 1000))
     assert many <= 4.6 * few + 2000, f"{few} lines for 250 calls, {many} for 1,000"
 
 
-@pytest.mark.parametrize("status", _STATUSES)
+@each("status", _STATUSES)
 def test_the_gate_asks_once_what_is_compared(status: str) -> None:
     evaluator = EVALUATORS["tool-call-args"]
     read, settings = evaluator.read_criteria(CRITERIA["tool-call-args"]), evaluator.Settings()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from match.test_select import ROOT, call_of, extraction_of
 from tracegrade.extract.tool_calls import number_attempts
 from tracegrade.judge import judge_extraction
@@ -47,7 +48,7 @@ MAIL = made("mail", {"to": HASH})
 HASHED = "an argument of a call was hashed, and can be compared with other hashes alone (mail, span 0000000000000004)"
 
 
-@pytest.mark.parametrize(
+@each(
     "written",
     [
         {"never": mail_to("tom@ours.com")},
@@ -62,7 +63,7 @@ def test_what_a_constraint_says_of_a_hashed_value_is_unknown(written: dict[str, 
     assert decided(constraint(written), [made("find"), MAIL]) == ("not_evaluable", HASHED)
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "calls", "outcome"),
     [
         ({"before": "mail", "comes": "find", "same": "to"}, [made("find", {"to": HASH}), MAIL], "pass"),
@@ -90,7 +91,7 @@ def test_whether_a_call_with_a_hashed_output_is_meant_is_unknown() -> None:
     assert decided(rule, [made("policy", {}, {"status": "ok", "by": HASH}), made("refund")])[0] == "not_matched"
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "answer", "outcome"),
     [
         ({"total": HASH}, "It is 25.50 EUR.", "not_evaluable"),
@@ -115,7 +116,7 @@ def test_calls_that_a_constraint_does_not_mean_say_nothing_of_its_hashes(found: 
 OPS_AND_ANN = [{"name": "mail", "args": {"to": to}} for to in ("ops", "ann@ours.com")]
 
 
-@pytest.mark.parametrize(
+@each(
     "evaluate",
     [
         {"evaluator": "tool-call-args", "tool_calls": OPS_AND_ANN},
@@ -142,7 +143,7 @@ TWO_MAILS = [{"name": "mail", "args": {"to": to}} for to in ({"$regex": "@ours"}
 LITERAL_MAILS = [{"name": "mail", "args": {"to": to}} for to in ("ops", "ann@ours.com")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "settings", "made_to", "threshold", "outcome"),
     [
         (TWO_MAILS, {}, [HASH, "ann@ours.com"], 1.0, "not_evaluable"),  # the hash may be any of ours
@@ -156,7 +157,7 @@ LITERAL_MAILS = [{"name": "mail", "args": {"to": to}} for to in ("ops", "ann@our
         (LITERAL_MAILS, {"pairing": "positional"}, ["ops", HASH], 1.0, "not_evaluable"),
     ],
 )
-@pytest.mark.parametrize("name", ["tool-call-args", "trajectory"])
+@each("name", ["tool-call-args", "trajectory"])
 def test_a_hash_leaves_open_what_it_could_change(
     name: str, expected: Any, settings: Any, made_to: list[str], threshold: float, outcome: str
 ) -> None:
@@ -174,7 +175,7 @@ def test_a_value_from_a_source_that_cannot_be_read_may_be_that_of_another_call()
     assert decided(rule, [made("find", output="eve"), *calls[1:]])[0] == "fail"
 
 
-@pytest.mark.parametrize(
+@each(
     "evaluate",
     [
         {"evaluator": "budget", "max_retries": 1},
@@ -183,7 +184,7 @@ def test_a_value_from_a_source_that_cannot_be_read_may_be_that_of_another_call()
     ],
     ids=lambda evaluate: evaluate["evaluator"],
 )
-@pytest.mark.parametrize(
+@each(
     ("recipients", "outcome"),
     [
         ([HASH, OTHER, "[hash:3f9a0c:11111111111111111111]"], "pass"),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.criteria.compile import compile_object
 from tracegrade.evaluate.criteria.expected import LiteralValue
 from tracegrade.evaluate.errors import EvaluatorError
@@ -31,7 +32,7 @@ small_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right", "equal"),
     [
         (1, 1.0, True),
@@ -125,7 +126,7 @@ def test_long_texts_cost_by_their_length() -> None:
     assert work.left == 99  # other lengths need no comparison
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ('{"a": 1}', {"a": 1}),
@@ -149,7 +150,7 @@ def test_text_that_is_no_json_stays_text() -> None:
     assert decoded("not json {") == "not json {"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "limit", "text"),
     [
         ({"a": [1, "x", None], "b": True}, 100, '{"a": [1, "x", null], "b": true}'),

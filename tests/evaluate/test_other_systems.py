@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from build import each
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.rule import Rule
@@ -23,9 +24,7 @@ def test_every_system_has_lines_and_what_cannot_be_said_says_why() -> None:
         assert line["here"] or line["but"]
 
 
-@pytest.mark.parametrize(
-    "line", [line for line in LINES if line["here"]], ids=lambda line: line["system"] + line["there"]
-)
+@each("line", [line for line in LINES if line["here"]], ids=lambda line: line["system"] + line["there"])
 def test_a_line_scores_as_the_other_system(line: Any, call: Callable[..., ToolCall]) -> None:
     rule = Rule.model_validate({"id": "line", "evaluate": line["here"]})
     found, expected = [], []

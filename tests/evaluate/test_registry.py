@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, Evidence
@@ -22,7 +23,7 @@ def test_the_folder_holds_the_evaluators_of_the_dict_and_nothing_else() -> None:
     assert len(modules) == len(EVALUATORS)
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS.values(), ids=list(EVALUATORS))
+@each("evaluator", EVALUATORS.values(), ids=list(EVALUATORS))
 def test_every_field_of_an_evaluator_is_written_either_way(evaluator: Evaluator[Any, Any]) -> None:
     assert not evaluator.Criteria.model_fields.keys() & evaluator.Settings.model_fields.keys()
     for model in (evaluator.Criteria, evaluator.Settings):
@@ -53,7 +54,7 @@ _NOTHING_REQUIRED = {"tool-call-accuracy", "trajectory", "args-schema", "budget"
 _WITHOUT_CRITERIA = {"loop-repetition", "tool-permission", "grounded-answer"}
 
 
-@pytest.mark.parametrize("name", sorted(EVALUATORS.keys() - _WITHOUT_CRITERIA))
+@each("name", sorted(EVALUATORS.keys() - _WITHOUT_CRITERIA))
 def test_no_criteria_at_all_is_an_error_or_nothing_to_score(score: Any, name: str) -> None:
     if name in _NOTHING_REQUIRED:
         assert score(name, None, ["a"]).score is None
@@ -177,7 +178,7 @@ def test_scores_are_within_0_and_1_and_the_same_each_time(expected: Any, actual:
     assert evaluator.evaluate(again, evaluator.read_criteria(criteria[name]), settings) == first
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         *("tool-call-order", "tool-call-args", "tool-call-output", "tool-call-count"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
@@ -65,7 +66,7 @@ def _judged(name: str, criteria: Any, calls: Any, context: _Context | None = Non
     return evaluator.evaluate(Evidence(calls, trace_context=context), read, evaluator.read_settings(settings))
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "threshold", "value"),
     [
         ([], 3, 1.0),
@@ -84,7 +85,7 @@ def test_the_same_call_again_and_again(score: Any, made: Any, threshold: int, va
     assert score("loop-repetition", {}, made, repetition_threshold=threshold).score == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "made", "value"),
     [
         ({"allowed_tools": ["a"]}, "", 1.0),
@@ -110,7 +111,7 @@ def test_only_tools_that_the_model_was_told_of(call: Any) -> None:
     assert _judged("tool-permission", {}, [], _Context(), declared_only=True).score == 1.0
 
 
-@pytest.mark.parametrize(("failed", "value"), [("", 1.0), ("12", 1.0), ("123", 0.5), ("124", 1.0), ("123567", 0.0)])
+@each(("failed", "value"), [("", 1.0), ("12", 1.0), ("123", 0.5), ("124", 1.0), ("123567", 0.0)])
 def test_what_failed_is_tried_again_unchanged(call: Any, failed: str, value: float) -> None:
     calls = [call("a", {"x": 2 if n == 4 else 1}, failed=str(n) in failed) for n in range(1, 8)]
     assert _judged("loop-repetition", {}, calls, failed_only=True).score == value
@@ -180,7 +181,7 @@ def test_a_schema_of_a_rule_must_be_one_and_fetches_nothing(schema: Any) -> None
     assert error.value.type == "invalid_criteria"
 
 
-@pytest.mark.parametrize(
+@each(
     ("limits", "context", "value"),
     [
         ({"max_calls": 3}, None, 1.0),
@@ -213,7 +214,7 @@ def test_a_cost_that_is_not_known_says_why(call: Any) -> None:
     assert over.explanation == "Over the limit: 1 call of 0; a cost of 0.62, where 0.5 is allowed."
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "criteria", "settings"),
     [
         ("budget", {}, {}),
@@ -229,7 +230,7 @@ def test_what_could_never_be_scored_is_refused_in_rules(name: str, criteria: Any
     assert evaluator.never_scores(evaluator.read_criteria(criteria), evaluator.read_settings(settings))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments", "score"),
     [
         ("transfer_to_billing_desk", {}, 1.0),
@@ -247,7 +248,7 @@ def test_a_call_that_names_another_agent_needs_no_definition(name: str, argument
     assert _judged("tool-permission", {}, calls, context, declared_only=True).score == score
 
 
-@pytest.mark.parametrize(
+@each(
     ("failed", "score"),
     [
         ([True, True, False], 1.0),

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import pytest
-
+from build import each
 from evaluate.conftest import made_call
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.cel.expression import CelExpression
@@ -98,7 +97,7 @@ CONSTRAINTS: list[tuple[dict[str, Any], str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("constraint", "names", "if_all", "found"), CONSTRAINTS)
+@each(("constraint", "names", "if_all", "found"), CONSTRAINTS)
 def test_a_constraint(constraint: dict[str, Any], names: str, if_all: str, found: str) -> None:
     written = {"constraints": [constraint]}
     assert outcome("constraints", written, names, known=True) == if_all
@@ -117,7 +116,7 @@ def test_one_constraint_that_is_broken_for_certain_is_enough() -> None:
     assert outcome("constraints", written, "look pay x", threshold=0.5) == "not_evaluable"
 
 
-@pytest.mark.parametrize(
+@each(
     ("evaluator", "written", "names", "if_all", "found"),
     [
         ("partial-order", {"steps": ["a", "b"]}, "a b", "pass", "pass"),
@@ -177,7 +176,7 @@ def test_a_call_that_is_judged_by_itself_is_known() -> None:
     assert unread_call(following) is not None
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "stays"),
     [
         ("prompt == 'x'", {True, False}),

@@ -1,15 +1,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
+from build import each
 from tracegrade.evaluate.evaluator import Score
 
 _ONE = [("a", {"x": 1})]
 _TWO = [("a", {"x": 1}), ("a", {"x": 2})]
 
 
-@pytest.mark.parametrize(
+@each(
     ("evaluator", "criteria", "settings", "calls", "explanation"),
     [
         ("budget", {"max_calls": 0}, {}, _ONE, "Over the limit: 1 call of 0."),

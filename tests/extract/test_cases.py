@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from build import each
 from extract.spans import make_trace, read_short_form
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import DIALECTS
@@ -28,7 +29,7 @@ _CALL_DEFAULTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@each("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_spans_of_a_case_give_its_records(path: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text(encoding="utf-8")
     case = read_short_form(text)
@@ -41,7 +42,7 @@ def test_spans_of_a_case_give_its_records(path: Path, request: pytest.FixtureReq
     assert found == case["expected"], case["description"]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@each("dialect", DIALECTS)
 def test_every_dialect_has_a_folder_of_cases(dialect: str) -> None:
     assert list((FOLDER / dialect).glob("*.yaml"))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.model.trace import Trace
@@ -118,7 +119,7 @@ SHAPES: list[Callable[[int], list[dict[str, Any]]]] = [
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@each("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_twice_the_trace_costs_twice(shape: Callable[[int], list[dict[str, Any]]]) -> None:
     small, large = make_trace(shape(100)), make_trace(shape(200))
     assert work(large) / work(small) < 1.15 * size(large) / size(small)

@@ -1,8 +1,7 @@
 import json
 from typing import Any
 
-import pytest
-
+from build import each
 from extract.spans import make_trace, span_id
 from tracegrade.extract.extract import extract
 from tracegrade.extract.session import part_of
@@ -106,7 +105,7 @@ _SPANS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("written", _SPANS.values(), ids=list(_SPANS))
+@each("written", _SPANS.values(), ids=list(_SPANS))
 def test_a_span_of_its_own_and_the_run_that_follows_are_one_handoff(written: dict[str, Any]) -> None:
     span = {"id": 2, "parent": 1, "at": [50, 51], **written}
     handoffs = found(agent(1, "triage", [0, 100]), span, agent(3, "billing", [110, 200]))
@@ -213,7 +212,7 @@ def test_calls_without_times_stay_in_their_order() -> None:
     assert [(each.to_agent, each.calls_before) for each in handoffs_among(calls)] == [("b", 0), ("c", 1)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments", "to"),
     [
         ("transfer_to_billing", {}, "billing"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from extract.spans import make_trace, span_id
 from tracegrade.extract.decode.values import MAX_NESTING, call_id
 from tracegrade.extract.extract import extract
@@ -42,7 +43,7 @@ ARGUMENTS = {"evaluator": "tool-call-args", "tool_calls": [{"name": "search", "a
 OUTPUT = {"evaluator": "tool-call-output", "tool_outputs": [{"name": "search", "output": "x"}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "value", "status"),
     [
         pytest.param('{"q": "pen', '{"q": "pen', "truncated", id="cut off"),
@@ -84,19 +85,19 @@ def test_a_field_that_the_sender_dropped_is_absent_and_never_an_empty_object() -
     assert outcome(tool(result="{}"), ARGUMENTS) == ("not_evaluable", None)
 
 
-@pytest.mark.parametrize("arguments", ['{"q": "pen', "pen", "[REDACTED]", "<not specified>", None])
+@each("arguments", ['{"q": "pen', "pen", "[REDACTED]", "<not specified>", None])
 def test_arguments_that_cannot_be_read_are_not_evaluable(arguments: str | None) -> None:
     span = tool(**({} if arguments is None else {"arguments": arguments}))
     assert outcome(span, ARGUMENTS) == ("not_evaluable", None)
 
 
-@pytest.mark.parametrize("result", ['{"q": "pen', "[REDACTED]", "<not specified>", None])
+@each("result", ['{"q": "pen', "[REDACTED]", "<not specified>", None])
 def test_results_that_cannot_be_read_are_not_evaluable(result: str | None) -> None:
     span = tool(**({} if result is None else {"result": result}))
     assert outcome(span, OUTPUT) == ("not_evaluable", None)
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [
         f"llm.output_messages.{NUMBER}.message.tool_calls.0.tool_call.function.name",
@@ -108,7 +109,7 @@ def test_results_that_cannot_be_read_are_not_evaluable(result: str | None) -> No
         "llm.output_messages." + "x" * 1_000_000,
     ],
 )
-@pytest.mark.parametrize("kind", [{"openinference.span.kind": "LLM"}, {"llm.request.type": "chat"}])
+@each("kind", [{"openinference.span.kind": "LLM"}, {"llm.request.type": "chat"}])
 def test_keys_with_impossible_numbers_say_nothing(key: str, kind: dict[str, str]) -> None:
     assert read({"id": 1, "attributes": {**kind, key: "search"}}) == []
 
@@ -121,7 +122,7 @@ def test_numbers_in_keys_may_be_large_missing_and_out_of_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("raw", ['"', '"abc', '"\\"abc', '"[redacted]"', '""', '"unknown"'])
+@each("raw", ['"', '"abc', '"\\"abc', '"[redacted]"', '""', '"unknown"'])
 def test_quoted_call_ids_end(raw: str) -> None:
     found = call_id(raw)
     assert found is None or found.strip('"\\') == "abc" or found == raw
@@ -132,7 +133,7 @@ def test_times_that_are_zero_equal_or_reversed_keep_their_order() -> None:
     assert [call.span_id for call in read(*spans)] == [span_id(number) for number in (3, 4, 1, 2)]
 
 
-@pytest.mark.parametrize("parents", [{1: 1, 2: 2, 3: 3}, {1: 2, 2: 1, 3: 2}, {1: 3, 2: 1, 3: 2}, {1: 9, 2: 9, 3: 9}])
+@each("parents", [{1: 1, 2: 2, 3: 3}, {1: 2, 2: 1, 3: 2}, {1: 3, 2: 1, 3: 2}, {1: 9, 2: 9, 3: 9}])
 def test_cycles_and_missing_parents_hide_no_call(parents: dict[int, int]) -> None:
     calls = read(*(tool(number, parent, arguments={"n": number}) for number, parent in parents.items()))
     assert [call.arguments for call in calls] == [{"n": 1}, {"n": 2}, {"n": 3}]

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from build import each
 from extract.spans import make_trace, read_short_form
 from tracegrade.judge import judge
 from tracegrade.model.tool_call import ToolCall
@@ -28,7 +27,7 @@ def outcomes(case: dict[str, Any], evaluator: str, **criteria: Any) -> list[tupl
     return [(call, judged.evaluations[0].outcome) for call, judged in zip(calls, judgement.decisions, strict=True)]
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@each("case", CASES.values(), ids=CASES)
 def test_what_was_not_written_is_not_evaluable(case: dict[str, Any]) -> None:
     limited = 0
     for name in {call["name"] for call in case["expected"]["calls"]}:

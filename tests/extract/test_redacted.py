@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-import pytest
-
-from redact.requests.test_request import KEY, redacted, set_attributes, trace
+from build import each
+from build.redaction import KEY, one_span, redacted, set_attributes
 from tracegrade.assemble.decode import Decoder
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.extract.extract import extract
@@ -25,7 +24,7 @@ def call_of(request: Any) -> ToolCall:
 
 
 def tool_span(output: str = "sent") -> Any:
-    return trace(
+    return one_span(
         gen_ai__operation__name="execute_tool",
         gen_ai__tool__name="mail",
         gen_ai__tool__call__id="c1",
@@ -34,7 +33,7 @@ def tool_span(output: str = "sent") -> Any:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "arguments", "statuses"),
     [
         ({}, {"to": "[redacted:email]", "n": 3}, ("redacted", "ok")),
@@ -61,7 +60,7 @@ def test_hashed_arguments_can_be_read() -> None:
 
 
 def test_a_text_that_only_looks_redacted_is_left_where_we_redacted_nothing() -> None:
-    request = trace(gen_ai__operation__name="execute_tool", gen_ai__tool__name="mail")
+    request = one_span(gen_ai__operation__name="execute_tool", gen_ai__tool__name="mail")
     set_attributes(
         request.resource_spans[0].scope_spans[0].spans[0].attributes,
         gen_ai__tool__call__arguments='{"text": "see [redacted] there"}',

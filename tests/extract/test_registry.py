@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import each
 from extract.spans import make_trace, read_short_form, span_id
 from extract.test_cases import CASES, records
 from tracegrade.assemble.decode import Decoder
@@ -30,7 +31,7 @@ def read_case(path: Path) -> Trace:
     return make_trace(case["spans"], log_records=case.get("log_records", ()))
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@each("path", CASES, ids=lambda path: path.stem)
 def test_the_order_of_spans_does_not_matter(path: Path) -> None:
     trace = read_case(path)
     expected = records(extract(trace))

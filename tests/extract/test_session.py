@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from build import each
 from extract.spans import make_trace
 from extract.test_shape_guards import AGENT
 from tracegrade.extract.extract import extract
@@ -104,7 +103,7 @@ def test_a_trace_that_names_no_session_is_part_of_none() -> None:
     assert session_ids(extraction(1, agent(1, [0, 100], None))) == []
 
 
-@pytest.mark.parametrize("masked", ["[redacted]", "<REDACTED>", "__REDACTED__", "[redacted:email]"])
+@each("masked", ["[redacted]", "<REDACTED>", "__REDACTED__", "[redacted:email]"])
 def test_a_session_that_its_sender_masked_is_none(masked: str) -> None:
     assert session_ids(extraction(1, agent(1, [0, 100], masked))) == []
     both = agent(1, [0, 100], masked)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.extract.shape import messages
@@ -249,7 +250,7 @@ def test_a_tool_in_a_trace_without_a_model_or_an_agent_is_no_call() -> None:
     assert len(extraction.unread_tool_spans) == 1
 
 
-@pytest.mark.parametrize(("what", "span"), FOREIGN, ids=[what for what, _ in FOREIGN])
+@each(("what", "span"), FOREIGN, ids=[what for what, _ in FOREIGN])
 def test_no_call_is_read_of(what: str, span: dict[str, Any]) -> None:
     assert calls_of([{"id": 1, **span}]) == []
     # Beside the call, below it, below the model that asked, and before the model asked.

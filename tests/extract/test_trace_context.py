@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.model.extraction import Extraction
@@ -137,7 +138,7 @@ def test_the_cost_of_a_run_is_that_of_its_own_model_calls_once() -> None:
     assert _context(spans, "tool-call", prices=PRICES).cost() == (None, "a tool call has no model calls")
 
 
-@pytest.mark.parametrize(
+@each(
     ("tokens", "cost"),
     [
         ({"cache_read.input_tokens": 400_000}, 0.6 * 3 + 0.4 * 0.3),
@@ -152,7 +153,7 @@ def test_tokens_of_a_cache_have_their_own_price(tokens: dict[str, int], cost: fl
     assert found.amount == pytest.approx(cost)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spans", "unknown"),
     [
         ([_chat(1, 0, 10)], "no model call recorded its tokens"),

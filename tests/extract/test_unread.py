@@ -1,15 +1,14 @@
 import tracemalloc
 from typing import Any
 
-import pytest
-
+from build import each
 from extract.spans import make_trace, span_id
 from tracegrade.extract.extract import extract
 from tracegrade.extract.unread import keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
 from tracegrade.model.extraction import UnreadWork
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *(
@@ -37,7 +36,7 @@ def test_what_looks_like_a_tool_call(text: str) -> None:
     assert looks_like_a_tool(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *(
@@ -58,7 +57,7 @@ def test_what_does_not(text: str) -> None:
     assert not looks_like_a_tool(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("scope", "expected"),
     [
         ("acme.ai", True),
@@ -110,7 +109,7 @@ def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
     assert extract(trace).unread_tool_spans == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("spans", "scopes"),
     [
         ([{"id": 1, "scope": "a", "attributes": {"gen_ai.operation.name": "chat"}}], ["a"]),
@@ -130,7 +129,7 @@ _SAYS_TOOLS = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons"
 _TEXT = '[{"role": "assistant", "content": "I look."}]'
 
 
-@pytest.mark.parametrize(
+@each(
     ("spans", "unread"),
     [
         # A model's content that is no message, in words of a dialect, of none, and in an event.
@@ -184,7 +183,7 @@ ANSWER = '{"role": "assistant", "parts": [{"type": "text", "content": "1"}]}'
 UNREADABLE: dict[str, Any] = {"attributes": {"input.messages": '{"turns": ["ChatMessage(role=user)"]}'}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("spans", "unread"),
     [
         ([_chat(1)], []),

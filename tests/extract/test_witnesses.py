@@ -1,7 +1,6 @@
 """The value of a call where a span wraps what another witness shows."""
 
-import pytest
-
+from build import each
 from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.witnesses import may_wrap, open_arguments, open_output
 from tracegrade.model.json_value import JsonValue
@@ -59,6 +58,6 @@ def test_a_result_is_what_the_model_was_told_where_the_span_holds_it() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("value", ["plain", 7, None, [], {}, {"order": 7, "status": "paid"}, ["a"], "f(x)", "Hm (=)"])
+@each("value", ["plain", 7, None, [], {}, {"order": 7, "status": "paid"}, ["a"], "f(x)", "Hm (=)"])
 def test_most_results_need_no_other_witness(value: JsonValue) -> None:
     assert not may_wrap(value)

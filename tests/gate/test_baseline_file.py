@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.compare.collected import Place, Unit
 from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import difference_of
@@ -162,7 +163,7 @@ def test_a_run_alone_is_named() -> None:
 GOOD = json.loads(baseline_text(saved(results_of([unit(1, True), unit(2, False)]))))
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "said"),
     [
         ("{", "main.json:1:2: not YAML"),

@@ -3,6 +3,7 @@ from typing import Any, get_args
 
 import pytest
 
+from build import each
 from tracegrade.compare.outcomes import Tally
 from tracegrade.gate.bounds import LEVELS, Bounds, Counted
 from tracegrade.gate.decide import Word, judged_by
@@ -40,7 +41,7 @@ def unmet(counts: Tally) -> Counted:
 REQUIRED = Bounds(each=0.95, required={"a-rule"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("bounds", "counted", "word", "reason"),
     [
         # The bound itself passes; 57 of 60 is 0.95.
@@ -101,7 +102,7 @@ FEW, NONE = rule(tally(3), rule_id="few"), rule(tally(), rule_id="none")
 NEW = rule(tally(0, 600), "experimental", rule_id="new")
 
 
-@pytest.mark.parametrize(
+@each(
     ("bounds", "rules", "word"),
     [
         # 0.9541 of all, where the critical rule stands at 0.9083.
@@ -170,7 +171,7 @@ def of_file(counts: Tally, **gate: Any) -> Counted:
     return replace(rule(counts), gate=Gate.model_validate(gate))
 
 
-@pytest.mark.parametrize(
+@each(
     ("bounds", "counted", "word", "reason"),
     [
         (Bounds(), of_file(tally(59, 1), at_least=0.98), "pass", "its file requires 0.98"),
@@ -211,9 +212,7 @@ def test_what_the_file_of_a_rule_requires(bounds: Bounds, counted: Counted, word
     assert (found.word, found.reason) == (word, reason)
 
 
-@pytest.mark.parametrize(
-    ("level", "word"), [("info", "pass"), ("medium", "pass"), ("high", "fail"), ("critical", "cannot_tell")]
-)
+@each(("level", "word"), [("info", "pass"), ("medium", "pass"), ("high", "fail"), ("critical", "cannot_tell")])
 def test_bounds_from_a_level_on(level: Level, word: Word) -> None:
     bounds = Bounds(each=0.5, each_from={"high": 0.99, "critical": 1.0}, min_results=30)
     of = rule(tally(20) if level == "critical" else tally(57, 3), level=level)

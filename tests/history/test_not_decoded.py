@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from build import each
 from pipeline.harness import Run, spans_of
 from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, logged_trace, order_trace
 from tracegrade.cli import main
@@ -163,7 +164,7 @@ def pairs_of(why: Any) -> list[str]:
     return sorted(json.dumps(pair, sort_keys=True) for pair in why)
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ("rules", "backtest", "@new", *TIMES),

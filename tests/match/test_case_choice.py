@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from match.test_select import ROOT, TOOL, extraction_of, span_of
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
 from tracegrade.model.agent_run import AgentRun
@@ -37,7 +38,7 @@ def met(extraction: Extraction, *cases: dict[str, Any]) -> str | None:
 FIRST = case("exact", prompt="What's the weather in Paris?")
 
 
-@pytest.mark.parametrize(
+@each(
     ("cases", "expected"),
     [
         ([FIRST], "exact"),
@@ -111,7 +112,7 @@ EXAMPLE = [
 ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("prompt", "attributes", "expected"),
     [
         ("What's  the weather in Paris?", {"tracegrade.case.id": "anywhere"}, "anywhere"),

@@ -3,10 +3,10 @@
 from typing import Any
 from weakref import WeakSet
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.match.facts import Facts
 from tracegrade.match.index import Index
 from tracegrade.match.select import unmatched
@@ -85,7 +85,7 @@ def test_no_rule_that_matches_is_left_out(clauses: list[dict[str, Any]], subject
         assert {rule.id for rule in rules if unmatched(rule, facts)[0] is None} <= set(candidates)
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         lambda number: {"service": f"other-{number}"},

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction, UnreadWork
@@ -66,7 +67,7 @@ def why_not(extraction: Extraction, **fields: Any) -> str | None:
     return explanation.clause
 
 
-@pytest.mark.parametrize(
+@each(
     ("clauses", "unmatched"),
     [
         ({}, None),
@@ -97,7 +98,7 @@ def test_a_rule_matches_when_all_its_clauses_hold(clauses: dict[str, Any], unmat
     assert why_not(extraction_of(), match=clauses) == unmatched
 
 
-@pytest.mark.parametrize(
+@each(
     ("unless", "unmatched"),
     [
         ({"environment": "prod"}, "unless"),
@@ -115,7 +116,7 @@ def test_match_is_named_before_unless() -> None:
     assert why_not(extraction_of(), match={"agent": "sales"}, unless={"environment": "prod"}) == "agent"
 
 
-@pytest.mark.parametrize(
+@each(
     ("cel", "unmatched"),
     [
         ('service == "shop-eu" && agent.startsWith("sup")', None),
@@ -139,7 +140,7 @@ def test_a_cel_expression_is_a_clause(cel: str, unmatched: str | None) -> None:
     assert excluded == ("unless" if unmatched is None else None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("cel", "reason"),
     [
         ('attributes["missing"] == 1', "cel: there is no missing"),
@@ -437,7 +438,7 @@ def with_unread_work() -> Extraction:
     return extraction
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "decided"),
     [
         ({"match": {"tools": "create_order"}}, True),

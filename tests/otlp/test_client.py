@@ -25,6 +25,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
 
+from build import each
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.client import Answer, ExporterSettings, OtlpClient
@@ -224,7 +225,7 @@ def test_http_goes_through_the_proxy_that_the_environment_names(monkeypatch):
 RETRYABLE = {"CANCELLED", "DEADLINE_EXCEEDED", "ABORTED", "OUT_OF_RANGE", "UNAVAILABLE", "DATA_LOSS"}
 
 
-@pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
+@each("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])
 def test_grpc_codes_are_retryable_exactly_as_the_specification_lists_them(code):
     async def refuse(payload, context):
         await context.abort(code, "the peer's own words")
@@ -263,13 +264,13 @@ def test_the_delay_of_an_unavailable_peer_is_honoured_and_that_of_a_permanent_re
     assert over_grpc(refusing(grpc.StatusCode.INVALID_ARGUMENT, status_with_delay(7))).retry_after_s is None
 
 
-@pytest.mark.parametrize("status", [300, 307, 400, 401, 403, 404, 405, 408, 413, 415, 429, 500, 501, 502, 503, 504])
+@each("status", [300, 307, 400, 401, 403, 404, 405, 408, 413, 415, 429, 500, 501, 502, 503, 504])
 def test_http_statuses_are_retryable_exactly_as_the_specification_lists_them(status):
     answer = over_http(status=status, headers={"location": "http://127.0.0.1:1/elsewhere"})
     assert answer == Answer("retry" if status in {429, 502, 503, 504} else "failed", f"http_{status}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "delay"),
     [
         ("3", 3.0),

@@ -1,5 +1,6 @@
 import pytest
 
+from build import each
 from tracegrade.document.problem import FileError
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse
@@ -28,7 +29,7 @@ def test_defaults_are_the_collectors_but_nothing_is_ever_given_up():
     assert all(found.takes(signal) for signal in (Signal.TRACES, Signal.LOGS, Signal.METRICS))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("endpoint: collector", "expected host:port, found 'collector'; OTLP/gRPC usually listens on 4317"),
@@ -97,7 +98,7 @@ def test_header_values_are_never_shown():
     assert "s3cret" not in refusal("{endpoint: 'a:1', headers: {Authorization: \"s3cret\\n\"}}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "address"),
     [
         ("endpoint: 'collector:4317'", ("collector", 4317)),

@@ -1,7 +1,6 @@
 from pathlib import Path
 
-import pytest
-
+from build import each
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.otlp.files.report import SourceReport
@@ -25,7 +24,7 @@ def read(tmp_path: Path, *documents: object) -> tuple[list[Span], list[LogRecord
     return trace.spans, trace.log_records
 
 
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.parents[1].name)
+@each("path", TRACES, ids=lambda path: path.parents[1].name)
 def test_what_was_kept_is_read_again_as_it_was(path: Path, tmp_path: Path) -> None:
     (trace,) = read_traces(read_sources([str(path)], SourceReport()))
     found, _ = read(tmp_path, to_json(trace_request(trace.spans)))

@@ -14,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from build import each
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
@@ -76,7 +77,7 @@ def test_36_ids_of_log_records_and_exemplars_are_hex() -> None:
         assert (holder.trace_id.hex(), holder.span_id.hex()) == (TRACE_ID, SPAN_ID)
 
 
-@pytest.mark.parametrize("bad", ["xyz", "abc", "0af7 6519", "ü" * 32, 7, ["ab"], {}])
+@each("bad", ["xyz", "abc", "0af7 6519", "ü" * 32, 7, ["ab"], {}])
 def test_36_an_id_that_is_not_hex_costs_its_span_and_no_other(bad: Any) -> None:
     problem = problem_of({"traceId": bad})
     assert problem.startswith("span null: $.traceId: expected an id in hexadecimal")
@@ -97,7 +98,7 @@ def test_38_enums_are_integers() -> None:
     assert (span.kind, span.status.code) == (3, 2)
 
 
-@pytest.mark.parametrize("bad", ["SPAN_KIND_CLIENT", "3", 3.0, True, 2**31])
+@each("bad", ["SPAN_KIND_CLIENT", "3", 3.0, True, 2**31])
 def test_38_enum_names_and_texts_are_refused(bad: Any) -> None:
     assert "$.kind: expected an enum's number" in problem_of({"kind": bad})
 
@@ -121,7 +122,7 @@ def test_40_integers_of_64_bits_are_texts_or_numbers(written: Any) -> None:
     assert value_of({"intValue": written}).int_value == 1700000000000000001
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("9223372036854775807", 2**63 - 1),
@@ -138,7 +139,7 @@ def test_40_int_values_are_exact(text: str, expected: int) -> None:
     assert value.int_value == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "9223372036854775808",
@@ -163,7 +164,7 @@ def test_40_an_int_value_out_of_range_or_of_another_type_costs_its_span(text: st
     assert len(problem) < 250
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [("+/8=", b"\xfb\xff"), ("+/8", b"\xfb\xff"), ("-_8=", b"\xfb\xff"), ("", b""), ("AAEC", b"\0\1\2")],
 )
@@ -171,7 +172,7 @@ def test_41_bytes_are_base64(text: str, expected: bytes) -> None:
     assert value_of({"bytesValue": text}).bytes_value == expected
 
 
-@pytest.mark.parametrize("bad", ["A", "A A=", "?", 5, "AAAAA"])
+@each("bad", ["A", "A A=", "?", 5, "AAAAA"])
 def test_41_bytes_that_are_not_base64_cost_their_span(bad: Any) -> None:
     assert "bytesValue: expected base64" in problem_of({"attributes": [{"key": "k", "value": {"bytesValue": bad}}]})
 
@@ -181,7 +182,7 @@ def test_41_null_is_unset() -> None:
     assert span.ListFields() == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "expected"),
     [("NaN", "nan"), ("Infinity", "inf"), ("-Infinity", "-inf"), (1, "1.0"), (0.5, "0.5"), ("0.5", "0.5")],
 )
@@ -189,7 +190,7 @@ def test_41_doubles_are_numbers_or_names(written: Any, expected: str) -> None:
     assert str(value_of({"doubleValue": written}).double_value) == expected
 
 
-@pytest.mark.parametrize("bad", ["nan", "inf", "1_0", " 1", "", True, []])
+@each("bad", ["nan", "inf", "1_0", " 1", "", True, []])
 def test_41_other_words_are_no_doubles(bad: Any) -> None:
     problem = problem_of({"attributes": [{"key": "k", "value": {"doubleValue": bad}}]})
     assert "doubleValue: expected a number" in problem
@@ -429,7 +430,7 @@ def _fields_in(value: dict[str, Any], descriptor: Any) -> set[str]:
     return set().union(*used.values())
 
 
-@pytest.mark.parametrize(
+@each(
     ("broken", "where", "what"),
     [
         ([], "$", "expected an object, found a list"),
@@ -491,9 +492,7 @@ def test_what_is_not_utf_8_in_a_text_becomes_a_replacement_character_and_is_coun
     assert parse_document('{"a": "\ufffd"}'.encode()).repaired_texts == 0
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"\xff", b'{"a": "\xff"', b"\xff{}", b'{"a": NaN}', b"{}{}", b'"\\ud800', b"1e999"]
-)
+@each("body", [b"", b"{", b"\xff", b'{"a": "\xff"', b"\xff{}", b'{"a": NaN}', b"{}{}", b'"\\ud800', b"1e999"])
 def test_what_is_not_json_is_refused(body: bytes) -> None:
     with pytest.raises(OtlpJsonError, match="not JSON"):
         parse_document(body)

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from build import each
 from otlp.dense import Dense, all_dense, field
 from tracegrade.model.signal import Signal
 from tracegrade.otlp import pieces as module
@@ -79,7 +80,7 @@ def messages(message: Message) -> Iterator[Message]:
                 yield from messages(inner)
 
 
-@pytest.mark.parametrize("dense", DENSE, ids=lambda dense: f"{dense.signal.name}-{dense.name}")
+@each("dense", DENSE, ids=lambda dense: f"{dense.signal.name}-{dense.name}")
 def test_every_message_is_counted_whatever_its_depth(dense: Dense) -> None:
     wire = dense.request(2000)
     there = sum(1 for _ in messages(REQUESTS[dense.signal].FromString(wire)))
@@ -88,7 +89,7 @@ def test_every_message_is_counted_whatever_its_depth(dense: Dense) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-@pytest.mark.parametrize("dense", DENSE, ids=lambda dense: f"{dense.signal.name}-{dense.name}")
+@each("dense", DENSE, ids=lambda dense: f"{dense.signal.name}-{dense.name}")
 def test_no_list_anywhere_makes_a_piece_of_more_messages_than_the_bound(dense: Dense) -> None:
     for size in (301, 1000, 20_000):
         counts = []
@@ -100,7 +101,7 @@ def test_no_list_anywhere_makes_a_piece_of_more_messages_than_the_bound(dense: D
 
 
 @pytest.mark.usefixtures("small_pieces")
-@pytest.mark.parametrize(
+@each(
     "wire",
     [
         b"\x0a\x00" * 200 + b"\x0a",

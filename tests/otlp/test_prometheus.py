@@ -2,6 +2,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
+from build import each
 from otlp.metric_snapshots import CREATED_NS, EXEMPLAR, INSTANCE, RESULT, every_metric
 from tracegrade.otlp.prometheus import prometheus_name, prometheus_page
 from tracegrade.telemetry.metrics import METRICS
@@ -110,7 +111,7 @@ def test_every_metric_there_is_comes_through():
     assert {prometheus_name(name, metric) + ending[metric.kind] for name, metric in METRICS.items()} <= names
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "shown"),
     [
         ("tracegrade.journal.size", "tracegrade_journal_size_bytes"),

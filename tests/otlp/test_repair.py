@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from otlp.test_json import LOGS, METRICS, TRACES
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import MAX_PROBLEMS, read_request
@@ -100,7 +101,7 @@ def resources(*scopes: bytes, resource: bytes = RESOURCE) -> bytes:
     return lengthy(1, resource + b"".join(lengthy(2, scope) for scope in scopes))
 
 
-@pytest.mark.parametrize(
+@each(
     ("wire", "kept", "dropped", "problem"),
     [
         (resources(GOOD + lengthy(2, SPAN + DAMAGE) + GOOD), 2, 1, f"span {SPAN_ID.hex()}: a field is longer"),
@@ -127,7 +128,7 @@ def test_only_the_first_problems_are_described() -> None:
     assert (found.dropped, len(found.problems)) == (9, MAX_PROBLEMS)
 
 
-@pytest.mark.parametrize("wire", [b"garbage", DAMAGE, resources(GOOD)[:-1], resources(DAMAGE)])
+@each("wire", [b"garbage", DAMAGE, resources(GOOD)[:-1], resources(DAMAGE)])
 def test_what_holds_no_item_around_its_damage_is_no_request(wire: bytes) -> None:
     with pytest.raises(WireError):
         repaired(Signal.TRACES, wire)

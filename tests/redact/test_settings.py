@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.config import load_config
 from tracegrade.document.problem import FileError
 from tracegrade.receive.redaction import RedactionSettingsError, trial_door
@@ -22,7 +23,7 @@ def problem(tmp_path: Path, text: str) -> str:
     return str(caught.value).removeprefix(str(file) + ":")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "said"),
     [
         ("  action: hash\n", "redaction: action is hash, which needs key or key_file"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.rule.rule import Rule
 
 ORDER = {"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}
@@ -34,7 +35,7 @@ def test_an_item_of_its_own_has_all_fields_of_its_evaluator() -> None:
     assert default.spec.evaluator.name == "tool-case"
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "is_suite"),
     [
         (

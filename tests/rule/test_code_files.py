@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from rule.beside import EVALUATOR, changed, judged, trace_of, write_rule
 from tracegrade.document.document import Document
 from tracegrade.document.problem import FileError
@@ -166,7 +167,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("source", "said"), BROKEN)
+@each(("source", "said"), BROKEN)
 def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, source: str, said: str) -> None:
     path = write_rule(tmp_path, source)
     found = refused(tmp_path)

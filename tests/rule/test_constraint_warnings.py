@@ -1,9 +1,9 @@
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import each
 from evaluate.conftest import made_call
 from tracegrade.evaluate.constraints.forms import FORMS, Counted, NotBoth, Paired
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
@@ -23,7 +23,7 @@ PAY = {"before": "pay", "comes": "look"}
 BIG = {"tool": "pay", "where": {"args": {"n": {"$gt": 1}}}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraints", "found"),
     [
         ([PAY], []),
@@ -188,8 +188,8 @@ def test_what_cannot_be_meant_is_named_with_its_place(constraints: list[Any], fo
     assert all(part in text for (_, text), (_, part) in zip(said, found, strict=True)), said
 
 
-@pytest.mark.parametrize("form", [{"never": "pay"}, {"exactly": 0, "of": "p*"}, {"at_most": 0, "of": ["pay", "x"]}])
-@pytest.mark.parametrize("scope", ["agent", "trace"])
+@each("form", [{"never": "pay"}, {"exactly": 0, "of": "p*"}, {"at_most": 0, "of": ["pay", "x"]}])
+@each("scope", ["agent", "trace"])
 def test_what_nothing_that_is_judged_can_keep_is_named(form: Any, scope: str) -> None:
     ((_, says),) = warned([form], scope=scope, match={"tools": ["pay"]})
     assert says.startswith("nothing that is judged can keep it: match.tools asks for a call of p")

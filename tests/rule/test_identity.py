@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from build import each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.criteria import semantic
@@ -138,13 +138,13 @@ def test_editing_the_text_never_changes_the_hash(edited: set[str]) -> None:
     assert (rule(**texts).text_hash == rule().text_hash) is not edited or not edited
 
 
-@pytest.mark.parametrize("field", JUDGES)
+@each("field", JUDGES)
 def test_each_field_that_judges_changes_the_hash(field: str) -> None:
     assert rule(**{field: JUDGES[field]}).hash != rule().hash
 
 
-@pytest.mark.parametrize("side", ["match", "unless"])
-@pytest.mark.parametrize("clause", CLAUSES)
+@each("side", ["match", "unless"])
+@each("clause", CLAUSES)
 def test_each_clause_changes_the_hash(clause: str, side: str) -> None:
     with_clause = rule(**{side: {clause: CLAUSES[clause]}})
     assert with_clause.hash != rule().hash
@@ -152,13 +152,13 @@ def test_each_clause_changes_the_hash(clause: str, side: str) -> None:
     assert rule(**{side: {clause: other}}).hash != with_clause.hash
 
 
-@pytest.mark.parametrize(("evaluator", "field"), [(name, field) for name in ITEMS for field in ITEMS[name][1]])
+@each(("evaluator", "field"), [(name, field) for name in ITEMS for field in ITEMS[name][1]])
 def test_each_field_of_an_item_changes_the_hash(evaluator: str, field: str) -> None:
     plain, others = ITEMS[evaluator]
     assert item(evaluator, **plain | {field: others[field]}).hash != item(evaluator, **plain).hash
 
 
-@pytest.mark.parametrize("evaluator", EVALUATORS)
+@each("evaluator", EVALUATORS)
 def test_every_default_of_an_evaluator_may_be_written_out(evaluator: str) -> None:
     plain = example_of(evaluator)
     written = item(evaluator, **plain).evaluate[0]
@@ -255,13 +255,13 @@ OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "same"), SAME)
+@each(("one", "same"), SAME)
 def test_what_judges_the_same_is_the_same_rule(one: dict[str, Any], same: dict[str, Any]) -> None:
     assert rule(**one).judgement == rule(**same).judgement
     assert rule(**one).hash == rule(**same).hash
 
 
-@pytest.mark.parametrize(("one", "other"), OTHER)
+@each(("one", "other"), OTHER)
 def test_what_judges_otherwise_is_another_rule(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert rule(**one).hash != rule(**other).hash
 

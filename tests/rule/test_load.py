@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.document.problem import FileError
 from tracegrade.rule.load import builtin_rules, load_rules
 
@@ -32,7 +33,7 @@ def problems(*paths: str | Path) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-@pytest.mark.parametrize("path", MISTAKES, ids=lambda path: path.stem)
+@each("path", MISTAKES, ids=lambda path: path.stem)
 def test_each_kind_of_mistake_is_named_with_its_line_and_column(path: Path) -> None:
     """The messages expected stand in the file's first lines, after ``#!``."""
     expected = [f"{path}:{line[3:]}" for line in path.read_text().splitlines() if line.startswith("#! ")]
@@ -132,7 +133,7 @@ def test_a_builtin_name_is_a_ready_made_rule_or_a_folder_of_them() -> None:
     assert ids("builtin:demo/order-steps-out-of-order") == ["order-steps-out-of-order"]
 
 
-@pytest.mark.parametrize("name", ["order-steps-out-of-ordr", "", "..", "/etc", "demo/traces"])
+@each("name", ["order-steps-out-of-ordr", "", "..", "/etc", "demo/traces"])
 def test_an_unknown_builtin_name_is_refused(name: str) -> None:
     [problem] = problems(f"builtin:{name}")
     assert problem.startswith(f"builtin:{name}: no such ready-made rule or folder")

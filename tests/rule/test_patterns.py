@@ -2,11 +2,11 @@ import fnmatch
 from typing import Any
 from weakref import WeakSet
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from build import each
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts, scalar_key
@@ -16,7 +16,7 @@ PROMPTS: TypeAdapter[Patterns] = TypeAdapter(Prompts)
 ATTRIBUTES: TypeAdapter[Patterns] = TypeAdapter(AttributeValues)
 
 
-@pytest.mark.parametrize(
+@each(
     ("glob", "text", "matches"),
     [
         ("shop-*", "shop-eu", True),
@@ -61,7 +61,7 @@ def test_a_list_means_any_of() -> None:
     assert [patterns.match(name) for name in ("create_order", "refund_all", "lookup")] == [True, True, False]
 
 
-@pytest.mark.parametrize("value", [None, 5, True, 1.5])
+@each("value", [None, 5, True, 1.5])
 def test_what_is_no_text_matches_no_name(value: Any) -> None:
     assert not NAMES.validate_python(["*", "5", "1.5"]).match(value)
 
@@ -88,7 +88,7 @@ def test_a_prompt_expression_is_found_anywhere() -> None:
     assert not patterns.match("Please order pens")
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "value", "matches"),
     [
         ("gold", "gold", True),

@@ -1,10 +1,11 @@
 import pytest
 
+from build import each
 from tracegrade.model.usage import Tokens, Usage
 from tracegrade.rule.prices import Price, Prices
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "input_price"),
     [("gpt-4o", 1.0), ("gpt-4o-2024-11-20", 2.0), ("gpt-4o-mini", 3.0), ("gpt-4o-mini-x", 3.0), ("other", None)],
 )

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse
 from tracegrade.rule.rule import Rule
@@ -82,7 +83,7 @@ def test_what_is_left_out_has_its_default() -> None:
     assert rule.evaluate[0].threshold == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     "same",
     [
         RULE.replace("level: high\n", "").replace("status: stable\n", "level: high\nstatus: stable\n"),
@@ -97,7 +98,7 @@ def test_formatting_does_not_change_the_hash(same: str) -> None:
     assert rule_of(same).hash == rule_of(RULE).hash
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         RULE.replace("scope: agent", "scope: trace"),

@@ -1,6 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.model.sample_point import sample_point
 from tracegrade.rule.rule import Rule
 
@@ -18,7 +19,7 @@ def test_where_a_trace_stands_is_the_same_everywhere() -> None:
     assert sample_point("0" * 32) == 0.5286925786349208
 
 
-@pytest.mark.parametrize("written", [0, -0.1, 1.5, True, "5%", {"share": 0}, {"shar": 0.5}, None])
+@each("written", [0, -0.1, 1.5, True, "5%", {"share": 0}, {"shar": 0.5}, None])
 def test_what_is_no_share_is_refused(written: object) -> None:
     evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["a"]}]
     with pytest.raises(ValidationError):

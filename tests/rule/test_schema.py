@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 import yaml
 from pydantic import ValidationError
 from yamlcore import CoreLoader
 
+from build import each
 from tracegrade.evaluate.constraints.forms import FORMS, Counted, Form, NotBoth
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.rule.rule import Rule
@@ -89,7 +89,7 @@ def rule_of(**fields: Any) -> dict[str, Any]:
     return {"id": "one", "evaluate": [{"evaluator": "tool-call-order", "tool_calls_order": ["a"]}], **fields}
 
 
-@pytest.mark.parametrize(
+@each(
     "rule",
     [
         rule_of(),
@@ -122,9 +122,7 @@ def test_rules_fit(rule: dict[str, Any]) -> None:
     VALIDATOR.validate(rule)
 
 
-@pytest.mark.parametrize(
-    "expected", [{"$in": [1]}, {"a": [{"$gte": 1, "b": 2}]}, {"$one_of": [{"$gt_": 1}]}, {"$regex": 5}]
-)
+@each("expected", [{"$in": [1]}, {"a": [{"$gte": 1, "b": 2}]}, {"$one_of": [{"$gt_": 1}]}, {"$regex": 5}])
 def test_what_is_no_matcher_does_not_fit(expected: Any) -> None:
     where = {"tool": "a", "where": {"output": expected}}
     never = [{"evaluator": "constraints", "constraints": [{"never": where}]}]
@@ -134,7 +132,7 @@ def test_what_is_no_matcher_does_not_fit(expected: Any) -> None:
     assert not VALIDATOR.is_valid({"id": "one", "cases": [case]})
 
 
-@pytest.mark.parametrize(
+@each(
     "path", [path for path in sorted(MISTAKES.glob("*.yaml")) if path.stem not in NOT_A_DOCUMENT], ids=lambda p: p.stem
 )
 def test_mistakes_that_a_schema_can_see_do_not_fit(path: Path) -> None:
@@ -165,7 +163,7 @@ def fits(constraint: dict[str, Any]) -> bool:
     return loads
 
 
-@pytest.mark.parametrize(("form", "way"), WAYS, ids=lambda value: value[0] if isinstance(value, list | tuple) else "")
+@each(("form", "way"), WAYS, ids=lambda value: value[0] if isinstance(value, list | tuple) else "")
 def test_each_way_to_write_a_constraint_fits_with_every_field_of_its_own(form: type[Form], way: Sequence[str]) -> None:
     written = constraint_of(form, way)
     assert fits(written)

@@ -1,7 +1,6 @@
 import itertools
 
-import pytest
-
+from build import each
 from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.rule.tool_aliases import ToolAliases
@@ -9,7 +8,7 @@ from tracegrade.rule.tool_aliases import ToolAliases
 ALIASES = {"get_weather": ["weather-get_weather", "mcp__*__get_weather"], "search": ["*search*", "find", "web-*"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw_name", "name"),
     [
         ("get_weather", "get_weather"),

@@ -1,7 +1,6 @@
 from typing import Any
 
-import pytest
-
+from build import each
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.warnings import unknown_tools, warnings_of
 
@@ -25,7 +24,7 @@ def rule(*evaluate: dict[str, Any], **fields: Any) -> Rule:
     return Rule.model_validate({"id": "one", **({"evaluate": list(evaluate)} if evaluate else {}), **fields})
 
 
-@pytest.mark.parametrize(
+@each(
     ("of", "found"),
     [
         (rule(ONE, match={"prompt": "refund*"}), [(("match", "prompt"), "looks like a glob")]),
@@ -121,7 +120,7 @@ def test_only_the_tools_of_services_that_the_rule_matches_are_compared() -> None
 TRAJECTORY = {"evaluator": "trajectory", "match": "any_order", "pairing": "first"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("of", "field"),
     [
         (contended("tool_calls", "args", *PAID, subset=True), "tool_calls"),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from yamlcore import CoreLoader
 
+from build import each
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.rule_tests import run_tests
 from tracegrade.rule.builtin import DEFAULT_RULES
@@ -23,31 +24,31 @@ RULES = load_rules([FOLDER])
 PATHS = [Path(RULES.paths[rule.id]) for rule in RULES.rules]
 
 
-@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
+@each("rule", RULES.rules, ids=lambda rule: rule.id)
 def test_its_own_tests_hold(rule: Rule) -> None:
     results = list(run_tests(rule, Path(RULES.paths[rule.id]), TracesSettings()))
     assert [result.failure for result in results if result.failure] == []
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+@each("path", PATHS, ids=lambda path: path.parent.name)
 def test_its_folder_is_called_like_its_id(path: Path) -> None:
     assert load_rules([path]).rules[0].id == path.parent.name
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+@each("path", PATHS, ids=lambda path: path.parent.name)
 def test_every_trace_beside_it_is_used_by_a_test(path: Path) -> None:
     used = {entry["trace"] for entry in plain(path.with_name("tests.yaml"))}
     assert {trace.name for trace in (path.parent / "traces").iterdir()} == used
 
 
-@pytest.mark.parametrize("rule", RULES.rules, ids=lambda rule: rule.id)
+@each("rule", RULES.rules, ids=lambda rule: rule.id)
 def test_it_says_what_it_is(rule: Rule) -> None:
     assert rule.title
     assert rule.description
     assert rule.false_positives
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+@each("path", PATHS, ids=lambda path: path.parent.name)
 def test_it_fits_the_schema_that_editors_use(path: Path) -> None:
     jsonschema_rs.Draft202012Validator(rule_schema()).validate(plain(path))
     first = path.read_text().splitlines()[0]
@@ -86,7 +87,7 @@ def plain(path: Path) -> Any:
     return yaml.load(path.read_text(), Loader=CoreLoader)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+@each("path", PATHS, ids=lambda path: path.parent.name)
 def test_its_traces_are_what_instrumentations_sent_or_say_that_they_are_not(path: Path) -> None:
     for trace in (path.parent / "traces").iterdir():
         text = trace.read_text(encoding="utf-8")
@@ -96,7 +97,7 @@ def test_its_traces_are_what_instrumentations_sent_or_say_that_they_are_not(path
         assert "stacktrace" not in text  # they name the folders of whoever ran the agent
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.parent.name)
+@each("path", PATHS, ids=lambda path: path.parent.name)
 def test_it_fails_and_passes_on_traces_of_two_instrumentations(path: Path) -> None:
     """Of experimental rules, too: what one framework's spans alone show may be a matter of how that one writes."""
     scopes: dict[bool, set[str]] = {True: set(), False: set()}

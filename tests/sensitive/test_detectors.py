@@ -7,12 +7,12 @@ from functools import lru_cache
 from importlib import import_module
 from zlib import crc32
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 import tracegrade.sensitive.detectors as folder
+from build import each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.work import WORK_LIMIT, Work
 from tracegrade.model.json_value import JsonValue
@@ -177,12 +177,12 @@ def _found(name: str, text: str, key: str = "") -> list[str]:
     return [text[slice(*part)] for detector in DETECTORS[name] for part in detector.find(text, key)]
 
 
-@pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
+@each(("name", "text", "key", "value"), FOUND)
 def test_a_value_is_found(name: str, text: str, key: str, value: str) -> None:
     assert _found(name, text, key) == [value]
 
 
-@pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
+@each(("name", "text", "key", "value"), FOUND)
 def test_a_value_is_known_by_its_signs(name: str, text: str, key: str, value: str) -> None:
     """What a detector finds, the scanner finds, and its look at the bytes does not miss."""
     scanner = _scanner(name)
@@ -202,12 +202,12 @@ def _scanner(name: str) -> Scanner:
     return Scanner(DETECTORS[name], (), {})
 
 
-@pytest.mark.parametrize(("name", "text"), LEFT)
+@each(("name", "text"), LEFT)
 def test_what_only_looks_like_one_is_left(name: str, text: str) -> None:
     assert _found(name, text) == []
 
 
-@pytest.mark.parametrize(("name", "text", "key", "value"), FOUND)
+@each(("name", "text", "key", "value"), FOUND)
 def test_a_stand_in_is_not_found_again_and_differs_with_its_number(name: str, text: str, key: str, value: str) -> None:
     (detector, *_) = [one for one in DETECTORS[name] if list(one.find(text, key))]
     stand_ins = [detector.stand_in(value, number) for number in range(1, 200)]
@@ -238,7 +238,7 @@ def test_the_matcher_of_secrets_means_what_redaction_does() -> None:
     assert {detector.name for detector in SECRETS} == DETECTORS.keys() - _OF_PERSONS
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "at_least"),
     [
         ([0] * 1000, 1000),
@@ -295,7 +295,7 @@ def test_every_file_of_detectors_is_in_the_registry() -> None:
     assert all(detector.name == name for name, some in DETECTORS.items() for detector in some)
 
 
-@pytest.mark.parametrize("detector", all_detectors(), ids=lambda detector: detector.name)
+@each("detector", all_detectors(), ids=lambda detector: detector.name)
 def test_the_time_of_a_detector_grows_with_the_text_alone(detector: Detector) -> None:
     """By what a regular expression would step back over: long runs of what values begin with."""
     for piece in (

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.alignment.align import align
 from tracegrade.evaluate.alignment.steps import Choice, Parallel, Steps
 from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
@@ -167,7 +168,7 @@ def judged(steps: Any, calls: list[Any], score: Any, **changes: Any) -> Any:
     return score("partial-order", {"steps": steps}, calls, **changes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "calls", "share", "said"),
     [
         (["a", "b"], "a b", 1.0, "All steps were made as they may be."),
@@ -211,7 +212,7 @@ def test_extra_calls_count_where_that_is_asked(score: Any) -> None:
     assert judged(["a", "b"], ["a", "x", "b"], score, extra="count").score == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "why"),
     [
         ([], "at least 1"),
@@ -257,7 +258,7 @@ def test_calls_in_order_of_long_branches_are_little_work(calls: list[str]) -> No
 _TWENTY = [f"t{number}" for number in range(20)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "together", "after", "made"),
     [
         ([{"tool": "a", "repeat": [1, 10]}, "b"], "a" * 20, "", 10),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
@@ -19,7 +20,7 @@ def search(q: str, start_ns: int) -> ToolCall:
 EXPECTED = {"tool_calls": [{"name": "search", "args": {}}, {"name": "search", "args": {"q": "Rome"}}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("starts", "settings", "expected"),
     [
         pytest.param((1, 2), {"pairing": "best"}, 1.0, id="as many as possible"),

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "made", "value"),
     [
         ("a", ["a"], 1.0),
@@ -35,7 +36,7 @@ PARIS = '{"name": "get_weather", "args": {"city": "Paris"}}'
 ROME = '{"type": "function", "function": {"name": "get_weather", "arguments": "{\\"city\\": \\"Rome\\"}"}}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "first", "last", "best", "calls"),
     [
         (PARIS, 1.0, 1.0, 1.0, 1),
@@ -76,7 +77,7 @@ def test_the_last_call_can_be_asked_for(score: Any) -> None:
     assert score("param-accuracy", params, [("a", {"x": 1}), ("a", {"x": 2})], occurrence="last").score == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("mode", "expected", "actual", "agree"),
     [
         ("exact", "Paris", "paris", True),
@@ -111,7 +112,7 @@ def test_modes_compare_values(score: Any, mode: str, expected: Any, actual: Any,
     assert found.score == float(agree)
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "value"),
     [
         (None, {"x": 1}, None),
@@ -176,7 +177,7 @@ def test_a_case_that_contradicts_itself_is_refused() -> None:
     assert error.value.type == "invalid_criteria"
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "completion", "efficiency", "redundancy", "detour", "value"),
     [
         ([], 0.0, 0.0, 0.0, 0.0, 0.0),
@@ -202,7 +203,7 @@ def test_a_chain_is_scored_by_its_end_and_its_length(
 BOOK = [("book", {"to": "Rome"}), ("book", {"to": "Oslo"})]
 
 
-@pytest.mark.parametrize(
+@each(
     ("messages", "completion", "calls", "repeats", "detours"),
     [
         ([[("book", {"to": "Oslo"}), "find"]], 1.0, 2, 0, 0),
@@ -237,7 +238,7 @@ def test_calls_of_one_message_happened_together(
     assert wrong == []
 
 
-@pytest.mark.parametrize(("should", "made", "value"), [(True, "a", 1), (True, "", 0), (False, "", 1), (False, "a", 0)])
+@each(("should", "made", "value"), [(True, "a", 1), (True, "", 0), (False, "", 1), (False, "a", 0)])
 def test_abstention(score: Any, should: bool, made: str, value: int) -> None:
     assert score("abstention", {"should_call_tool": should}, list(made)).score == value
 
@@ -254,7 +255,7 @@ _SCHEMA = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "present", "typed", "known"),
     [
         ({"city": "x", "days": 1}, 1.0, 1.0, 1.0),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.gate import doubt
@@ -17,7 +18,7 @@ def _judged(name: str, criteria: Any, answer: Any, **settings: Any) -> Score:
     return evaluator.evaluate(evidence, evaluator.read_criteria(criteria), evaluator.read_settings(settings))
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "answer", "settings", "same"),
     [
         ("HELLO", "hello", {}, True),
@@ -48,7 +49,7 @@ def test_exact_match(expected: Any, answer: Any, settings: Any, same: bool) -> N
     assert _judged("exact-match", {"expected_output": expected}, answer, **settings).score == float(same)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer", "settings", "there"),
     [
         ("world", "Hello World", {}, True),
@@ -65,7 +66,7 @@ def test_contains(text: str, answer: Any, settings: Any, there: bool) -> None:
     assert _judged("contains", {"search_text": text}, answer, **settings).score == float(there)
 
 
-@pytest.mark.parametrize(
+@each(
     ("search_text", "output", "answer", "outcome"),
     [
         ({"$from": "find.output.id"}, {"id": "ORD-7"}, "Your order ord-7 is on its way", "pass"),
@@ -100,7 +101,7 @@ def test_contains_what_comes_from_elsewhere(search_text: Any, output: Any, answe
         assert score.details["looked_up" if search_text["$from"].startswith("find") else "not_called"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "answer", "matched", "total"),
     [
         ({"t": 100}, {"t": 95}, 0.95, 1),  # 1 - 5/100

@@ -3,10 +3,10 @@
 from itertools import groupby, product
 from typing import Any, TypeAlias
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import each
 from evaluate.conftest import made_call
 from evaluate.constraints.declare import kept, orders
 from tracegrade.evaluate.constraints.check import check
@@ -54,9 +54,9 @@ def counted(form: Paired, calls: list[ToolCall], *, sequential: bool = False, ne
     return sum(activation.at_worst for activation in checked.activations)
 
 
-@pytest.mark.parametrize("form", PAIRED, ids=lambda form: form.word)
-@pytest.mark.parametrize("same", [False, True])
-@pytest.mark.parametrize("within_s", [None, 2])
+@each("form", PAIRED, ids=lambda form: form.word)
+@each("same", [False, True])
+@each("within_s", [None, 2])
 @given(steps=steps)
 @settings(max_examples=150, deadline=None)
 def test_as_many_are_kept_as_in_the_best_order_that_is_possible(
@@ -83,7 +83,7 @@ def test_as_many_are_kept_as_in_the_best_order_that_is_possible(
     assert counted(constraint(form, **conditions), calls) == best
 
 
-@pytest.mark.parametrize("form", [form for form in PAIRED if form is not BetweenTwo], ids=lambda form: form.word)
+@each("form", [form for form in PAIRED if form is not BetweenTwo], ids=lambda form: form.word)
 @given(
     steps=steps.filter(lambda steps: len(steps) < 6),
     needing=st.sampled_from(["a", "ab"]),
@@ -105,7 +105,7 @@ def test_calls_that_are_meant_by_both_sides_have_their_best_order_too(
     assert counted(read, calls, needing=needing) == best
 
 
-@pytest.mark.parametrize("form", PAIRED, ids=lambda form: form.word)
+@each("form", PAIRED, ids=lambda form: form.word)
 @given(steps=steps)
 @settings(max_examples=100, deadline=None)
 def test_in_sequence_the_order_of_starts_is_the_one_that_counts(form: type[Paired], steps: list[Step]) -> None:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.criteria.compile import LITERALLY, MAX_DEPTH, compile_expected, compile_object
 from tracegrade.evaluate.criteria.expected import Difference, LiteralValue, MatcherError, differences
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
@@ -9,7 +10,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.work import Work
 
 
-@pytest.mark.parametrize(
+@each(
     ("criterion", "actual", "matches"),
     [
         ({"$regex": "^ORD-[0-9]+$"}, "ORD-17", True),
@@ -131,7 +132,7 @@ def test_without_matchers_everything_is_literal() -> None:
     assert compile_expected(criterion, matchers=False).matches(criterion, Work())
 
 
-@pytest.mark.parametrize(
+@each(
     ("criterion", "path", "message"),
     [
         ({"a": [{"$regex": "x", "b": 1}]}, ("a", 0), "is beside 'b'"),
@@ -181,7 +182,7 @@ def test_a_wrong_criterion_is_refused_with_its_place(criterion: Any, path: Any, 
     assert error.value.path == path
 
 
-@pytest.mark.parametrize("word", sorted({*MATCHERS_BY_WORD, LITERALLY}))
+@each("word", sorted({*MATCHERS_BY_WORD, LITERALLY}))
 def test_every_matcher_beside_a_plain_key_is_refused(word: str) -> None:
     with pytest.raises(MatcherError, match="is beside 'plain'"):
         compile_expected({word: 1, "plain": 2})
@@ -200,7 +201,7 @@ def test_a_criterion_without_matchers_is_one_literal() -> None:
     assert isinstance(compile_expected({"a": [1, {"b": 2}]}), LiteralValue)
 
 
-@pytest.mark.parametrize("value", [[1], "x", None, {"$regex": "a"}])
+@each("value", [[1], "x", None, {"$regex": "a"}])
 def test_arguments_are_an_object(value: Any) -> None:
     with pytest.raises(MatcherError, match="expected an object of argument names"):
         compile_object(value)

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
@@ -24,7 +25,7 @@ def scored(calls: list[ToolCall], source: Any, prompt: str | None = None, **evid
     return ARGS.evaluate(found, criteria, ARGS.Settings()).score
 
 
-@pytest.mark.parametrize(
+@each(
     ("output", "path", "price", "seen"),
     [
         ({"price": 9.5}, ".price", 9.5, True),
@@ -81,7 +82,7 @@ def test_calls_made_together_know_nothing_of_each_other(call: CallOf) -> None:
     assert scored(calls, "check.output.price") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("which", "price", "seen"),
     [
         ("any", 1, True),
@@ -145,7 +146,7 @@ def test_what_is_not_as_seen_is_named_by_its_path(call: CallOf) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "settings"),
     [("tool-call-args", {}), ("tool-call-args", {"subset": True})]
     + [
@@ -207,7 +208,7 @@ class TestDoubt:
         )
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "value", "position", "met"),
     [
         ("find.output.id", 8, 2, False),

@@ -1,7 +1,6 @@
 from typing import Any
 
-import pytest
-
+from build import each
 from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.criteria.compile import compile_value
@@ -47,7 +46,7 @@ _SAID: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "said"), _SAID)
+@each(("written", "said"), _SAID)
 def test_a_criterion_is_said_as_a_person_would_say_it(written: Any, said: str) -> None:
     assert in_words(compile_value(written)) == said
 
@@ -57,7 +56,7 @@ def test_every_matcher_has_words() -> None:
     assert asked >= MATCHERS_BY_WORD.keys() - {"$semantic"}  # which needs a model to be read
 
 
-@pytest.mark.parametrize(
+@each(
     ("side", "said"),
     [
         ("refund", "refund"),

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
+from build import each
 from tracegrade.evaluate.criteria.field_types import VERBATIM, reads_matchers
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.errors import EvaluatorError
@@ -136,8 +137,8 @@ def filled(pattern: Any, value: JsonValue) -> Any:
     return [filled(item, value) for item in pattern] if isinstance(pattern, list) else pattern
 
 
-@pytest.mark.parametrize("word", EXAMPLES)
-@pytest.mark.parametrize(("name", "field"), HONOURED, ids=[name for name, _ in HONOURED])
+@each("word", EXAMPLES)
+@each(("name", "field"), HONOURED, ids=[name for name, _ in HONOURED])
 def test_a_matcher_is_honoured_where_it_is_taken(name: str, field: str, word: str) -> None:
     evaluator, (pattern, config, make), example = EVALUATORS[name], HONOURED[name, field], EXAMPLES[word]
     criteria = evaluator.read_criteria(filled(pattern, {word: example.argument}))
@@ -154,8 +155,8 @@ def test_a_matcher_is_honoured_where_it_is_taken(name: str, field: str, word: st
     )
 
 
-@pytest.mark.parametrize("name", ["exact-match", "json-similarity"])
-@pytest.mark.parametrize(
+@each("name", ["exact-match", "json-similarity"])
+@each(
     ("expected", "answer", "score"),
     [
         ({"$contains": "refund"}, "No refund today.", 1),
@@ -185,7 +186,7 @@ def fields(evaluator: Evaluator[Any, Any]) -> Iterator[tuple[str, type[BaseModel
 ALL_FIELDS = [(name, *field) for name, evaluator in EVALUATORS.items() for field in fields(evaluator)]
 
 
-@pytest.mark.parametrize(("name", "kind", "model", "field"), ALL_FIELDS, ids=[f"{f[0]}/{f[3]}" for f in ALL_FIELDS])
+@each(("name", "kind", "model", "field"), ALL_FIELDS, ids=[f"{f[0]}/{f[3]}" for f in ALL_FIELDS])
 def test_a_matcher_is_refused_where_nothing_reads_it(name: str, kind: str, model: type[BaseModel], field: str) -> None:
     evaluator, info = EVALUATORS[name], model.model_fields[field]
     read = evaluator.read_criteria if kind == "criteria" else evaluator.read_settings
@@ -211,7 +212,7 @@ def with_x(expected: JsonValue) -> dict[str, Any]:
     return {"tool_calls": [{"name": "a", "args": {"x": expected}}]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "criteria", "why"),
     [
         ("contains", {"search_text": {"$from": "find.output"}}, "expected a path to one value, such as TOOL.output.id"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
@@ -56,7 +57,7 @@ def test_every_matcher_is_asked() -> None:
     assert CRITERIA.keys() == MATCHERS_BY_WORD.keys() - {"$semantic", "$from"}
 
 
-@pytest.mark.parametrize("word", CRITERIA)
+@each("word", CRITERIA)
 @settings(max_examples=25)
 @given(data=st.data(), value=values)
 def test_a_matcher_answers_any_value(word: str, data: st.DataObject, value: Any) -> None:
@@ -71,7 +72,7 @@ def test_a_matcher_answers_any_value(word: str, data: st.DataObject, value: Any)
     assert bool(list(differences(inside, {"a": value}, Work()))) is not expected.matches(value, Work())
 
 
-@pytest.mark.parametrize("word", CRITERIA)
+@each("word", CRITERIA)
 @settings(max_examples=25)
 @given(data=st.data(), value=values, limit=st.integers(0, 3))
 def test_a_matcher_stops_at_the_bound_and_at_nothing_else(

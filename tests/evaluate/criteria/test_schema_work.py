@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.schema_work import SchemaWork
 from tracegrade.evaluate.errors import EvaluatorError
@@ -27,7 +28,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "value"),
     [
         (DOUBLING, nested(40)),
@@ -50,7 +51,7 @@ def test_what_would_take_forever_is_refused_at_once(schema: Any, value: Any) -> 
 SIXTEEN = {"properties": {letter: {} for letter in "abcdefghijklmnop"}}  # with itself 17 parts: 1 + 17 // 8 steps
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "values_at_depth", "steps"),
     [
         ({}, [], 0),
@@ -94,7 +95,7 @@ def test_everyday_schemas_are_not_refused() -> None:
     assert JsonSchema({"items": {"$ref": "#/$defs/row"}, "$defs": {"row": row}}).is_valid(rows, Work())
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "said"),
     [
         (REF, "a part refers to itself without going into the value"),

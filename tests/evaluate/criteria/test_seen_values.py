@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.seen_values import NUMBER, SeenAnywhere, folded, holds_words, number_of
@@ -170,7 +170,7 @@ def test_a_value_takes_as_much_work_however_many_calls_came_before(call: CallOf)
     assert taken(1000) == taken(10)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "start", "place"),
     [("New York", 0, 1), ("york", 0, 1), ("Yor", 0, 3), (1200.5, 0, 0), (1200.5, 1, 1), (["Rome", "york"], 0, 2)],
 )

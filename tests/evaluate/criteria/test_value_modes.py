@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 
@@ -13,7 +14,7 @@ def args_score(score: Any, values: Any, **changed: Any) -> float:
     return score("tool-call-args", criteria, [("order", {**ORDER, **changed})]).score
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "changed", "expected"),
     [
         ("exact", {}, 1),
@@ -58,7 +59,7 @@ def test_data_that_flows_into_an_output_is_known_to_the_gate() -> None:
     assert [flow.sources[0].text for flow in criteria.flows] == ["b.output.id"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "message"),
     [
         ("fuzzy", r"values: no way to compare values 'fuzzy'; expected one of"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.registry import EVALUATORS
@@ -16,7 +17,7 @@ def judged(source: str, calls: list[Any], **evidence: Any) -> Any:
     return CONDITION.evaluate(Evidence(calls, **evidence), criteria, CONDITION.Settings())
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "holds"),
     [
         ("size(calls) == 2", True),
@@ -39,7 +40,7 @@ def test_what_is_true_of_the_calls_passes(call: Any, source: str, holds: bool) -
     assert judged(source, calls, prompt="Please pay", final_answer="You get 700.").score == float(holds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "holds"),
     [
         ("size(handoffs) == 2", True),
@@ -76,7 +77,7 @@ def test_it_shows_the_values_that_it_read_and_names_only_their_paths(call: Any) 
     assert "calls[1].name" in found.explanation
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "why"),
     [
         ("calls.all(c, c.arguments.amount < 5)", "the arguments of a call were cut off by the sender (refund, span "),
@@ -115,7 +116,7 @@ def test_the_work_of_loops_inside_each_other_is_bounded_and_the_bound_named(call
     assert judged("calls.all(a, calls.exists(b, a.name == b.name))", calls * 900).score == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "why"),
     [
         ("calls.all(c, c.amount < 5)", "no member 'amount' of a call"),

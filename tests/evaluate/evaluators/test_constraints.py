@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from evaluate.conftest import made_call
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
@@ -35,7 +36,7 @@ def judged(constraints: list[Any], calls: list[dict[str, Any]], **case: Any) -> 
 BIG_REFUND = {"tool": "refund", "where": {"args": {"amount": {"$gte": 100}}}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "calls", "outcome", "score", "says"),
     [
         (
@@ -185,7 +186,7 @@ def test_what_was_never_triggered_is_named_and_left_out() -> None:
     assert both["details"]["never_triggered"] == ["after every reserve comes charge"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "says"),
     [
         (
@@ -219,7 +220,7 @@ def test_a_mistake_is_said_in_one_sentence(constraint: Any, says: str) -> None:
     assert says in found["error"]["message"]
 
 
-@pytest.mark.parametrize("names", ["", "or", "r", "oror", "oorr", "rorr", "orxor"])
+@each("names", ["", "or", "r", "oror", "oorr", "rorr", "orxor"])
 def test_a_new_is_another_way_to_say_between_two(names: str) -> None:
     calls = [call({"o": "ok", "r": "refund"}.get(name, name), id=1) for name in names]
     for conditions in ({}, {"same": "id"}):
@@ -235,7 +236,7 @@ def test_a_new_is_another_way_to_say_between_two(names: str) -> None:
         assert names not in ("r", "oorr") or one["outcome"] == "fail", "the first needs one, and two before serve one"
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "says"),
     [
         ({"before_each": "a", "comes": "b"}, ".before_each: expected 'comes_a_new' beside it"),
@@ -338,7 +339,7 @@ class _OtherRuns:
         return {"find": "clerk", "ask": ""}.get(tool)
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "says"),
     [
         ({"before": "refund", "comes": "find"}, "refund had none: find was called by clerk, which scope: trace sees."),
@@ -380,7 +381,7 @@ def test_of_what_cannot_be_read_it_is_not_said_that_it_was_broken() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "groups", "outcome"),
     [
         # Of b, b, a in one message two orders keep it: b b a, and only that, has a call right after each b.
@@ -398,7 +399,7 @@ def test_calls_of_one_message_that_both_sides_mean_are_taken_in_one_order(
     assert judged([constraint], calls)["outcome"] == outcome
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "outcome"),
     [
         ({"exactly": 2, "of": "*"}, "pass"),

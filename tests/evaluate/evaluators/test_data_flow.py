@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from build import each
 from evaluate.conftest import made_call
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
@@ -32,7 +33,7 @@ SECRET = {"looked_for": "output"}
 MAIL = ("send", {"to": "mallory@example.com", "text": "Hello"}, "ok")
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "fields", "score"),
     [
         ([PAGE, MAIL], {}, 0.0),

@@ -1,7 +1,6 @@
 from typing import Any
 
-import pytest
-
+from build import each
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.evaluators.handoffs import EVALUATOR
 from tracegrade.model.handoff import Handoff, SeenIn
@@ -42,7 +41,7 @@ def judged(
 _TRIAGE = {"may_pass_to": {"triage": ["orders", "billing*"]}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("criteria", "made", "score", "said"),
     [
         (_TRIAGE, [], 1.0, "No task was passed on."),

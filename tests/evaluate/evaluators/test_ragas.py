@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from build import each
+
 
 def _references(calls: Any) -> dict[str, Any]:
     return {"reference_tool_calls": [{"name": name, "args": args} for name, args in calls]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("references", "made", "strict", "any_order"),
     [
         ([], [], 1.0, 1.0),
@@ -39,7 +41,7 @@ def test_accuracy(score: Any, references: Any, made: Any, strict: float, any_ord
     assert score("ragas-tool-call-accuracy", criteria, made, strict_order=False).score == pytest.approx(any_order)
 
 
-@pytest.mark.parametrize(
+@each(
     ("references", "made", "f1"),
     [
         ([], [], 0.0),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.errors import EvaluatorError
 
@@ -12,7 +13,7 @@ def _reference(*calls: Any) -> dict[str, Any]:
     return {"reference_tool_calls": [{"name": name, "args": args} for name, args in calls]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "actual", "precision", "recall", "f1"),
     [
         ([("a", {"x": 1})], [("a", {"x": 1.0})], 1.0, 1.0, 1.0),
@@ -36,7 +37,7 @@ def test_strict_compares_arguments_whole(
     assert found.details["recall"] == pytest.approx(recall)
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "actual", "threshold", "matched"),
     [
         ([("a", {"x": 1, "y": 2})], [("a", {"x": 1, "y": 0, "z": 3})], 0.5, [True]),  # 1 of 2
@@ -72,7 +73,7 @@ def test_flexible_takes_the_share_of_reference_arguments(
     assert found.details["true_positives"] == sum(matched)
 
 
-@pytest.mark.parametrize(
+@each(
     ("reference", "settings", "matched"),
     [
         ([{"x": 1, "y": 2}, {"x": 1, "z": 3}], {}, 1),  # the first call takes {x: 1, y: 2}, which the second needs
@@ -90,8 +91,8 @@ def test_which_reference_a_call_takes(score: Any, reference: Any, settings: Any,
     assert found.details["true_positives"] == matched
 
 
-@pytest.mark.parametrize("criteria", [None, {}, {"reference_tool_calls": None}, {"reference_tool_calls": []}])
-@pytest.mark.parametrize("calls", [[], ["a"]])
+@each("criteria", [None, {}, {"reference_tool_calls": None}, {"reference_tool_calls": []}])
+@each("calls", [[], ["a"]])
 def test_without_a_reference_nothing_is_scored(score: Any, criteria: Any, calls: Any) -> None:
     found = score("tool-call-accuracy", criteria, calls)
     assert found.score is None

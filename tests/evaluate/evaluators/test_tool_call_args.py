@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from build import each
 from evaluate.conftest import made_call
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
@@ -16,7 +17,7 @@ def _expect(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     return {"tool_calls": [{"name": name, "args": args} for name, args in calls]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "settings", "share"),
     [
         # further arguments
@@ -64,7 +65,7 @@ def test_the_score_is_the_share_of_expected_calls_made(
 LITERAL, OVER_TWO = [{"x": 5}, {"x": 5, "y": 1}], {"x": {"$gt": 2}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "criteria", "settings", "matched"),
     [
         # The first that fits is the default while everything is literal.
@@ -78,7 +79,7 @@ LITERAL, OVER_TWO = [{"x": 5}, {"x": 5, "y": 1}], {"x": {"$gt": 2}}
         (LITERAL, {"values": "numeric_tolerance"}, {"pairing": "first"}, 1),
     ],
 )
-@pytest.mark.parametrize("name", ["tool-call-args", "tool-call-output"])
+@each("name", ["tool-call-args", "tool-call-output"])
 def test_matchers_make_the_best_pairing_the_default(
     score: Any, call: Any, name: str, expected: Any, criteria: Any, settings: Any, matched: int
 ) -> None:
@@ -163,7 +164,7 @@ def test_a_call_as_expected_is_shown_as_it_was_made(score: Any, args: dict[str, 
     assert found.details["explained_tool_calls_args"] == {"a_0": f"Actual: {shown}, Expected: {wanted}, Score: 1.0"}
 
 
-@pytest.mark.parametrize("found", ["p", ["p"], 1, None])
+@each("found", ["p", ["p"], 1, None])
 def test_what_is_no_object_where_one_is_expected_differs_as_a_whole(score: Any, found: Any) -> None:
     judged = score("tool-call-args", _expect(("a", {"x": {"p": {"$gte": 1}}})), [("a", {"x": found})])
     [difference] = judged.details["differences"]
@@ -185,7 +186,7 @@ def test_nothing_expected_is_said(score: Any) -> None:
     assert found.explanation == "No calls were expected, but 1 call made."
 
 
-@pytest.mark.parametrize(
+@each(
     ("criteria", "message"),
     [
         ({"tool_calls": [{"name": "a"}]}, r"tool_calls\[0\]: key 'args' is missing"),

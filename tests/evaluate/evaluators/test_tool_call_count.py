@@ -2,20 +2,21 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 
 
-@pytest.mark.parametrize(
+@each(
     ("operator", "holds"),
     [("=", "2"), ("==", "2"), ("!=", "013"), (">", "01"), ("<", "3"), (">=", "012"), ("<=", "23")],
 )
-@pytest.mark.parametrize("count", range(4))
+@each("count", range(4))
 def test_two_calls_are_compared(score: Any, operator: str, holds: str, count: int) -> None:
     found = score("tool-call-count", {"tool_calls_count": {"t": [operator, count]}}, ["t", "x", "t"])
     assert found.score == float(str(count) in holds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "share", "strict"),
     [
         ({"a": ["=", 2], "b": ["=", 1]}, "aa", 0.5, 0.0),
@@ -51,7 +52,7 @@ def test_every_count_is_justified_and_with_strict_the_first_that_fails(score: An
     assert strict.details == {"explained_tool_calls_count": {"b": "Actual: 1, Expected: > 2, Score: 0.0"}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "message"),
     [
         (["<>", 1], "no operator '<>'"),

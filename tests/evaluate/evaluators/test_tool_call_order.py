@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.evaluators.tool_call_order import EVALUATOR, Criteria, Settings
@@ -11,7 +12,7 @@ from tracegrade.evaluate.evidence import Score
 from tracegrade.model.tool_call import ToolCall
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "lcs", "share"),
     [
         ("abcd", "axbd", "abd", 0.75),  # 3 of 4
@@ -36,7 +37,7 @@ def test_the_score_is_the_longest_common_subsequence_over_the_expected(
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "share"),
     [("ab", "ab", 1.0), ("ab", "axb", 0.0), ("ab", "ba", 0.0), ("ab", "a", 0.0), ("a", "", 0.0), ("abab", "abab", 1.0)],
 )
@@ -57,7 +58,7 @@ def _made(call: Any, text: str) -> list[ToolCall]:
     return calls
 
 
-@pytest.mark.parametrize(
+@each(
     ("actual", "together", "sequential", "strict"),
     [
         ("a (c b) d", 1.0, 0.75, 1.0),
@@ -104,7 +105,7 @@ def test_expecting_nothing_is_a_mistake(score: Any) -> None:
     assert error.value.type == "invalid_criteria"
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "strict", "explanation"),
     [
         ("ab", "axb", False, "All 2 expected calls were made in the expected order."),

@@ -2,12 +2,14 @@ from typing import Any
 
 import pytest
 
+from build import each
+
 
 def _expect(*calls: tuple[str, Any]) -> dict[str, Any]:
     return {"tool_outputs": [{"name": name, "output": output} for name, output in calls]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "equal"),
     [
         ("done", "done", True),
@@ -48,7 +50,7 @@ def test_outputs_are_compared_whole(score: Any, call: Any, expected: Any, actual
     assert bool(found.details["differences"]) is not equal
 
 
-@pytest.mark.parametrize(
+@each(
     ("expected", "actual", "share", "strict"),
     [
         ("a1 a2", "a1 a2", 1.0, 1.0),

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 
@@ -11,7 +12,7 @@ def _calls(*calls: Any) -> dict[str, Any]:
     return {"tool_calls": [call if isinstance(call, str) else {"name": call[0], "args": call[1]} for call in calls]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("match", "expected", "made", "holds"),
     [
         ("exact", "abc", "abc", True),
@@ -48,7 +49,7 @@ def test_which_sequences_count(score: Any, match: str, expected: str, made: str,
     assert score("trajectory", _calls(*expected), list(made), match=match, negate=True).score == float(not holds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("match", "expected", "made", "recall", "precision", "f1"),
     [
         ("in_order", "abcd", "dabc", 3 / 4, 3 / 4, 3 / 4),  # a b c in order: 3 of 4 and of 4
@@ -69,7 +70,7 @@ def test_which_number_comes_of_it(
         assert score("trajectory", _calls(*expected), list(made), match=match, score=name).score == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "expected", "actual", "holds", "share"),
     [
         ("exact", {"x": 1, "y": 2}, {"y": 2, "x": 1.0}, True, 1.0),
@@ -107,7 +108,7 @@ def test_a_call_counts_whole_from_a_threshold(score: Any, threshold: float, valu
     assert score("trajectory", _calls(("a", {"x": 1})), [("a", {"x": 2})], **settings).score == 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "expected", "actual", "holds"),
     [
         ({"keys": ["f.p"]}, {"f": {"p": 1, "q": 2}}, {"f": {"p": 1, "q": 9}, "z": 0}, True),
@@ -134,7 +135,7 @@ def test_how_arguments_are_narrowed_and_compared(
     assert score("trajectory", _calls(("a", expected)), [("a", actual)], **settings).score == float(holds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "expected", "actual", "holds"),
     [
         ("case_insensitive", {"c": "PARIS", "n": 1}, {"c": "paris", "n": 1}, True),
@@ -150,7 +151,7 @@ def test_how_values_are_compared(score: Any, values: Any, expected: Any, actual:
     assert score("trajectory", criteria, [("a", actual), "b"]).score == float(holds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "expected", "made", "holds"),
     [
         ("exact", "a", "A", False),
@@ -169,7 +170,7 @@ def test_how_names_are_compared(score: Any, names: str, expected: Any, made: str
     assert score("trajectory", {"tool_calls": [{"name": expected}]}, [made], names=names).score == float(holds)
 
 
-@pytest.mark.parametrize(
+@each(
     ("pairing", "expected", "made", "recall"),
     [
         # first: {x: 1} takes the first call, and {x: 1, y: 2} has none left that fits
@@ -192,7 +193,7 @@ def test_the_better_fit_is_taken_where_calls_fit_in_part(score: Any) -> None:
     assert score("trajectory", _calls(("a", {"x": 1, "y": 2})), made, **settings).score == 1.0
 
 
-@pytest.mark.parametrize(("occurrence", "holds"), [("first", False), ("last", True), (1, True), (5, False), ("any", 1)])
+@each(("occurrence", "holds"), [("first", False), ("last", True), (1, True), (5, False), ("any", 1)])
 def test_one_call_of_a_tool_can_be_looked_at(score: Any, occurrence: Any, holds: bool) -> None:
     made = [("a", {"x": 1}), "b", ("a", {"x": 2})]
     assert score("trajectory", _calls(("a", {"x": 2})), made, occurrence=occurrence).score == float(holds)
@@ -220,7 +221,7 @@ def test_failed_calls_can_be_left_out(score: Any, call: Any) -> None:
     assert score("trajectory", _calls("a"), made, match="exact", include_failed=False).score == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("conditions", "made", "holds"),
     [
         ({"counts": {"a": ["<=", 1]}}, "a", True),
@@ -255,7 +256,7 @@ def test_globs_work_in_conditions(score: Any) -> None:
     assert score("trajectory", {"counts": {"search_*": [">=", 2]}}, ["search_a", "search_b"], names="glob").score == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("efficiency", "made", "value"),
     [
         ({"redundancy_penalty": 0.2}, [("a", {"x": 1}), ("a", {"x": 1})], 0.8),
@@ -317,7 +318,7 @@ def test_settings_that_mean_nothing_are_refused(settings: Any) -> None:
     assert error.value.type == "invalid_config"
 
 
-@pytest.mark.parametrize("match", ["exact", "in_order", "any_order", "unordered", "subset"])
+@each("match", ["exact", "in_order", "any_order", "unordered", "subset"])
 def test_many_calls_are_compared_within_the_bound_of_work(score: Any, match: str) -> None:
     expected = _calls(*((f"t{i % 7}", {"x": i % 5}) for i in range(50)))
     made = [(f"t{i % 9}", {"x": i % 4}) for i in range(10_000)]
@@ -331,7 +332,7 @@ def test_work_is_bounded(score: Any) -> None:
     assert error.value.type == "work_bound"
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "matched", "f1", "expected"),
     [
         ({}, 2, 4 / 7, 0),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.grounding.claims import claims
 from tracegrade.evaluate.grounding.dates import Day, days
@@ -16,7 +17,7 @@ from tracegrade.evaluate.registry import EVALUATORS
 GROUNDED = EVALUATORS["grounded-answer"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "numbers"),
     [
         ("1,200.50", ["1200.5"]),
@@ -52,7 +53,7 @@ def test_each_way_of_writing_a_number_says_that_number(whole: int, cents: int) -
         assert number in readings(written), written
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "found"),
     [
         ("2026-03-12T10:00:00Z", {Day(2026, 3, 12)}),
@@ -102,7 +103,7 @@ def judged(answer: str, outputs: list[Any], call: Any, prompt: str | None = "Whe
     return GROUNDED.evaluate(Evidence(calls, prompt, answer), criteria, GROUNDED.read_settings(settings))
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "output", "score"),
     [
         ("It costs EUR 1.200,50", {"total": 1200.5}, 1.0),

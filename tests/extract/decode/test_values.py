@@ -9,13 +9,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.display import json_text
 from tracegrade.extract.decode.values import ABSENT, MAX_NESTING, REDACTED, Decoded, call_id, canonical, decode
 
 HUGE = 123456789012345678901234567890
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "value", "status"),
     [
         pytest.param(None, None, "absent", id="no attribute"),
@@ -75,7 +76,7 @@ def test_sentinels_are_one_object_each() -> None:
     assert decode("<REDACTED>") is REDACTED
 
 
-@pytest.mark.parametrize("raw", ["<not specified>", "unknown", "", None, "None", "[REDACTED]", [1], True])
+@each("raw", ["<not specified>", "unknown", "", None, "None", "[REDACTED]", [1], True])
 def test_these_are_no_call_ids(raw: Any) -> None:
     assert call_id(raw) is None
 
@@ -145,7 +146,7 @@ def test_canonical_texts_do_not_depend_on_the_order_of_members(value: Any, rando
     assert canonical(shuffled(value)) == canonical(value)
 
 
-@pytest.mark.parametrize("text", ['{"a":' * 200_000, "[" * 1_000_000, "{'" * 300_000, '"' * 1_000_001, "(" * 99_999])
+@each("text", ['{"a":' * 200_000, "[" * 1_000_000, "{'" * 300_000, '"' * 1_000_001, "(" * 99_999])
 def test_hostile_texts_cost_no_more_than_their_length(text: str) -> None:
     assert decode(text).status in ("text", "truncated")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from build import each
 from store.judged_traces import START_NS, evaluation, judged
 from store.stored_runs import begin, run_of
 from tracegrade.history.runs.experiments import (
@@ -33,7 +34,7 @@ def rule(passed: int, failed: int) -> Sums:
     return Sums(passed, failed, passes=passed, fails=failed)
 
 
-@pytest.mark.parametrize(
+@each(
     ("rules", "score"),
     [
         ([], None),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 
+from build import each
 from pipeline.harness import agent_span, payload, tool_span
 from pipeline.test_sessions import turn
 from store.judged_traces import START_NS, judged, trace_id
@@ -124,7 +125,7 @@ def test_a_higher_revision_replaces_a_lower_one(engine: Engine) -> None:
     assert (head.revision, head.service) == (3, "after")
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "said"),
     [
         ({"judgement_hash": "other", "source": "file"}, "since these are others: rules, source"),
@@ -160,7 +161,7 @@ def test_a_complete_run_is_never_written_again(engine: Engine) -> None:
         begun(engine, "tuning/1")
 
 
-@pytest.mark.parametrize("name", ["", "a  b", "-x", "release:1", "live@now", "x" * 101, "live", "replay", "a\n"])
+@each("name", ["", "a  b", "-x", "release:1", "live@now", "x" * 101, "live", "replay", "a\n"])
 def test_names_that_mean_something_else_are_refused(engine: Engine, name: str) -> None:
     with pytest.raises(RunRefused, match=r"^--run: "):
         begun(engine, name)
@@ -183,7 +184,7 @@ def test_what_changed_of_a_suite_run_is_named(engine: Engine) -> None:
         begun(engine, "tuning/1", replace(ASKED, selection=changed))
 
 
-@pytest.mark.parametrize("name", ["a/../b", "a/.", "a//b", "a/"])
+@each("name", ["a/../b", "a/.", "a//b", "a/"])
 def test_a_name_that_no_address_can_have_is_refused(engine: Engine, name: str) -> None:
     with pytest.raises(RunRefused, match=r"^--run: expected no part between its '/' that is empty, '\.' or '\.\.'"):
         begun(engine, name)

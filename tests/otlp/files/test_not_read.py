@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.source_request import SourceError
@@ -104,7 +105,7 @@ NOT_READ = [
 ]
 
 
-@pytest.mark.parametrize(("bad", "reason"), NOT_READ)
+@each(("bad", "reason"), NOT_READ)
 def test_a_span_that_cannot_be_read_is_named_and_its_neighbours_are_read(bad: dict[str, Any], reason: str) -> None:
     found, said = read(request(bad, span()))
     assert found == [as_proto(request(span()))]
@@ -171,7 +172,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("content", "said"), FOREIGN)
+@each(("content", "said"), FOREIGN)
 def test_a_file_of_another_format_is_told_what_it_is(content: str | bytes, said: str) -> None:
     with pytest.raises(SourceError) as caught:
         read(content if isinstance(content, bytes) else content.encode())

@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.source_request import SourceError, SourceRequest
@@ -78,8 +79,8 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
-@pytest.mark.parametrize(("content", "expected"), FORMS)
+@each("compress", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+@each(("content", "expected"), FORMS)
 def test_every_form_is_recognised_by_its_content(content: bytes, expected: list[bytes], compress: Any) -> None:
     found = read(compress(content))
     assert [(request.signal, request.payload) for request in found] == [(Signal.TRACES, one) for one in expected]
@@ -91,7 +92,7 @@ def test_several_gzip_members_and_zstd_frames_are_one_stream() -> None:
         assert [request.payload for request in read(content)] == [ONE, TWO]
 
 
-@pytest.mark.parametrize("length", range(1, 300))
+@each("length", range(1, 300))
 def test_a_lone_request_and_a_delimited_one_are_told_apart_at_every_length(length: int) -> None:
     # Among these are the lengths that look like a tag (0x0a), like `{` (0x7b), and like blanks.
     request = ExportTraceServiceRequest()
@@ -118,7 +119,7 @@ def spans_of(request: SourceRequest) -> list[Any]:
     return [span for rs in message.resource_spans for ss in rs.scope_spans for span in ss.spans]
 
 
-@pytest.mark.parametrize(
+@each(
     ("payload", "signal"),
     [
         (traces(), Signal.TRACES),
@@ -182,7 +183,7 @@ def test_origins_name_line_and_offset() -> None:
     assert [request.origin for request in read(delimited(ONE, TWO))] == ["-@0", f"-@{len(ONE) + 1}"]
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         traces("wor?"),
@@ -243,7 +244,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), ERRORS)
+@each(("content", "message"), ERRORS)
 def test_errors_name_the_place(content: bytes, message: str) -> None:
     with pytest.raises(SourceError) as caught:
         read(content)

@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-import pytest
-
-from redact.requests.test_request import KEY, attributes_of, redacted, trace
+from build import each
+from build.redaction import KEY, attributes_of, one_span, redacted
 
 ARGUMENTS = "gen_ai.tool.call.arguments"
 
@@ -13,14 +12,14 @@ ARGUMENTS = "gen_ai.tool.call.arguments"
 def one(value: Any, *places: dict[str, Any], key: str = ARGUMENTS, **settings: Any) -> Any:
     """What is left under `key`; JSON texts as JSON."""
     settings = {"detectors": [], "key": KEY, "places": list(places), **settings}
-    left = attributes_of(redacted(trace(**{key.replace(".", "__"): value}), **settings)).get(key)
+    left = attributes_of(redacted(one_span(**{key.replace(".", "__"): value}), **settings)).get(key)
     try:
         return json.loads(left or "null")
     except ValueError:
         return left
 
 
-@pytest.mark.parametrize(
+@each(
     ("action", "expected"),
     [
         ("mask", {"customer": {"email": "[redacted]", "n": 1}, "id": 7}),
@@ -76,7 +75,7 @@ def test_what_cannot_be_read_and_names_the_member_is_masked_as_a_whole() -> None
 
 def test_an_attribute_by_a_glob_for_a_service_and_a_tenant() -> None:
     place = {"attribute": "user.*", "action": "drop", "service": ["shop-*"], "tenant": ["acme"]}
-    request = trace(user__id="7")
+    request = one_span(user__id="7")
     request.resource_spans[0].resource.attributes.add(key="service.name").value.string_value = "shop-eu"
     settings: dict[str, Any] = {"detectors": [], "places": [place]}
     assert "user.id" in attributes_of(redacted(request, **settings))
@@ -86,7 +85,7 @@ def test_an_attribute_by_a_glob_for_a_service_and_a_tenant() -> None:
 
 
 def test_an_allow_list_masks_all_but_what_traces_are_made_of() -> None:
-    request = trace(
+    request = one_span(
         gen_ai__operation__name="execute_tool",
         gen_ai__tool__name="pay",
         gen_ai__tool__call__id="c1",
@@ -118,7 +117,7 @@ def test_what_a_place_keeps_no_detector_looks_at() -> None:
 def test_the_name_of_a_call_in_a_models_response_is_no_output_of_a_tool() -> None:
     call = {"type": "function_call", "name": "validate_user", "call_id": "c1", "arguments": '{"name": "Ann"}'}
     response = json.dumps([{"output": [call], "name": "Ann"}])
-    found = attributes_of(redacted(trace(output__value=response), places=[{"outputs": "name", "action": "mask"}]))
+    found = attributes_of(redacted(one_span(output__value=response), places=[{"outputs": "name", "action": "mask"}]))
     (after,) = json.loads(found["output.value"])
     assert (after["output"][0]["name"], after["output"][0]["call_id"]) == ("validate_user", "c1")
     assert after["name"] == "[redacted]"
@@ -127,8 +126,8 @@ def test_the_name_of_a_call_in_a_models_response_is_no_output_of_a_tool() -> Non
 SCHEMA = {"type": "object", "properties": {"email": {"type": ["string", "null"]}, "command": {"$ref": "#/d"}}}
 
 
-@pytest.mark.parametrize("path", ["*", "email", "command"])
-@pytest.mark.parametrize("action", ["mask", "hash", "drop"])
+@each("path", ["*", "email", "command"])
+@each("action", ["mask", "hash", "drop"])
 def test_what_a_tool_takes_is_no_argument(action: str, path: str) -> None:
     schema, place = SCHEMA, {"arguments": path, "action": action}
     for value, key in (
@@ -144,7 +143,7 @@ def test_what_a_tool_takes_is_no_argument(action: str, path: str) -> None:
     assert one(json.dumps(schema), key="x.parameters", default="allow_listed") != schema
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         {"email": "a@b.io"},
@@ -160,8 +159,8 @@ def test_what_looks_like_it_is_an_argument(value: Any) -> None:
         assert "a@b.io" not in json.dumps(one(json.dumps(given), place, key=key))
 
 
-@pytest.mark.parametrize("word", ["type", "role", "name"])
-@pytest.mark.parametrize("odd", [["string", "null"], {"a": 1}, 7, None])
+@each("word", ["type", "role", "name"])
+@each("odd", [["string", "null"], {"a": 1}, 7, None])
 def test_a_word_that_is_no_text_is_walked_like_any_value(word: str, odd: Any) -> None:
     value = {"x": {word: odd, "email": "a@b.io", "arguments": {}}}
     assert one(json.dumps(value), {"arguments": "email", "action": "mask"})["x"]["email"] == "[redacted]"
@@ -169,7 +168,7 @@ def test_a_word_that_is_no_text_is_walked_like_any_value(word: str, odd: Any) ->
 
 def test_a_plain_word_is_a_name_in_an_allow_list_only_next_to_the_mark_of_its_sender() -> None:
     kept = [
-        attributes_of(redacted(trace(name="weigh", **beside), detectors=[], default="allow_listed"))["name"]
+        attributes_of(redacted(one_span(name="weigh", **beside), detectors=[], default="allow_listed"))["name"]
         for beside in ({"logfire__msg_template": "Function: {name}"}, {"mlflow__spanType": '"TOOL"'}, {})
     ]
     assert kept == ["weigh", "weigh", "[redacted]"]

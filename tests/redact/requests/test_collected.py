@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redact.requests.test_request import MAIL, attributes_of, redacted, set_attributes, trace
+from build import each
+from build.redaction import MAIL, attributes_of, one_span, redacted, set_attributes
 from tracegrade.redact.requests.collected import Collected
 from tracegrade.redact.requests.walk import Walk
 
@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_both_walks_meet_the_same_texts_in_the_same_order(value: Any) -> None:
-    request = trace(json=json.dumps(value), text=str(value))
+    request = one_span(json=json.dumps(value), text=str(value))
     (span,) = request.resource_spans[0].scope_spans[0].spans
     collected = Collected(None)
     collected.span(span)
@@ -38,9 +38,9 @@ def test_both_walks_meet_the_same_texts_in_the_same_order(value: Any) -> None:
     assert numbers == {leaf: len(collected.names(leaf)) for leaf in numbers}
 
 
-@pytest.mark.parametrize("depth", [100, 400, 900, 5000])
+@each("depth", [100, 400, 900, 5000])
 def test_json_of_any_depth_is_looked_at(depth: int) -> None:
-    found = attributes_of(redacted(trace(json="[" * depth + f'"{MAIL}"' + "]" * depth)))
+    found = attributes_of(redacted(one_span(json="[" * depth + f'"{MAIL}"' + "]" * depth)))
     assert found["json"] == "[" * depth + '"[redacted:email]"' + "]" * depth
 
 
@@ -48,6 +48,6 @@ def test_deep_lists_of_attributes_are_looked_at() -> None:
     value: Any = MAIL
     for _ in range(12):  # protobuf takes no more
         value = [{"a": value}]
-    request = trace()
+    request = one_span()
     set_attributes(request.resource_spans[0].scope_spans[0].spans[0].attributes, deep=value)
     assert MAIL.encode() not in redacted(request).SerializeToString()

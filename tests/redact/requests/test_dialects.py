@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from build import each
+from build.redaction import redacted
 from extract.spans import make_trace, read_short_form
 from redact.planted import CASES
-from redact.requests.test_request import redacted
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.extract import extract
@@ -60,7 +59,7 @@ def shown(extraction: Extraction) -> list[tuple[str, Any, Any, Any]]:
     return [(call.name, call.arguments, call.output, call.call_id) for call in extraction.calls]
 
 
-@pytest.mark.parametrize("path", [one for one in CASES if name_of(one) not in NOT_BY_PLACE], ids=name_of)
+@each("path", [one for one in CASES if name_of(one) not in NOT_BY_PLACE], ids=name_of)
 def test_arguments_and_outputs_go_by_these_words(path: Path) -> None:
     case = read_short_form(path.read_text(encoding="utf-8"))
     trace = make_trace(case["spans"], log_records=case.get("log_records", ()))
@@ -72,7 +71,7 @@ def test_arguments_and_outputs_go_by_these_words(path: Path) -> None:
             assert found_value in (None, {}, [], "") or found_status in ("redacted", "truncated"), (part, call)
 
 
-@pytest.mark.parametrize("path", CASES, ids=name_of)
+@each("path", CASES, ids=name_of)
 def test_with_an_allow_list_the_same_calls_are_read(path: Path) -> None:
     case = read_short_form(path.read_text(encoding="utf-8"))
     trace = make_trace(case["spans"], log_records=case.get("log_records", ()))

@@ -9,52 +9,23 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+from build import each
+from build.redaction import KEY, MAIL, attributes_of, door, one_span, redacted, set_attributes
 from otlp.test_repair import DOCUMENTS, full
 from pipeline.harness import any_value
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted import next_turn
-from tracegrade.receive.redaction import trial_door
-from tracegrade.redact.settings import RedactionSettings
-
-KEY = "0123456789abcdef0123456789abcdef"
-MAIL = "ann.lee@corp.io"
-
-
-def set_attributes(attributes: Any, **values: Any) -> None:
-    for key, value in values.items():
-        made = AnyValue(bytes_value=value) if isinstance(value, bytes) else any_value(value)
-        attributes.add(key=key.replace("__", ".")).value.CopyFrom(made)
-
-
-def trace(**attributes: Any) -> ExportTraceServiceRequest:
-    """A request of one span."""
-    request = ExportTraceServiceRequest()
-    span = request.resource_spans.add().scope_spans.add().spans.add(trace_id=b"t" * 16, span_id=b"s" * 8, name="call")
-    span.start_time_unix_nano, span.end_time_unix_nano = 1_700_000_000_000_000_000, 1_700_000_000_000_000_001
-    set_attributes(span.attributes, **attributes)
-    return request
-
-
-def redacted(request: Any, signal: Signal = Signal.TRACES, tenant: str = "default", **settings: Any) -> Any:
-    door = trial_door(RedactionSettings.model_validate(settings))
-    return type(request).FromString(door.redacted(signal, request.SerializeToString(), tenant).payload)
-
-
-def attributes_of(request: Any) -> dict[str, Any]:
-    return {one.key: one.value.string_value for one in request.resource_spans[0].scope_spans[0].spans[0].attributes}
 
 
 def test_a_request_in_which_nothing_is_found_goes_on_as_the_bytes_that_came() -> None:
     # A field that this version does not know, and a length written with more bytes than it needs.
-    wire = trace(a="b").SerializeToString() + b"\x9a\x06\x83\x00abc"
-    door = trial_door(RedactionSettings(detectors=[]))
-    assert door.redacted(Signal.TRACES, wire, "default").payload is wire
+    wire = one_span(a="b").SerializeToString() + b"\x9a\x06\x83\x00abc"
+    assert door(detectors=[]).redacted(Signal.TRACES, wire, "default").payload is wire
 
 
 def test_every_part_of_a_span_is_looked_at() -> None:
-    request = trace(text=MAIL, **{MAIL: "key"})
+    request = one_span(text=MAIL, **{MAIL: "key"})
     resource = request.resource_spans[0]
     set_attributes(resource.resource.attributes, owner=MAIL)
     scope = resource.scope_spans[0]
@@ -120,7 +91,6 @@ def test_a_value_that_is_split_over_strings_of_json_is_found_in_every_field(sign
         json.dumps({"x": json.dumps({"y": [key, rest]})}),
     ]
     message, texts = full(signal)
-    door = trial_door(RedactionSettings())
     left, seen = [], set()
     for part, field in texts:
         place = part.DESCRIPTOR.name, field
@@ -130,7 +100,7 @@ def test_a_value_that_is_split_over_strings_of_json_is_found_in_every_field(sign
         before = getattr(part, field)
         for text in split:
             setattr(part, field, text)
-            if rest.encode() in door.redacted(signal, message.SerializeToString(), "default").payload:
+            if rest.encode() in door().redacted(signal, message.SerializeToString(), "default").payload:
                 left.append((place, text))
         setattr(part, field, before)
     assert len(seen) >= 5
@@ -159,13 +129,12 @@ STREAMS: dict[str, Callable[[list[str]], str]] = {
 @pytest.mark.parametrize("settings", [{}, {"places": [{"attribute": "other", "action": "keep"}]}], ids=["", "places"])
 def test_a_value_that_is_split_over_the_lines_of_a_stream_is_found(settings: dict[str, Any]) -> None:
     secrets = ("AKIAUPNDMHYIVD47PGMI", "4111111111111111", "ann.lee@corp.io", "DE89370400440532013000")
-    door = trial_door(RedactionSettings.model_validate(settings))
     left = []
     for (name, stream), secret in itertools.product(STREAMS.items(), secrets):
         said = f"it is {secret} and so on"
         parts = [said[start : start + 4] for start in range(0, len(said), 4)]
-        request = trace(response=stream(parts), other="kept")
-        payload = door.redacted(Signal.TRACES, request.SerializeToString(), "default").payload
+        request = one_span(response=stream(parts), other="kept")
+        payload = door(**settings).redacted(Signal.TRACES, request.SerializeToString(), "default").payload
         found = attributes_of(ExportTraceServiceRequest.FromString(payload))["response"]
         # What stands beside the value stays, and the form of the stream.
         kept = [part for part in (parts[0], parts[-1]) if json.dumps(part)[1:-1] in found]
@@ -175,34 +144,33 @@ def test_a_value_that_is_split_over_the_lines_of_a_stream_is_found(settings: dic
 
 
 def test_what_stands_between_the_lines_of_a_stream_is_looked_at() -> None:
-    found = attributes_of(redacted(trace(response=f': from {MAIL}\ndata: {{"a": 1}}\n\ndata: {{"b": "{MAIL}"}}\n')))
+    found = attributes_of(redacted(one_span(response=f': from {MAIL}\ndata: {{"a": 1}}\n\ndata: {{"b": "{MAIL}"}}\n')))
     assert found["response"] == ': from [redacted:email]\ndata: {"a": 1}\n\ndata: {"b": "[redacted:email]"}\n'
 
 
 def test_what_no_field_is_for_is_taken_out_of_what_is_looked_at() -> None:
-    request = trace(a="b")
+    request = one_span(a="b")
     wire = request.SerializeToString() + b"\x9a\x06" + bytes([len(MAIL)]) + MAIL.encode()
-    door = trial_door(RedactionSettings())
-    assert door.redacted(Signal.TRACES, wire, "default").payload == request.SerializeToString()
+    assert door().redacted(Signal.TRACES, wire, "default").payload == request.SerializeToString()
 
 
 def test_a_number_that_is_a_card_becomes_a_text() -> None:
-    found = redacted(trace(card=4111111111111111, json='{"card": 4111111111111111, "n": 12}', n=12))
+    found = redacted(one_span(card=4111111111111111, json='{"card": 4111111111111111, "n": 12}', n=12))
     assert attributes_of(found)["card"] == "[redacted:card]"
     assert attributes_of(found)["json"] == '{"card": "[redacted:card]", "n": 12}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "number"),
     [("n", 4111111111111111), ("customer.phone", 491701234567), ("ssn", 219099999), ("n", 15076500565)],
 )
 def test_a_number_alone_is_looked_at_in_an_attribute_and_in_a_list(key: str, number: int) -> None:
     for value in (number, [7, number], {"inner": {key: number}}):
-        found = redacted(trace(a="b", **{key: value})).resource_spans[0].scope_spans[0].spans[0]
+        found = redacted(one_span(a="b", **{key: value})).resource_spans[0].scope_spans[0].spans[0]
         assert "[redacted:" in str(found), value
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "４１１１１１１１１１１１１１１１",
@@ -212,35 +180,35 @@ def test_a_number_alone_is_looked_at_in_an_attribute_and_in_a_list(key: str, num
     ],
 )
 def test_bytes_are_looked_at_as_text(text: str) -> None:
-    found = redacted(trace(a=text.encode())).resource_spans[0].scope_spans[0].spans[0]
+    found = redacted(one_span(a=text.encode())).resource_spans[0].scope_spans[0].spans[0]
     assert "[redacted:" in found.attributes[0].value.string_value
 
 
 def test_what_is_said_of_a_place_does_not_say_a_key_that_goes() -> None:
-    door = trial_door(RedactionSettings.model_validate({"places": [{"attribute": "user.*", "action": "mask"}]}))
-    request = trace(**{f"user.{MAIL}": "x"})
-    done = door.redacted(Signal.TRACES, request.SerializeToString(), "default")
+    request = one_span(**{f"user.{MAIL}": "x"})
+    done = door(places=[{"attribute": "user.*", "action": "mask"}]).redacted(
+        Signal.TRACES, request.SerializeToString(), "default"
+    )
     assert MAIL.encode() not in done.payload
     assert {one.place_text for one in done.counts} == {"(key)"}
 
 
 def test_equal_values_have_equal_hashes_within_a_tenant_and_no_other() -> None:
     settings = {"action": "hash", "key": KEY}
-    first = attributes_of(redacted(trace(a=MAIL, b=f"to {MAIL}, now", c="bob@corp.io"), **settings))
+    first = attributes_of(redacted(one_span(a=MAIL, b=f"to {MAIL}, now", c="bob@corp.io"), **settings))
     assert first["b"] == f"to {first['a']}, now"
     assert first["c"] != first["a"]
-    other = attributes_of(redacted(trace(a=MAIL), tenant="acme", **settings))
+    other = attributes_of(redacted(one_span(a=MAIL), tenant="acme", **settings))
     assert other["a"] != first["a"]
-    assert attributes_of(redacted(trace(a=MAIL), action="hash", key=KEY[::-1]))["a"] != first["a"]
-    assert attributes_of(redacted(trace(a=MAIL), **settings))["a"] == first["a"]
+    assert attributes_of(redacted(one_span(a=MAIL), action="hash", key=KEY[::-1]))["a"] != first["a"]
+    assert attributes_of(redacted(one_span(a=MAIL), **settings))["a"] == first["a"]
 
 
 def test_ids_that_hold_something_still_differ_from_each_other() -> None:
     messages = json.dumps([{"type": "tool_call", "id": MAIL}, {"type": "tool_call", "id": "bob@corp.io"}])
-    found = attributes_of(redacted(trace(gen_ai__tool__call__id=MAIL, gen_ai__input__messages=messages)))
+    found = attributes_of(redacted(one_span(gen_ai__tool__call__id=MAIL, gen_ai__input__messages=messages)))
     first, second = (part["id"] for part in json.loads(found["gen_ai.input.messages"]))
     assert first.startswith("[hash:")
-    # The redaction that `redacted` makes has a key of its own each time; within one, both sides agree.
     assert found["gen_ai.tool.call.id"] == first != second
 
 
@@ -253,13 +221,13 @@ def test_ids_that_hold_something_still_differ_from_each_other() -> None:
     ],
 )
 def test_what_is_left_of_a_value_in_which_something_was_found(action: str, expected: dict[str, str]) -> None:
-    found = attributes_of(redacted(trace(a=f"to {MAIL}", j=json.dumps({"to": f"cc {MAIL}", "n": 1})), action=action))
+    found = attributes_of(redacted(one_span(a=f"to {MAIL}", j=json.dumps({"to": f"cc {MAIL}", "n": 1})), action=action))
     del found["tracegrade.redacted"]
     assert found == expected
 
 
 def test_a_detector_has_its_own_action() -> None:
-    found = attributes_of(redacted(trace(a=MAIL, b="4111 1111 1111 1111"), actions={"email": "hash"}, key=KEY))
+    found = attributes_of(redacted(one_span(a=MAIL, b="4111 1111 1111 1111"), actions={"email": "hash"}, key=KEY))
     assert found["a"].startswith("[hash:")
     assert found["b"] == "[redacted:card]"
 
@@ -269,19 +237,18 @@ def test_own_patterns_and_names_are_found_whatever_detectors_says(tmp_path: Any,
     names = tmp_path / "names.txt"
     names.write_text("# of our customers\nAnn Lee\n")
     settings = {"patterns": {"customer": "KD-[0-9]{6}"}, "names_file": str(names), "detectors": detectors}
-    found = attributes_of(redacted(trace(a="KD-123456 is ann lee"), **settings))
+    found = attributes_of(redacted(one_span(a="KD-123456 is ann lee"), **settings))
     assert found["a"] == "[redacted:customer] is [redacted:name]"
 
 
 def test_a_large_request_is_redacted_in_turns() -> None:
-    request = trace(a=MAIL)
+    request = one_span(a=MAIL)
     spans = request.resource_spans[0].scope_spans[0].spans
     spans.extend([spans[0]] * 99)
-    door = trial_door(RedactionSettings())
-    turns = door.in_turns(Signal.TRACES, request.SerializeToString(), "default")
+    turns = door().in_turns(Signal.TRACES, request.SerializeToString(), "default")
     taken = 0
     while (found := next_turn(turns)) is None:
         taken += 1
     assert taken >= 5
-    assert found == door.redacted(Signal.TRACES, request.SerializeToString(), "default")
+    assert found == door().redacted(Signal.TRACES, request.SerializeToString(), "default")
     assert found.counts.total() == 100

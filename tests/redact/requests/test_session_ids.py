@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from redact.requests.test_request import attributes_of, redacted, trace
+from build import each
+from build.redaction import attributes_of, one_span, redacted
 from tracegrade.extract.reading import SESSION_WORDS
 from tracegrade.extract.registry import OURS
 
@@ -16,7 +17,7 @@ MASKED = {"places": [{"attribute": "*", "action": "mask"}], "detectors": []}
 
 def session_ids(ids: list[str], **settings: Any) -> list[dict[str, str]]:
     """What is left of each of these ids under every key, in one span each."""
-    request = trace()
+    request = one_span()
     spans = request.resource_spans[0].scope_spans[0].spans
     spans.extend([spans[0]] * (len(ids) - 1))
     for span, value in zip(spans, ids, strict=True):
@@ -38,9 +39,9 @@ def test_an_allow_list_keeps_them() -> None:
     assert session_ids(["s-1"], default="allow_listed") == [dict.fromkeys(KEYS, "s-1")]
 
 
-@pytest.mark.parametrize("word", SESSION_WORDS)
+@each("word", SESSION_WORDS)
 def test_the_same_holds_in_metadata(word: str) -> None:
-    kept = attributes_of(redacted(trace(metadata=json.dumps({word: "s-1", "note": "x"})), default="allow_listed"))
+    kept = attributes_of(redacted(one_span(metadata=json.dumps({word: "s-1", "note": "x"})), default="allow_listed"))
     assert json.loads(kept["metadata"]) == {word: "s-1", "note": "[redacted]"}
-    found = attributes_of(redacted(trace(metadata=json.dumps({word: ANN}))))
+    found = attributes_of(redacted(one_span(metadata=json.dumps({word: ANN}))))
     assert json.loads(found["metadata"])[word].startswith("[hash:")

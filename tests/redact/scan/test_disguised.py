@@ -2,8 +2,7 @@
 
 import random
 
-import pytest
-
+from build import each
 from redact.scan.planted import ALL, SECRETS, names_for
 from tracegrade.redact.redactor import Redactor
 from tracegrade.redact.scan.disguised import disguised
@@ -12,7 +11,7 @@ from tracegrade.sensitive.registry import all_detectors
 DETECTORS = (disguised("disguised", all_detectors()), *all_detectors())
 
 
-@pytest.mark.parametrize("disguise", ALL)
+@each("disguise", ALL)
 def test_a_value_in_another_form_is_replaced_at_once(disguise: str) -> None:
     chance = random.Random(3)
     for name in names_for(disguise):
@@ -25,7 +24,7 @@ def test_a_value_in_another_form_is_replaced_at_once(disguise: str) -> None:
         assert Redactor(DETECTORS).text(found) == found, (name, text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("mail ann@corp.io", "mail user1@example.com"),

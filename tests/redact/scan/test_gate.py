@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+from build import each
 from redact.scan.planted import ALL, SECRETS, names_for, pieces_of
 from redact.scan.test_planted import SPLIT, _wire
 from tracegrade.redact.scan import seen
@@ -49,7 +50,7 @@ def test_what_is_remembered_is_bounded_and_holds_no_values(monkeypatch: pytest.M
     assert Seen().digest(b"x", "word") != Seen().digest(b"x", "word") != known.digest(b"x", "number")
 
 
-@pytest.mark.parametrize("name", sorted(SECRETS))
+@each("name", sorted(SECRETS))
 def test_a_secret_is_seen_beside_each_byte_that_may_stand_before_or_behind_a_text(name: str) -> None:
     gate = Gate(all_detectors(), (), {})
     value = SECRETS[name](random.Random(name))
@@ -59,7 +60,7 @@ def test_a_secret_is_seen_beside_each_byte_that_may_stand_before_or_behind_a_tex
         assert gate.may_hold(_wire(value, "x" * length)), length
 
 
-@pytest.mark.parametrize("name", sorted(SECRETS))
+@each("name", sorted(SECRETS))
 def test_a_secret_is_seen_in_bytes_of_any_length(name: str) -> None:
     gate = Gate(all_detectors(), (), {})
     value = SECRETS[name](random.Random(name)).encode()
@@ -68,7 +69,7 @@ def test_a_secret_is_seen_in_bytes_of_any_length(name: str) -> None:
         assert gate.may_hold(wire), length
 
 
-@pytest.mark.parametrize("name", sorted(SECRETS))
+@each("name", sorted(SECRETS))
 def test_a_secret_is_seen_behind_a_character_that_json_escapes(name: str) -> None:
     gate = Gate(all_detectors(), (), {})
     value = SECRETS[name](random.Random(name))
@@ -86,7 +87,7 @@ def test_uuids_and_the_address_of_the_host_itself_are_not_looked_at_closely() ->
     assert len(gate._seen._new) < 20
 
 
-@pytest.mark.parametrize("disguise", ALL)
+@each("disguise", ALL)
 def test_a_secret_is_seen_in_a_disguise_that_json_escapes(disguise: str) -> None:
     gate = Gate(all_detectors(), (), {})
     for name in names_for(disguise):
@@ -115,7 +116,7 @@ def test_a_uuid_is_seen_where_it_is_part_of_a_secret() -> None:
         assert plain.may_hold(_wire(text)), text
 
 
-@pytest.mark.parametrize("name", sorted(SECRETS))
+@each("name", sorted(SECRETS))
 def test_a_secret_is_seen_beside_uuids_and_numbers(name: str) -> None:
     gate = Gate(all_detectors(), (), {})
     chance = random.Random(name)

@@ -7,10 +7,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from redact.requests.test_request import attributes_of, redacted, trace
+from build import each
+from build.redaction import attributes_of, one_span, redacted
 from tracegrade.redact.scan import Scanner
 from tracegrade.sensitive.registry import DETECTORS, all_detectors
 
@@ -41,7 +41,7 @@ def _left(texts: Sequence[str]) -> list[str]:
     return left
 
 
-@pytest.mark.parametrize("disguise", planted.ALL)
+@each("disguise", planted.ALL)
 def test_a_secret_is_found_in_a_disguise(disguise: str) -> None:
     disguised = planted.ALL[disguise]
     for name in planted.names_for(disguise):
@@ -54,7 +54,7 @@ def test_a_secret_is_found_in_a_disguise(disguise: str) -> None:
         assert SCANNER.may_hold(_wire(*texts)), (name, texts)
 
 
-@pytest.mark.parametrize("name", SPLIT)
+@each("name", SPLIT)
 def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str) -> None:
     chance = random.Random(name)
     for number in (2, 2, 2, 2, 3, 5):
@@ -69,7 +69,7 @@ def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str) -> N
         assert SCANNER.may_hold(_wire(json.dumps({f"k{place}": piece for place, piece in enumerate(pieces)}))), texts
 
 
-@pytest.mark.parametrize("name", SPLIT)
+@each("name", SPLIT)
 def test_a_secret_is_found_that_is_split_over_the_parts_of_a_message(name: str) -> None:
     chance = random.Random(f"parts {name}")
     for _ in range(5):
@@ -77,12 +77,12 @@ def test_a_secret_is_found_that_is_split_over_the_parts_of_a_message(name: str) 
         parts = [{"type": "text", "content": piece} for piece in pieces]
         for messages in ([{"role": "user", "parts": parts}], [{"role": "user", "content": piece} for piece in pieces]):
             for said in (json.dumps(messages), json.dumps({"a": json.dumps(messages)})):
-                found = attributes_of(redacted(trace(gen_ai__input__messages=said)))
+                found = attributes_of(redacted(one_span(gen_ai__input__messages=said)))
                 assert max(pieces, key=len) not in found["gen_ai.input.messages"], pieces
                 assert "text" in found["gen_ai.input.messages"] or "parts" not in said
 
 
-@pytest.mark.parametrize(
+@each(
     ("texts", "keys", "left"),
     [
         (["to abcdefghi", "jkl@corp-1.io now"], ["content"] * 2, ["to #", "# now"]),
@@ -127,8 +127,8 @@ def test_base64_of_text_that_is_mostly_not_ascii_is_read_from_its_begin() -> Non
         assert SCANNER.may_hold(_wire(text))
 
 
-@pytest.mark.parametrize("before", [r"\n", r"\\n", r"\t", r"\r\n"])
-@pytest.mark.parametrize("name", sorted(planted.SECRETS))
+@each("before", [r"\n", r"\\n", r"\t", r"\r\n"])
+@each("name", sorted(planted.SECRETS))
 def test_a_value_is_found_behind_an_escape_in_text_that_is_not_json(name: str, before: str) -> None:
     """As in JSON that was cut off."""
     value = planted.SECRETS[name](random.Random(name))
@@ -197,7 +197,7 @@ def test_own_names_and_patterns_are_seen_in_a_request_whatever_edges_they_ask_fo
     assert not scanner.may_hold(_wire("E-12345", "Ann Le"))
 
 
-@pytest.mark.parametrize(
+@each(
     "piece",
     [
         "a",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from build import each
 from tracegrade.redact.scan import Found, Scanner
 from tracegrade.sensitive.registry import all_detectors
 
@@ -35,7 +36,7 @@ def test_own_patterns_are_found() -> None:
     assert _found(scanner, "é: E-123456 E-1234567") == [(0, "E-123456", "employee")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "patterns", "message"),
     [
         ((), {"all": ".*"}, "pattern 'all': '.*' finds the empty text; write one that needs a character"),
