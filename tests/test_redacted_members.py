@@ -232,7 +232,7 @@ def test_no_expression_is_wrong_of_what_it_cannot_see(gone: list[str], action: s
     evaluations(), OUTPUTS, st.lists(ARGUMENTS, min_size=1, max_size=3), st.sets(st.sampled_from(NAMES), min_size=1),
     st.sampled_from(["mask", "hash", "drop"]),
 )  # fmt: skip
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_a_verdict_stays_or_becomes_open(
     evaluation: tuple[dict[str, Any], set[str]], found: Any, paid: list[Any], gone: set[str], action: str
 ) -> None:
@@ -249,7 +249,7 @@ def test_a_verdict_stays_or_becomes_open(
 
 
 @given(evaluations(), OUTPUTS, st.lists(ARGUMENTS, min_size=1, max_size=3), st.sampled_from(["mask", "hash"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_so_does_one_over_texts_of_which_a_detector_took_a_part(
     evaluation: tuple[dict[str, Any], set[str]], found: Any, paid: list[Any], action: str
 ) -> None:

@@ -61,7 +61,6 @@ class TestGroups:
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=150)
 def test_the_fewest_repeats_are_those_of_the_best_order(groups: list[list[str]]) -> None:
     orders = itertools.product(*(set(itertools.permutations(group)) for group in groups))
     flat = [[name for part in order for name in part] for order in orders]
@@ -154,7 +153,7 @@ def _judged(spans: Sequence[dict[str, Any]], name: str, criteria: dict[str, Any]
     st.booleans(),
     st.data(),
 )
-@settings(deadline=None, max_examples=40, phases=_QUICKLY)
+@settings(phases=_QUICKLY)
 def test_a_run_that_was_right_stays_right_when_clocks_have_milliseconds(
     drawn: list[tuple[str, int, int]], asked: bool, data: st.DataObject
 ) -> None:

@@ -12,6 +12,8 @@ from tracegrade.evaluate.gate import doubt, gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
+pytestmark = pytest.mark.long
+
 _FROM: dict[str, Any] = {"$from": ["prompt", "b.output.id", "*.arguments"]}
 _FLOWS: dict[str, Any] = {
     "tool-call-args": {"tool_calls": [{"name": "a", "args": {"x": _FROM}}]},

@@ -119,6 +119,7 @@ SHAPES: list[Callable[[int], list[dict[str, Any]]]] = [
 ]
 
 
+@pytest.mark.long
 @each("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_twice_the_trace_costs_twice(shape: Callable[[int], list[dict[str, Any]]]) -> None:
     small, large = make_trace(shape(100)), make_trace(shape(200))

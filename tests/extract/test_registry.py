@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +69,7 @@ def test_records_are_the_same_under_every_hash_seed() -> None:
             capture_output=True,
             check=True,
         ).stdout
-        for seed in ("0", "1", "4242")
+        for seed in ("0", "4242")
     }
     assert len(outputs) == 1
     assert outputs.pop().count(b"\n") == len(CASES)
@@ -143,7 +142,7 @@ _spans = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=3 * settings().max_examples, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(_spans, max_size=6))
 def test_any_spans_give_an_extraction(spans: list[dict[str, Any]]) -> None:
     trace = make_trace([{"id": place + 1, **span} for place, span in enumerate(spans)])

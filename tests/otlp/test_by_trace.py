@@ -2,7 +2,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otlp.dense import field
@@ -50,7 +50,6 @@ def _of(found: list[tuple[Any, Any, Any]], trace_id: bytes) -> list[tuple[Any, A
 
 
 @pytest.mark.parametrize("signal", SIGNALS)
-@settings(max_examples=100, deadline=None)
 @given(resources=RESOURCES, max_bytes=st.sampled_from([NO_BOUND, 25_000]))
 def test_parts_hold_each_item_once_with_its_trace_in_its_order(signal: Signal, resources: Any, max_bytes: int) -> None:
     payload = _request(signal, resources)

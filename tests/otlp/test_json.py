@@ -507,7 +507,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=3 * settings().max_examples, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(value=_JSON, as_span=st.booleans())
 def test_the_walk_never_raises_but_its_own_error_on_any_json(value: Any, as_span: bool) -> None:
     try:
@@ -527,7 +527,7 @@ def test_a_dropped_span_is_named_by_its_id() -> None:
     assert problem_of({"spanId": SPAN_ID, "name": 5}) == f"span '{SPAN_ID}': $.name: expected a string, found 5"
 
 
-@settings(max_examples=2 * settings().max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 @given(body=st.binary())
 def test_parsing_never_raises_but_its_own_error_on_any_bytes(body: bytes) -> None:
     with suppress(OtlpJsonError):

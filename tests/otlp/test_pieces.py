@@ -45,7 +45,7 @@ RESOURCES = st.lists(
 
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("signal", list(REQUESTS))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(resources=RESOURCES)
 def test_pieces_hold_what_the_request_holds_in_its_order(signal: Signal, resources: Any) -> None:
     text = TEXT_FIELDS[signal]

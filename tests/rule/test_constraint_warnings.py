@@ -280,7 +280,7 @@ def keeps(constraint: dict[str, Any], run: list[tuple[str, int]]) -> bool:
 
 
 @given(one=written_constraints(), other=written_constraints(), of=st.lists(runs, min_size=20, max_size=20))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_what_is_said_of_two_is_so_in_every_run(
     one: dict[str, Any], other: dict[str, Any], of: list[list[tuple[str, int]]]
 ) -> None:
@@ -296,7 +296,7 @@ def test_what_is_said_of_two_is_so_in_every_run(
 
 
 @given(of_three=st.lists(written_constraints(), min_size=3, max_size=3), of=st.lists(runs, min_size=20, max_size=20))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_what_is_said_to_follow_from_two_does_so_in_every_run(
     of_three: list[dict[str, Any]], of: list[list[tuple[str, int]]]
 ) -> None:

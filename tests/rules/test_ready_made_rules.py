@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 import yaml
 from yamlcore import CoreLoader
 

@@ -66,7 +66,7 @@ def steps_of(written: Any) -> Steps | None:
     st.lists(st.integers(0, 4), max_size=5),
     st.booleans(),
 )
-@settings(max_examples=400)
+@settings(max_examples=2 * settings().max_examples)
 def test_the_best_way_costs_as_little_as_the_best_of_all_ways(
     written: Any, made: Sequence[tuple[str, bool]], cuts: Sequence[int], count_extra: bool
 ) -> None:
@@ -229,6 +229,7 @@ def test_steps_that_no_order_has_are_refused(steps: Any, why: str) -> None:
         PARTIAL_ORDER.read_criteria({"steps": steps})
 
 
+@pytest.mark.long
 def test_the_work_is_bounded(score: Any) -> None:
     """Twelve branches of five steps each, and calls of one name that is in all of them."""
     steps = [{"parallel": [["a"] * 5 for _ in range(12)]}]

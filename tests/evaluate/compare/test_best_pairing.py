@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluate.conftest import made_call
@@ -45,7 +45,6 @@ def by_trying_all(shares: Shares, calls: int) -> tuple[float, list[int | None]]:
 
 
 @given(st.integers(0, 7), st.integers(0, 7), st.sampled_from([1, 2, 3, 12]), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
 def test_pairs_are_worth_most_and_the_earliest_of_those(
     rows: int, calls: int, parts: int, drawn: random.Random
 ) -> None:
@@ -100,7 +99,6 @@ def judged(
 
 
 @given(st.sampled_from(sorted(KINDS)), st.data())
-@settings(max_examples=60, deadline=None)
 def test_every_evaluator_pairs_as_well_as_can_be_in_whatever_order(kind: str, data: st.DataObject) -> None:
     name, _, _, _, wanted, names = KINDS[kind]
     expected = data.draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(wanted)), min_size=1, max_size=7))

@@ -87,6 +87,7 @@ def test_what_is_all_there_costs_one_scan() -> None:
     assert work.left == 0
 
 
+@pytest.mark.long
 def test_work_is_bounded() -> None:
     with pytest.raises(EvaluatorError, match="steps") as error:
         longest_common_subsequence(ExpectedOrder(["a"] * 3000 + ["b"]), [["a"]] * 3000, Work())

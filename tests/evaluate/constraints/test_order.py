@@ -58,7 +58,6 @@ def counted(form: Paired, calls: list[ToolCall], *, sequential: bool = False, ne
 @each("same", [False, True])
 @each("within_s", [None, 2])
 @given(steps=steps)
-@settings(max_examples=150, deadline=None)
 def test_as_many_are_kept_as_in_the_best_order_that_is_possible(
     form: type[Paired], same: bool, within_s: int | None, steps: list[Step]
 ) -> None:
@@ -90,7 +89,6 @@ def test_as_many_are_kept_as_in_the_best_order_that_is_possible(
     other=st.sampled_from(["a", "ab", "abx"]),
     same=st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
 def test_calls_that_are_meant_by_both_sides_have_their_best_order_too(
     form: type[Paired], steps: list[Step], needing: str, other: str, same: bool
 ) -> None:
@@ -107,7 +105,6 @@ def test_calls_that_are_meant_by_both_sides_have_their_best_order_too(
 
 @each("form", PAIRED, ids=lambda form: form.word)
 @given(steps=steps)
-@settings(max_examples=100, deadline=None)
 def test_in_sequence_the_order_of_starts_is_the_one_that_counts(form: type[Paired], steps: list[Step]) -> None:
     calls, _ = made([(name, 1, max(moves, 1), lasts) for name, _, moves, lasts in steps])
     for call in calls:
@@ -116,7 +113,7 @@ def test_in_sequence_the_order_of_starts_is_the_one_that_counts(form: type[Paire
 
 
 @given(steps=steps, hidden=st.sets(st.integers(0, 6), min_size=1, max_size=3), form=st.sampled_from(PAIRED))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_what_cannot_be_read_leaves_open_all_that_it_may_be(
     steps: list[Step], hidden: set[int], form: type[Paired]
 ) -> None:
@@ -136,7 +133,7 @@ def test_what_cannot_be_read_leaves_open_all_that_it_may_be(
 
 
 @given(steps=steps, nameless=st.sets(st.integers(0, 6), min_size=1, max_size=2), form=st.sampled_from(PAIRED))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings().max_examples)
 def test_a_call_of_which_no_tool_is_known_leaves_open_whether_all_is_kept(
     steps: list[Step], nameless: set[int], form: type[Paired]
 ) -> None:

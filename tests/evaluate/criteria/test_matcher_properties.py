@@ -5,8 +5,7 @@ import subprocess
 import sys
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
@@ -58,7 +57,6 @@ def test_every_matcher_is_asked() -> None:
 
 
 @each("word", CRITERIA)
-@settings(max_examples=25)
 @given(data=st.data(), value=values)
 def test_a_matcher_answers_any_value(word: str, data: st.DataObject, value: Any) -> None:
     expected = compile_expected({word: data.draw(CRITERIA[word])})
@@ -73,7 +71,6 @@ def test_a_matcher_answers_any_value(word: str, data: st.DataObject, value: Any)
 
 
 @each("word", CRITERIA)
-@settings(max_examples=25)
 @given(data=st.data(), value=values, limit=st.integers(0, 3))
 def test_a_matcher_stops_at_the_bound_and_at_nothing_else(
     word: str, data: st.DataObject, value: Any, limit: int
@@ -135,7 +132,7 @@ print(said.hexdigest())
 """
     vectors = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "conformance", "vectors")
     said = set()
-    for seed in ("0", "1", "2"):
+    for seed in ("0", "4242"):
         done = subprocess.run(
             [sys.executable, "-c", program, vectors],
             env=os.environ | {"PYTHONHASHSEED": seed},

@@ -283,12 +283,14 @@ def test_one_mistake_is_told_once(constraint: Any, says: str) -> None:
     assert [f".{place}: {message.removeprefix('Value error, ')}" for place, message in found] == [says]
 
 
+@pytest.mark.long
 def test_a_constraint_on_very_many_calls_made_together_ends_at_the_bound_on_work() -> None:
     calls = [{"name": "ab"[number % 2], "args": {"id": number}, "batch": 1} for number in range(6000)]
     found = judged([{"right_after": "a", "comes": "b", "within": "1s"}], calls)
     assert found["error"]["type"] == "work_bound"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "names", [["create"], ["validate", "create"], ["other"]], ids=["broken", "kept", "untriggered"]
 )

@@ -144,7 +144,7 @@ runs = st.lists(
 
 
 @given(runs, st.text("ab ", max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)
 def test_it_finds_what_an_expression_over_all_pairs_of_calls_finds(made: Any, prompt: str) -> None:
     calls = calls_of(*made)
 
@@ -159,6 +159,7 @@ def test_it_finds_what_an_expression_over_all_pairs_of_calls_finds(made: Any, pr
     assert judged(calls, prompt, looked_for="output", min_length=2).score == min(map(holds, _IN_ARGUMENTS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("looked_for", ["argument", "output"])
 def test_thousands_of_calls_are_judged(looked_for: str) -> None:
     made = [

@@ -59,6 +59,7 @@ def test_f1(score: Any, references: Any, made: Any, f1: float) -> None:
     assert score("ragas-tool-call-f1", _references(references), made).score == f1
 
 
+@pytest.mark.long
 def test_many_distinct_calls_stay_within_the_bound_of_work(score: Any) -> None:
     made = [("a", {"x": i, "y": [i]}) for i in range(10_000)]
     assert score("ragas-tool-call-f1", _references(made[:50]), made).score == pytest.approx(0.01, abs=1e-4)

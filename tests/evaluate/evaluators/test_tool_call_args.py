@@ -171,6 +171,7 @@ def test_what_is_no_object_where_one_is_expected_differs_as_a_whole(score: Any, 
     assert (difference["path"], difference["problem"]) == ("args.x", "different")
 
 
+@pytest.mark.long
 def test_details_are_bounded(score: Any) -> None:
     expected = [("a", {f"k{j}": "x" * 5000 for j in range(50)}) for _ in range(500)]
     found = score("tool-call-args", _expect(*expected), [("a", {"long": "y" * 5000, "list": [[0] * 5000]})] * 500)

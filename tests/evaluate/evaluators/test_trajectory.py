@@ -325,6 +325,7 @@ def test_many_calls_are_compared_within_the_bound_of_work(score: Any, match: str
     assert 0 <= score("trajectory", expected, made, match=match, score="f1").score <= 1
 
 
+@pytest.mark.long
 def test_work_is_bounded(score: Any) -> None:
     calls = [("a", {"x": i}) for i in range(3_000)]
     with pytest.raises(EvaluatorError, match="steps") as error:
