@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--corpus", type=Path, help="a folder of captures, each with what is expected to be read from it")
     group.addoption("--vectors", type=Path, help="a folder of conformance vectors; our own when omitted")
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
-    group.addoption("--kills", type=int, default=2, help="how often the crash test kills each role")
+    group.addoption("--kills", type=int, default=1, help="how often the crash test kills each role")
     group.addoption("--full-size", action="store_true", help="the faults of tests/system/reliability at full size")
 
 

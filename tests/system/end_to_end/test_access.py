@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import grpc
+import pytest
 import trustme
 from end_to_end.server import TRACES, Server, export, running
 
 from pipeline.harness import agent_span, payload
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 
 def issue(authority: trustme.CA, folder: Path) -> None:

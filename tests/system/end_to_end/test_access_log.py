@@ -6,11 +6,14 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
 from end_to_end.server import LOGS, Downstream, Server, export, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from pipeline.harness import agent_span, payload
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 TRACE = agent_span(1, 1).trace_id.hex()
 ADDRESS = f"/api/v1/traces/{TRACE}"

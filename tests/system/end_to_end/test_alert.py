@@ -27,6 +27,8 @@ from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.metrics import Telemetry
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 HOUR_NS = 3600 * 10**9
 AN_HOUR = 5  # results, in a history
 MISSING = 8  # results, until an alert may fire whose history was FELL

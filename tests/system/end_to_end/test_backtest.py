@@ -5,11 +5,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from end_to_end.server import Server, export, running
 
 from cli.journalled import with_
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 LIVE = """\
 id: order-checked

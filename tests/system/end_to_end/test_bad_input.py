@@ -31,6 +31,8 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.serve.process import explains_folder_errors
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 MIB = 1024 * 1024
 BOMB_BYTES = 200 * MIB
 # One request of 64 MiB, which is allowed, and some room for the allocator.

@@ -11,6 +11,8 @@ from end_to_end.server import Server
 
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_serve_works_and_no_file_of_its_own_gets_their_numbers(tmp_path: Path, closed: str) -> None:

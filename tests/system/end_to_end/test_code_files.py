@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from end_to_end.server import Server, export, running
 
 from pipeline.harness import agent_span, payload, tool_span
 from rule.beside import EVALUATOR, changed, write_rule
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 
 def judged(server: Server, trace: int) -> tuple[str, str | None]:

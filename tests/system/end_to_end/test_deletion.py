@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 from end_to_end.server import Server, export, running
 
@@ -14,6 +15,8 @@ from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 SECRET = "the-marker-that-must-go"
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 
 def test_the_commands_that_are_shown_work_as_they_are_shown(tmp_path: Path) -> None:
     folder = tmp_path / "my data #1"

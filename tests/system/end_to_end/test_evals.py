@@ -8,11 +8,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from end_to_end.server import Server, running
 
 from models.scripted import Answer, calling, prompt_of, serving, write_models
 from suites.weather import WEATHER_SUITE
 from web.browser import browser
+
+pytestmark = pytest.mark.long
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

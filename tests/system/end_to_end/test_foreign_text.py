@@ -19,6 +19,8 @@ from end_to_end.server import Server, export, running
 from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 HOSTILE = "=cmd|'/c calc'!A1\x1b]0;owned\x07\x9b31m\u202egnp\u2066\x85\u2028x\r\n✓ pass  all-is-well"
 TRACE = 7
 TRACE_ID = TRACE.to_bytes(16, "big").hex()

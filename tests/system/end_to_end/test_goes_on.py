@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 from end_to_end.server import Downstream, Server, export, exporter, running
 from reliability.load import arrived, request_of, wait_until_stored
 
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 
 def conditions(server: Server) -> dict[str, dict[str, Any]]:

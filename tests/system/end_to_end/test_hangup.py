@@ -14,6 +14,8 @@ from end_to_end.server import Server, export, running
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _as_a_shell_starts_it() -> Iterator[None]:

@@ -16,6 +16,8 @@ from models.scripted import Answer, prompt_of, serving, write_models
 from models.scripted import Server as ModelServer
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 CASES = 200
 
 

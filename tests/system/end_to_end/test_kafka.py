@@ -24,6 +24,8 @@ from journal.kafka.mock_cluster import MockCluster
 from pipeline.harness import log_payload, otlp_span, payload
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 STORE = {"url": "postgresql+psycopg://tracegrade@127.0.0.1:1/none"}  # receiving needs no store
 
 

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from end_to_end.server import LOGS, Server, export, running
 
 from pipeline.harness import (
@@ -16,6 +17,8 @@ from pipeline.harness import (
     spans_of,
 )
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 BEFORE, BESIDE, LATE, AFTER_A_RESTART = range(1, 5)
 

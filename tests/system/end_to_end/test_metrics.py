@@ -14,6 +14,8 @@ from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def downstream() -> Iterator[Downstream]:

@@ -17,6 +17,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 REQUEST = json.loads(Path(__file__).with_name("node_request.json").read_text())
 KINDS = {
     "stringValue": "string_value",

@@ -22,6 +22,8 @@ from tracegrade.store.retention import delete_older
 from tracegrade.store.schema import metadata
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 __all__ = ["downstream", "webhook"]
 
 ARGUMENTS = {

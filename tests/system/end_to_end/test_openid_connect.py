@@ -32,10 +32,13 @@ APACHE = shutil.which("apache2") or shutil.which("apache2", path="/usr/sbin")
 GUIDE = Path(__file__).parents[3] / "docs/guides/access.md"
 CLIENT, SECRET = "tracegrade", "secret-of-the-proxy-at-the-provider"
 
-pytestmark = pytest.mark.skipif(
-    APACHE is None or not (MODULES / "mod_auth_openidc.so").exists(),
-    reason="needs Apache with mod_auth_openidc: apt-get install apache2-bin libapache2-mod-auth-openidc",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        APACHE is None or not (MODULES / "mod_auth_openidc.so").exists(),
+        reason="needs Apache with mod_auth_openidc: apt-get install apache2-bin libapache2-mod-auth-openidc",
+    ),
+]
 
 
 class Provider(ThreadingHTTPServer):

@@ -26,6 +26,8 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.store.open import open_store
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 def in_journal(server: Server) -> Counter[str]:
     """The ids of the evaluations in the results journal, and how often each is there."""

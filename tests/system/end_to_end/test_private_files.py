@@ -12,6 +12,8 @@ from end_to_end.server import export, running
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def _usual_umask() -> Iterator[None]:

@@ -21,6 +21,8 @@ from tracegrade.otlp.json import to_json
 from tracegrade.store.open import open_store
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 __all__ = ["downstream", "webhook"]
 
 KEY = "0123456789abcdef0123456789abcdef"

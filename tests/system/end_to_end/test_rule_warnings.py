@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 RULE = """\
 id: looks-wrong
 match: {prompt: "refund*"}

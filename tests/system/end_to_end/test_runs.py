@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pytest
 from click.testing import CliRunner
 from end_to_end.server import Server, export, running
 
@@ -12,6 +13,8 @@ from deletion.kept import id_of, secret_trace
 from pipeline.harness import payload, spans_of
 from tracegrade.cli import main
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 SECRET = "the-marker-that-must-go"
 

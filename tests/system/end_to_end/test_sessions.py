@@ -14,6 +14,8 @@ from pipeline.test_sessions import turn
 from tracegrade.model.session import session_trace_id
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 RULE = {
     "id": "looked-up-first",
     "scope": "session",

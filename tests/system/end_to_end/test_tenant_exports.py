@@ -13,6 +13,8 @@ from tracegrade.journal.position import Position
 from tracegrade.pipeline.data_folder import DataFolder
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 TENANTS = {"tenant_header": "x-tenant", "trusted_proxies": ["127.0.0.1"]}
 
 

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from end_to_end.server import export, running
 
 from pipeline.harness import otlp_span, payload
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 UNREAD, SILENT = "tracegrade_extract_unread_tool_spans_total", "tracegrade_extract_silent_traces_total"
 

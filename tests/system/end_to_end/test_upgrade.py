@@ -2,10 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from end_to_end.server import Server
 
 from store.test_migrations import store_of_version
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 
 def test_serve_brings_a_store_of_the_first_version_up_to_date_and_commands_read_it(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from end_to_end.server import Server, alive, children, running
 
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 def test_the_page_is_started_by_the_first_call_and_again_when_it_ends(tmp_path: Path) -> None:
     with running(tmp_path) as server:

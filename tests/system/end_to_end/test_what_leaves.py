@@ -10,6 +10,8 @@ from end_to_end.server import Server, export, running
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 # Python loads a module of this name in each process that it starts, the roles of `serve` too.
 _NOTES_CONNECTIONS = """
 import os, sys

@@ -1,7 +1,10 @@
 """The broker of these tests does what they rest on."""
 
+import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from kafka.broker import Broker
+
+pytestmark = pytest.mark.long
 
 LOG_APPEND_TIME = 2
 

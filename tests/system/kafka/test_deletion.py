@@ -21,10 +21,13 @@ from waiting import eventually
 POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
 PARTITIONS = 4
 
-pytestmark = pytest.mark.skipif(
-    not POSTGRESQL,
-    reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not POSTGRESQL,
+        reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
+    ),
+]
 
 
 def _judged(judge: Judge) -> set[int]:
@@ -37,7 +40,6 @@ def _judged(judge: Judge) -> set[int]:
     return {int(decode_result(each.payload).trace.trace_id, 16) for each in records if not is_erased(each.payload)}
 
 
-@pytest.mark.timeout(400)
 def test_what_is_deleted_at_one_judge_is_gone_from_all(broker: Broker, tmp_path: Path, at_end: ExitStack) -> None:
     store = new_database(POSTGRESQL, "kafka_deletion")
     for topic in (SPANS, LOGS):

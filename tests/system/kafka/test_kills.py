@@ -38,10 +38,13 @@ LOWEST_RATE = 20.0
 RATE = os.environ.get("TRACEGRADE_TEST_TRACES_A_SECOND", "40")
 LASTS_S = float(os.environ.get("TRACEGRADE_TEST_TRACES_LAST_S", "0.6"))
 
-pytestmark = pytest.mark.skipif(
-    not POSTGRESQL,
-    reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not POSTGRESQL,
+        reason="needs pip install -e '.[postgresql]' and TRACEGRADE_TEST_POSTGRESQL=postgresql+psycopg://...",
+    ),
+]
 
 
 @pytest.mark.timeout(3600)

@@ -8,6 +8,8 @@ from tracegrade.journal.kafka.consume import Extent, GroupConsumer, KafkaFailed
 from tracegrade.journal.kafka.settings import KafkaSettings
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 def test_after_a_restart_of_the_broker_it_is_known_at_once_where_partitions_end(
     broker: Broker, caplog: pytest.LogCaptureFixture

@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 PARTITIONS = 8
 ROUNDS = 4
 REQUESTS_A_ROUND = 25
@@ -70,7 +72,6 @@ def _in_kafka(broker: Broker, topic: str = "otlp_spans") -> list[bytes]:
     return found
 
 
-@pytest.mark.timeout(400)
 def test_what_was_answered_survives_kills_of_the_receiver_and_of_the_broker(
     broker: Broker, server: Server, downstream: Downstream
 ) -> None:

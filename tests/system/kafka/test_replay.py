@@ -17,6 +17,8 @@ from pipeline.test_sessions import turn
 from tracegrade.cli import main
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 # A trace may have spans from 2 s after its first one, and no later.
 TIMES = {"settle": "100ms", "idle_timeout": "500ms", "max_age": "1s", "reopen_for": "1s"}
 STEP_S = 2.5

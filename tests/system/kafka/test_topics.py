@@ -12,6 +12,8 @@ from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.kafka.topics import examine_topics
 from tracegrade.telemetry.conditions import Conditions
 
+pytestmark = pytest.mark.long
+
 WITHIN_S = 5.0
 
 

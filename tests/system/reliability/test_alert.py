@@ -17,6 +17,8 @@ from reliability.table import Row
 
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def webhook() -> Iterator[Webhook]:

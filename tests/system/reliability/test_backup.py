@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from end_to_end.server import Server, running
 from reliability.conftest import Report
 from reliability.load import count_stored
@@ -11,6 +12,8 @@ from reliability.table import Row
 from reliability.test_kill import Load, check_stored, wait_until_judging
 
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 
 def test_what_was_answered_before_a_backup_is_in_it_also_when_one_before_was_killed(

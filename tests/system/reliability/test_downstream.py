@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import grpc
+import pytest
 from end_to_end.server import Downstream, Server, exporter, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from reliability.conftest import Report
@@ -15,6 +16,8 @@ from reliability.load import TRACES_PER_REQUEST, lost_and_doubled, request_of, r
 from reliability.table import Row
 
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 REQUESTS = 100
 Trouble = Callable[[bytes, grpc.ServicerContext], bytes]

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import grpc
+import pytest
 from end_to_end.server import TRACES, Server, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from reliability.conftest import Report
@@ -16,6 +17,8 @@ from reliability.table import Row
 
 from pipeline.harness import payload
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 NOISY, SECONDS = 40, 22.0
 SMALL_EVERY_S = 0.4  # four spans: ten a second

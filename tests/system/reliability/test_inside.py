@@ -17,6 +17,8 @@ import packages
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 EVALUATOR = """
 import os
 import signal

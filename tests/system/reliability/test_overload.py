@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -35,31 +36,38 @@ REQUEST = request_of(range(1, 201))  # 800 spans
 
 
 class Senders:
-    """So many at a time, each with a connection of its own, sending without a pause."""
+    """So many at a time, each with a connection of its own, sending without a pause until it is enough."""
 
-    def __init__(self, server: Server, number: int, seconds: float) -> None:
+    def __init__(self, server: Server, number: int, is_enough: Callable[[Counter[str]], bool]) -> None:
         self.answers: Counter[str] = Counter()
         self.not_retryable: list[str] = []
-        self._until_s = time.monotonic() + seconds
+        self._is_enough = is_enough
+        begun_s = time.monotonic()
         threads = [threading.Thread(target=self._send, args=(server.endpoints["grpc"],)) for _ in range(number)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        self.goodput = self.answers["OK"] / seconds
+        self.goodput = self.answers["OK"] / (time.monotonic() - begun_s)
 
     def _send(self, endpoint: str) -> None:
         with grpc.insecure_channel(endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
             export = channel.unary_unary(TRACES)
-            while time.monotonic() < self._until_s:
+            while not self._is_enough(self.answers):
                 try:
-                    export(REQUEST, timeout=20)
+                    export(REQUEST)
                     self.answers["OK"] += 1
                 except grpc.RpcError as error:
                     self.answers[error.code().name] += 1
                     if not says_when_to_come_back(error):
                         self.not_retryable.append(str(error))
                     time.sleep(0.05)
+
+
+def lasting(seconds: float) -> Callable[[object], bool]:
+    """Enough after so many seconds from now."""
+    until_s = time.monotonic() + seconds
+    return lambda _: time.monotonic() >= until_s
 
 
 def says_when_to_come_back(error: grpc.RpcError) -> bool:
@@ -81,6 +89,7 @@ SLOW_STARTS = (b"", b"POST /v1/traces HTTP/1.1\r\nHost: x\r\n", b"\r\n")
 SLOW_CONNECTIONS = 3000  # three times as many as are allowed over HTTP, and a third more of them over gRPC
 
 
+@pytest.mark.long
 def test_a_crowd_of_connections_that_say_nothing(tmp_path: Path, report: Report) -> None:
     timeout = {"read_header_timeout": f"{SLOW_SECONDS}s"}
     protocols = {name: {"endpoint": "127.0.0.1:0", **timeout} for name in ("grpc", "http")}
@@ -137,17 +146,32 @@ def by_http(server: Server, request: bytes) -> int:
         connection.close()
 
 
+def test_overload_is_refused_and_bounded(tmp_path: Path) -> None:
+    """Promise 12 without a measurement: what the one at full size asks of a machine that has nothing else to do."""
+    with running(tmp_path, receivers=RECEIVERS, rules={"paths": []}) as server:
+        assert server.process is not None
+        before_mib = resident_mib(server.process.pid, peak=True)
+        many = Senders(server, 40, lambda answers: answers["OK"] > 0 and answers["UNAVAILABLE"] > 40)
+        assert set(many.answers) == {"OK", "UNAVAILABLE"}, many.answers
+        assert many.not_retryable == []
+        assert resident_mib(server.process.pid, peak=True) - before_mib < 128
+        page, requests = server.page(), "tracegrade_receiver_requests_total"
+        assert server.metric(requests, "receive", page=page, outcome="accepted") == many.answers["OK"]
+        assert server.metric(requests, "receive", page=page, outcome="refused") == many.answers["UNAVAILABLE"]
+
+
+@pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_long: bool, report: Report) -> None:
-    seconds, seconds_alone = (1800.0, 60.0) if is_long else (6.0, 3.0)
+def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_full_size: bool, report: Report) -> None:
+    seconds, seconds_alone = (1800.0, 60.0) if is_full_size else (6.0, 3.0)
     with running(tmp_path, receivers=RECEIVERS, rules={"paths": []}, journal={"max_size_mib": 4096}) as server:
         assert server.process is not None
-        first = Senders(server, 4, 3.0)
+        first = Senders(server, 4, lasting(3.0))
         before_mib = resident_mib(server.process.pid, peak=True)
-        many = Senders(server, 40, seconds)
+        many = Senders(server, 40, lasting(seconds))
         grown_mib = resident_mib(server.process.pid, peak=True) - before_mib
         # After it, when the journal is as full and the judge as far behind: what can be taken for long, not at first.
-        alone = Senders(server, 4, seconds_alone)
+        alone = Senders(server, 4, lasting(seconds_alone))
         refused = many.answers["UNAVAILABLE"]
         assert set(many.answers) <= {"OK", "UNAVAILABLE"}, many.answers
         assert many.not_retryable == []
@@ -165,9 +189,10 @@ def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_long: bool,
         report(Row(f"40 senders without a pause, {seconds:.0f} s", sum(many.answers.values()), 0, 0, seen=seen))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_one_giant_trace(tmp_path: Path, is_long: bool, report: Report) -> None:
-    spans, together = (1_000_000 if is_long else 200_000), 5_000
+def test_one_giant_trace(tmp_path: Path, is_full_size: bool, report: Report) -> None:
+    spans, together = (1_000_000 if is_full_size else 200_000), 5_000
     with running(tmp_path) as server:
         judge = server.judge_pid
         beside = send(server, 2)
@@ -198,9 +223,10 @@ def test_one_giant_trace(tmp_path: Path, is_long: bool, report: Report) -> None:
         report(Row(f"one trace of {spans:,} spans", 1, 0, 0, took_s, seen))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_many_tiny_traces(tmp_path: Path, is_long: bool, report: Report) -> None:
-    traces, together = (1_000_000 if is_long else 20_000), 1_000
+def test_many_tiny_traces(tmp_path: Path, is_full_size: bool, report: Report) -> None:
+    traces, together = (1_000_000 if is_full_size else 20_000), 1_000
     with running(tmp_path, journal={"max_size_mib": 4096}) as server:
         judge = server.judge_pid
         begun_s = time.monotonic()
@@ -215,6 +241,7 @@ def test_many_tiny_traces(tmp_path: Path, is_long: bool, report: Report) -> None
         report(Row(f"{traces:,} traces of one span", 1, 0, 0, took_s, f"judge at most {peak_mib:.0f} MiB"))
 
 
+@pytest.mark.long
 def test_a_trace_that_never_ends(tmp_path: Path, report: Report) -> None:
     with running(tmp_path, traces={"settle": "2s", "idle_timeout": "2s", "max_age": "2s"}) as server:
         with grpc.insecure_channel(server.endpoints["grpc"]) as channel:

@@ -15,6 +15,8 @@ from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 # One good trace, then 10 million empty messages, which take a Python loop far longer than the judge is given.
 ENDLESS = request_of([666]) + b"\x0a\x00" * 10_000_000
 
@@ -27,7 +29,6 @@ def plant(folder: Path, *requests: bytes) -> None:
     journal.close()
 
 
-@pytest.mark.timeout(600)  # four starts, and two times two deaths
 def test_a_request_that_hangs_the_judge_is_set_aside_whoever_is_killed_in_between(
     tmp_path: Path, report: Report
 ) -> None:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import grpc
+import pytest
 from end_to_end.server import Downstream, Server, exporter
 from reliability.conftest import Report
 from reliability.load import lost_and_doubled
@@ -12,6 +13,8 @@ from reliability.table import Row
 from reliability.test_kill import Load, check_stored, wait_until_judged, wait_until_judging
 
 from waiting import eventually
+
+pytestmark = pytest.mark.long
 
 # Forwarding has 5 s for what is under way, then the judge's sinks have, then the servers; and a busy machine.
 STOPS_WITHIN_S = 25.0

@@ -25,7 +25,7 @@ from tracegrade.assemble.share import share_of
 from tracegrade.pipeline.heartbeat import read_heartbeat
 from waiting import eventually
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

@@ -1,10 +1,13 @@
 """What the comparison with other servers counts and prints; no test measures time."""
 
 import grpc
+import pytest
 from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template
 from bench.load import EXPORT
 from bench.peers import Measured, counted, table
 from bench.serving import BareServer
+
+pytestmark = pytest.mark.long
 
 
 def test_a_span_that_comes_twice_is_counted_as_one_that_arrived() -> None:

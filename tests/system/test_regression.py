@@ -7,6 +7,8 @@ import pytest
 from bench.regression import EVERY_NS, EXPECTED, TOLERANCE, expected_ratios, failures
 from bench.stages import Stages
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(
     ("times", "fails"),

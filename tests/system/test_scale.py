@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from bench import scale, skew
 
+pytestmark = pytest.mark.long
+
 PLAN = scale.Plan.read()
 ALL = {"named": 1.0, "sample": 1.0}
 
