@@ -76,6 +76,22 @@ def test_a_file_is_stored_listed_shown_and_exported(place: Path) -> None:
     assert document["test_cases"][0] == {"id": "case-1", **SUITE["test_cases"][0]}  # type: ignore[index]
 
 
+def test_a_file_replaces_a_stored_suite_which_keeps_its_id(place: Path) -> None:
+    id_ = imported("weather.json")
+    (place / "weather.json").write_text(json.dumps({**SUITE, "test_cases": SUITE["test_cases"][:1]}))  # type: ignore[index]
+    done = run("import", "--replace", "Weather: EU/UK", "weather.json")
+    assert done.stdout.startswith(f"replaced Weather: EU/UK as {id_}: 1 tool, 1 case\n")
+    assert [(head["id"], head["test_case_count"]) for head in rows("list")] == [(id_, 1)]
+    for arguments, said in (
+        (("--replace", "none", "weather.json"), "no suite 'none' is stored"),
+        (("weather.json", "--replace"), "--replace: expected the stored suite that FILE replaces"),
+        (("--mcp", "http://127.0.0.1:9/", "--replace", id_), "--replace SUITE is for FILE"),
+    ):
+        refused = run("import", *arguments)
+        assert (refused.exit_code, said in refused.output) == (2, True), refused.output
+    assert [head["test_case_count"] for head in rows("list")] == [1]
+
+
 def test_import_export_import_is_stable(place: Path) -> None:
     first = imported("weather.json")
     assert run("export", first, "-o", "out.json").stdout == "wrote out.json: 1 tool, 3 cases\n"

@@ -30,7 +30,7 @@ def test_a_job_is_submitted_with_its_models_by_their_keys_and_a_worker_is_asked_
         "tool_choice": "required",
         "system_prompt": {"one::m-1": "Be quick."},
         "repeat": 3,
-        "experiment": None,
+        "experiment": "weather",
         "labels": {"a": "b"},
         "max_parallel": None,
     }

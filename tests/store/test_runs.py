@@ -180,7 +180,8 @@ def test_what_is_known_of_runs_comes_back_in_the_order_of_their_beginning(engine
         assert stored_runs(connection, "default") == [second, other, first]
         assert stored_run(connection, "default", "tuning/1") == first
         assert stored_run(connection, "nobody", "tuning/1") is None
-        assert stored_experiments(connection, "default") == [Experiment("default", "tuning", START_NS, "before", 1)]
+        (found,) = stored_experiments(connection, "default")
+        assert found == Experiment("default", "tuning", START_NS, "before", 1, id=found.id)
         assert stored_experiment(connection, "somebody", "tuning") is None
 
 
@@ -267,7 +268,9 @@ def test_a_deleted_run_leaves_nothing_and_its_experiment_has_no_baseline(engine:
     assert delete_run(engine, "default", RUN) == 3
     with reading(engine) as connection:
         assert table_sizes(connection) == {**before, "experiments": 1}
-        assert stored_experiment(connection, "default", "tuning") == Experiment("default", "tuning", START_NS, None, 1)
+        found = stored_experiment(connection, "default", "tuning")
+        assert found is not None
+        assert (found.baseline, found.last_number) == (None, 1)
         assert len(results(connection, ResultFilter(), 9)) == 1
 
 

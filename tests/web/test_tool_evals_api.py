@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from sqlalchemy import Engine, func, select
 
 from jobs.place import Place, placed
@@ -20,12 +21,14 @@ from tracegrade.store.schema import job_events, jobs, runs, traces
 from tracegrade.web import rights
 from tracegrade.web.problem import PREFIX
 from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from web.calls import call
 from web.job_streams import names, page
 from web.site import serving
 from web.test_suites_api import WEATHER_SUITE
 from web.websockets import opened
 
 LARGE, SMALL = "one::m-1", "one::m-2"
+FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 FLOW = ["job_created", "tool_eval_init", "tool_eval_progress", "tool_eval_result", "tool_eval_summary"]
 
 
@@ -62,7 +65,7 @@ def suite(api: Api) -> str:
 def submitted(api: Api, suite: str, *models: str, **more: Any) -> str:
     answer = api.call("POST", "/tool-eval", {"suite_id": suite, "models": [*(models or (LARGE,))], **more})
     assert answer.status == 202, answer.body
-    assert answer.json == {"job_id": answer.json["job_id"], "status": "submitted"}
+    assert answer.json["status"] == "submitted"
     return str(answer.json["job_id"])
 
 
@@ -72,6 +75,15 @@ def ran(here: Place, api: Api, suite: str, *models: str, **more: Any) -> str:
     with here.working():
         here.until(job, "done")
     return job
+
+
+def by_command(here: Place, folder: Path, suite: str, *more: str) -> Result:
+    """`suite run` with the large model."""
+    settings = folder / "settings.yaml"
+    document = {"data_dir": here.config.data_dir, "store": {"url": here.url}, "suites": {"models": str(here.models)}}
+    settings.write_text(json.dumps(document))
+    models = () if "--background" in more else ("--models", str(here.models))
+    return CliRunner().invoke(main, ["suite", "run", suite, "--model", "m-1", *models, *more, "-c", str(settings)])
 
 
 def refused(api: Api, method: str, address: str, body: Any, status: int, type_: str) -> str:
@@ -152,6 +164,74 @@ def test_the_delta_is_against_the_baseline_of_the_experiment(here: Place, api: A
         ("eval", first, -0.1),
         ("eval", second, 0.0),
     ]
+
+
+def test_evals_of_suites_with_one_name_go_into_an_experiment_of_each(here: Place, api: Api, suite: str) -> None:
+    other = api.call("POST", "/tool-eval/import", {**WEATHER_SUITE, "system_prompt": "Talk."}).json["suite_id"]
+    first, second, third = ran(here, api, suite, SMALL), ran(here, api, other, SMALL), ran(here, api, suite, LARGE)
+    found = {item["id"]: item for item in api.get("/tool-eval/history")["runs"]}
+    assert [found[id_]["experiment_id"] for id_ in (first, second, third)] == [
+        *("weather-api-suite", f"weather-api-suite-{other}", "weather-api-suite")
+    ]
+    assert [(found[id_]["delta"], found[id_]["baseline_eval_id"]) for id_ in (first, second, third)] == [
+        *((0.0, first), (0.0, second), (0.1, first))
+    ]
+    (complete,) = here.events(third, "tool_eval_complete")
+    assert complete.fields["baseline_eval_id"] == first
+    api.call("PUT", "/experiments/weather-api-suite", {"name": "renamed"})
+    api.call("PATCH", f"/tool-suites/{suite}", {"name": "Renamed, too"})
+    again = api.call("POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}).json
+    assert (again["experiment_id"], again["baseline_eval_id"]) == ("renamed", first)
+
+
+def test_an_eval_of_another_suite_than_the_experiments_is_refused_at_every_door(
+    here: Place, api: Api, suite: str, tmp_path: Path
+) -> None:
+    other = api.call("POST", "/tool-eval/import", {**WEATHER_SUITE, "name": "Other"}).json["suite_id"]
+    for name in ("made", "first-eval"):
+        api.call("POST", "/experiments", {"name": name, "suite_id": suite if name == "made" else None})
+        submitted(api, suite, experiment_id=name)  # decides at once, not when it runs
+    v1 = Api(api.site, DOCUMENT)
+    before = len(v1.get("/jobs")["items"])
+    for name in ("made", "first-eval"):
+        of_other = {"suite_id": other, "models": [LARGE], "experiment_id": name}
+        said = refused(api, "POST", "/tool-eval", of_other, 409, "not-possible")
+        assert f"the experiment '{name}' is about the suite {suite} ('Weather API Suite')" in said
+        assert ("suite_id" in said, f"suite import --replace {suite}" in said) == (True, True)
+        job = {"suite": other, "models": [LARGE], "experiment": name}
+        assert "is about the suite" in refused(v1, "POST", "/jobs", job, 409, "not-possible")
+        form = {"suite": other, "experiment": name, f"model:{LARGE}": "1"}
+        assert call(api.app, "POST", "/evals", urlencode(form).encode(), **FORM).status == 409
+        for more in ((), ("--background",)):
+            done = by_command(here, tmp_path, other, "--experiment", name, *more)
+            assert (done.exit_code, "is about the suite" in done.output) == (2, True)
+    assert len(v1.get("/jobs")["items"]) == before
+
+
+def test_an_import_replaces_the_cases_of_a_suite_whose_runs_stay_comparable(here: Place, api: Api, suite: str) -> None:
+    first = ran(here, api, suite)
+    sent = {"suite_id": suite, "tools": WEATHER_SUITE["tools"], "test_cases": WEATHER_SUITE["test_cases"][:1]}
+    answer = api.call("POST", "/tool-eval/import", sent)
+    assert (answer.status, answer.json["suite_id"], answer.json["test_cases_created"]) == (200, suite, 1)
+    assert (answer.json["name"], len(api.get(f"/tool-suites/{suite}")["test_cases"])) == ("Weather API Suite", 1)
+    second = ran(here, api, suite, SMALL)
+    assert api.get(f"/tool-eval/history/{second}")["baseline_eval_id"] == first
+    for wrong, status in (({**sent, "suite_id": "none"}, 404), ({**sent, "suite_id": 7}, 400), ({"tools": []}, 400)):
+        assert api.call("POST", "/tool-eval/import", wrong).status == status, wrong
+    assert len(api.get(f"/tool-suites/{suite}")["test_cases"]) == 1
+
+
+def test_an_agent_and_a_file_decide_nothing_and_are_not_refused(
+    here: Place, api: Api, suite: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "weather.json"
+    path.write_text(json.dumps(WEATHER_SUITE))
+    assert by_command(here, tmp_path, str(path), "--experiment", "mixed").exit_code == 0
+    submitted(api, suite, experiment_id="mixed")
+    assert by_command(here, tmp_path, str(path), "--experiment", "mixed").exit_code == 0
+    assert api.get("/experiments/mixed")["suite_id"] == suite
+    stored = by_command(here, tmp_path, suite)
+    assert "of experiment weather-api-suite" in stored.output
 
 
 def test_targets_name_models_and_a_system_prompt_is_for_all_or_one(here: Place, api: Api, suite: str) -> None:
@@ -261,10 +341,7 @@ def test_jobs_are_submitted_listed_shown_cancelled_and_deleted(here: Place, api:
 def test_a_run_of_the_command_line_is_an_eval_of_its_own(here: Place, api: Api, tmp_path: Path) -> None:
     path = tmp_path / "weather.json"
     path.write_text(json.dumps(WEATHER_SUITE))
-    settings = tmp_path / "settings.yaml"
-    settings.write_text(f"data_dir: {here.config.data_dir}\nstore: {{url: '{here.url}'}}\n")
-    asked = ["--model", "m-1", "--models", str(here.models), "--experiment", "by-hand", "-c", str(settings)]
-    shown = CliRunner().invoke(main, ["suite", "run", str(path), *asked])
+    shown = by_command(here, tmp_path, str(path), "--experiment", "by-hand")
     assert shown.exit_code == 0, shown.output
     (one,) = api.get("/tool-eval/history")["runs"]
     assert (one["id"], one["job_id"], one["suite_id"], one["status"]) == ("by-hand/1", None, None, "done")

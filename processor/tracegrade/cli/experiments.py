@@ -109,8 +109,8 @@ def timeline_(settings: ReadSettings, output_format: str, tenant: str, experimen
     it, and on every tune that was better than everything before it. JSON: one run per line, {tenant, run, experiment,
     state, problem, gate, begun_ns, written_ns, traces, traces_kept, score, rules, rule_set_hash, judgement_hash,
     settings_hash, labels, releases, prompt_hash, prompt_count, source, selection, tracegrade, git_revision, delta,
-    is_baseline, is_best, other_rules}; then one entry per line, {tenant, experiment, entry, type, at_ns, score, delta,
-    is_best, configuration, promoted_from}.
+    delta_note, is_baseline, is_best, other_rules}; then one entry per line, {tenant, experiment, entry, type, at_ns,
+    score, delta, is_best, configuration, promoted_from}.
     """
     found = _timeline(settings, tenant, experiment)
     if output_format == "json":

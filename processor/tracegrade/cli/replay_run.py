@@ -166,5 +166,5 @@ def print_run(config: "Config", recording: "RecordedRun") -> None:
 def delta_text(standing: "Standing") -> str:
     """The difference from the baseline with its sign, and a mark where the rules are not the same."""
     if standing.delta is None:
-        return "unknown"
+        return "unknown" if standing.delta_note is None else "unknown (another suite)"
     return f"{standing.delta:+.4f}" + (" (other rules)" if standing.other_rules else "")

@@ -39,16 +39,30 @@ if TYPE_CHECKING:
     "output.",
 )
 @click.option("--name", default="", help="The suite's name; without it, the file's or the server's own.")
-@click.option("--replace", is_flag=True, help="Overwrite the file of --to, with the cases that it has.")
+@click.option(
+    "--replace",
+    is_flag=False,
+    flag_value="",
+    metavar="[SUITE]",
+    help="Replace the tools and cases of the stored SUITE, named by its id or its name, by those of FILE: it keeps its "
+    "id and its experiments. Without SUITE, overwrite the file of --to, with the cases that it has.",
+)
 @tenant_option
 @asking_options
 @reports_errors
 def import_(
-    file: str | None, server: str | None, to: str | None, name: str, replace: bool, tenant: str, asking: Asking
+    file: str | None,
+    server: str | None,
+    to: str | None,
+    name: str,
+    replace: str | None,
+    tenant: str,
+    asking: Asking,
 ) -> None:
     """Store a suite: of FILE ('-' is standard input), or of the tools of an MCP server, to write cases for.
 
-    A stored suite is on the page and in the API, and 'suite run' takes its id or its name. Each import makes a new one.
+    A stored suite is on the page and in the API, and 'suite run' takes its id or its name. Each import makes a new one,
+    unless --replace names one: CI imports a suite from git so, and its runs stay in one experiment.
 
     A server is asked for its tools; no tool is called. Redirects are not followed, and no proxy is used. Link-local
     addresses and the listeners in the settings are never asked; private and loopback ones only if --allow-host or
@@ -57,21 +71,25 @@ def import_(
     if (file is None) == (server is None):
         raise click.UsageError("expected a file, or --mcp ADDRESS, and not both")
     if file is not None:
-        if to is not None or replace:
-            raise click.UsageError("--to and --replace write what a server lists; FILE is stored")
-        _import_file(file, name, tenant, asking)
+        if to is not None:
+            raise click.UsageError("--to writes what a server lists; FILE is stored")
+        if replace == "":
+            raise click.UsageError("--replace: expected the stored suite that FILE replaces, by its id or its name")
+        _import_file(file, name, replace, tenant, asking)
     elif server is not None:
-        _import_server(server, to, name, replace, tenant, asking)
+        if replace:
+            raise click.UsageError("--replace SUITE is for FILE: what a server lists has no cases to replace")
+        _import_server(server, to, name, replace is not None, tenant, asking)
 
 
-def _import_file(file: str, name: str, tenant: str, asking: Asking) -> None:
+def _import_file(file: str, name: str, replaced: str | None, tenant: str, asking: Asking) -> None:
     from tracegrade.suites.imported import SuiteError, read_document, read_text
 
     try:
         document = read_document(read_text(file))
         if name and isinstance(document, dict):
             document["name"] = name
-        stored = _stored(document, tenant, asking)
+        stored = _stored(document, tenant, asking, replaced=replaced)
     except SuiteError as error:
         raise SuiteError(str(error) if str(error).startswith(f"{file}: ") else f"{file}: {error}") from None
     if stored.cases:
@@ -103,23 +121,36 @@ def _import_server(server: str, to: str | None, name: str, replace: bool, tenant
         print_line(f'Next, add cases to "test_cases", such as {_example(found)}')
 
 
-def _stored(document: "JsonValue", tenant: str, asking: Asking, said: Sequence[str] = ()) -> "StoredSuite":
-    """Store a suite, and say what was stored; notes that were `said` are not repeated."""
+def _stored(
+    document: "JsonValue", tenant: str, asking: Asking, said: Sequence[str] = (), replaced: str | None = None
+) -> "StoredSuite":
+    """Store a suite, in place of the one `replaced`, and say what was stored; notes that were `said` are not repeated.
+
+    Raises:
+        SuiteError: the document is no suite, or several are called as the one to replace.
+        NoSuchSuite: there is none to replace.
+    """
     from tracegrade.store.open import reading_store
     from tracegrade.store.suites import suites_called
-    from tracegrade.suites.keeping import add_suite
+    from tracegrade.suites.keeping import add_suite, replace_suite, suite_called
     from tracegrade.suites.unset import unset_needs
 
     make_files_private()
     config = asking.config()
     store_url = config.store_url
-    read = add_suite(store_url, tenant, document, time.time_ns())
+    if replaced is None:
+        read = add_suite(store_url, tenant, document, time.time_ns())
+    else:
+        with reading_store(store_url) as connection:
+            id_ = suite_called(connection, tenant, replaced).id
+        read = replace_suite(store_url, tenant, id_, document, time.time_ns())
     suite = read.suite
     for note in (*read.notes, *unset_needs(suite.cases, config.rules.reading)):
         if note not in said:
             _say(note)
+    how = "stored" if replaced is None else "replaced"
     print_line(
-        f"stored {suite.name} as {suite.id}: {count(len(suite.tools), 'tool')}, {count(len(suite.cases), 'case')}"
+        f"{how} {suite.name} as {suite.id}: {count(len(suite.tools), 'tool')}, {count(len(suite.cases), 'case')}"
     )
     with reading_store(store_url) as connection:
         same = suites_called(connection, tenant, suite.name)

@@ -4,6 +4,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -57,7 +58,9 @@ _NOT_IN_NAMES = re.compile(r"[^\w.+-]+")
     help="The file that says which models there are, and where.",
 )
 @click.option(
-    "--experiment", metavar="NAME", help="The experiment that the runs belong to; without it, named as the suite."
+    "--experiment",
+    metavar="NAME",
+    help="The experiment that the runs belong to, of one stored suite; without it, the suite's own, named as it.",
 )
 @click.option(
     "--run",
@@ -167,7 +170,7 @@ def run(
         print_line(f"Note: {hint}", err=True)
     asking = Asking(temperature, tool_choice, repeat, max_parallel, prompts)
     with ExitStack() as stack:
-        begun = partial(described_run, tenant, experiment or suite.name)
+        begun = partial(described_run, tenant, _experiment(suite, experiment, tenant, config, bool(models)))
         runs = _begun(stack, config, suite, targets, asking, begun, run_name, read_labels(labels))
         is_whole = _run_all(suite, runs, asking, config)
     _say_what_became(runs, config, is_whole)
@@ -176,6 +179,27 @@ def run(
         sys.exit(EXIT_INTERRUPTED)
     if any(item.problem is not None for item in runs):
         sys.exit(EXIT_CANNOT_TELL)
+
+
+def _experiment(suite: "Suite", named: str | None, tenant: str, config: "Config", of_models: bool) -> str:
+    """The experiment of the runs; models run a stored suite only in one that is about it.
+
+    Raises:
+        OtherSuite: it is about another suite.
+        RunRefused: the name cannot be one.
+    """
+    from tracegrade.history.suite_runs.suite_experiment import experiment_for
+    from tracegrade.store.open import changing_store
+    from tracegrade.store.runs import suite_of_source
+    from tracegrade.suites.keeping import known_suite
+
+    id_ = suite_of_source(suite.source)
+    if id_ is None or (named is not None and not of_models):
+        return named or suite.name
+    make_files_private()
+    with changing_store(config.store_url) as connection:
+        stored = known_suite(connection, tenant, id_)
+        return experiment_for(connection, stored, named, time.time_ns()).name
 
 
 def _models(names: Sequence[str], models_path: Path | None, config: "Config") -> "list[Target]":

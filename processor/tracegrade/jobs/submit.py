@@ -5,7 +5,8 @@ import time
 from sqlalchemy import Connection
 
 from tracegrade.config import Config
-from tracegrade.history.runs.recorded_run import check_experiment, deleted_run
+from tracegrade.history.runs.recorded_run import deleted_run
+from tracegrade.history.suite_runs.suite_experiment import experiment_for
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, WrongRequest, known_models
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.settings import chosen_models
@@ -23,7 +24,7 @@ from tracegrade.store.jobs import (
     stored_jobs,
 )
 from tracegrade.store.open import changing_store
-from tracegrade.store.suites import stored_suite
+from tracegrade.store.suites import StoredSuite, stored_suite
 from tracegrade.suites.unset import unset_needs
 
 MOST_UNITS = 100_000
@@ -54,15 +55,14 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         JobRefused: no such suite, one without cases or with one that needs what is not set, or too many jobs wait.
         NoSuchModel: a model is not in the file of models.
         RunRefused: the name of the experiment cannot be one.
+        OtherSuite: the experiment is about another suite.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
     """
     targets = chosen_models(known_models(config), asked.models, "models")
     keys = [target.key for target in targets]
     if isinstance(asked.system_prompt, dict) and (others := asked.system_prompt.keys() - set(keys)):
         raise WrongRequest(f"system_prompt: {min(others)!r} is not asked; expected one of {', '.join(keys)}")
-    request = asked.model_copy(update={"models": keys}).model_dump(mode="json")
     now_ns = time.time_ns()
-    job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
     with changing_store(config.store_url) as connection:
         suite = stored_suite(connection, tenant, asked.suite)
         if suite is None:
@@ -71,8 +71,6 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
             raise JobRefused(f"the suite {suite.name!r} has no cases; add one first")
         if unset := unset_needs(suite.cases, config.rules.reading):
             raise JobRefused(f"the suite {suite.name!r} cannot be run: {unset[0]}")
-        if asked.experiment is not None:
-            check_experiment(connection, tenant, "experiment", asked.experiment)
         units = len(suite.cases) * asked.repeat * len(keys)
         if units > MOST_UNITS:
             parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
@@ -85,6 +83,9 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
         waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
         if waiting >= MOST_WAITING:
             raise JobRefused(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")
+        experiment = experiment_for(connection, suite, asked.experiment, now_ns)
+        request = asked.model_copy(update={"models": keys, "experiment": experiment.name}).model_dump(mode="json")
+        job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
         add_job(connection, job, suite_id=suite.id, suite_name=suite.name, models=[*keys])
     DataFolder(config.data_path).note_jobs_wait()
     return job
@@ -114,28 +115,31 @@ def resume(config: Config, tenant: str, id_: str) -> Job:
     Raises:
         NoSuchJob: there is none.
         JobRefused: it is done, its suite or a run of it was deleted, or a case needs what is not set.
+        OtherSuite: its experiment is about another suite by now.
     """
     with changing_store(config.store_url) as connection:
         job = known_job(connection, tenant, id_)
         if job.state == "done":
             raise JobRefused(f"job {id_} is done: nothing is left to do")
         if job.state not in UNFINISHED:
-            _check_goes_on(connection, job, config.rules.reading)
+            suite = _check_goes_on(connection, job, config.rules.reading)
+            if not job.runs:  # its experiment may have been deleted, or taken by another suite
+                experiment_for(connection, suite, job.request.get("experiment"), time.time_ns())
         resume_job(connection, tenant, id_, time.time_ns())
         job = known_job(connection, tenant, id_)
     DataFolder(config.data_path).note_jobs_wait()
     return job
 
 
-def _check_goes_on(connection: Connection, job: Job, reading: RuleReading) -> None:
-    """Refuse what would fail as soon as a worker has it."""
+def _check_goes_on(connection: Connection, job: Job, reading: RuleReading) -> StoredSuite:
+    """Refuse what would fail as soon as a worker has it; gives its suite."""
     suite = str(job.request.get("suite"))
     gone = deleted_run(connection, job.tenant, job.runs)
     stored = stored_suite(connection, job.tenant, suite)
     if gone is None and stored is not None:
         if unset := unset_needs(stored.cases, reading):
             raise JobRefused(f"job {job.id} cannot go on: {unset[0]}")
-        return
+        return stored
     what = f"its suite {suite}" if gone is None else f"what it had stored, run {gone},"
     raise JobRefused(f"job {job.id} cannot go on: {what} was deleted; submit a new one")
 

@@ -20,6 +20,7 @@ from tracegrade.history.runs.experiments import known_experiment, known_run
 from tracegrade.history.runs.new_run import new_run
 from tracegrade.history.runs.recorded_run import RecordedRun, broken_off, deleted_run, what_differs
 from tracegrade.history.suite_runs.evals import eval_timeline
+from tracegrade.history.suite_runs.suite_experiment import experiment_for
 from tracegrade.history.suite_runs.suite_results import CHAIN_NUMBERS, CaseResult, stored_results, summary_of
 from tracegrade.history.suite_runs.suite_run import Asking, TargetRun, run_suite
 from tracegrade.jobs.suite_request import known_models, suite_request
@@ -28,8 +29,8 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.models.settings import Target
 from tracegrade.store.jobs import Job, State, add_events, note
 from tracegrade.store.open import one_at_a_time, reading
-from tracegrade.store.runs import Run
-from tracegrade.store.suites import stored_suite
+from tracegrade.store.runs import Run, stored_run
+from tracegrade.store.suites import StoredSuite, stored_suite
 from tracegrade.suites.stored import runnable_suite
 from tracegrade.suites.suite import Suite
 
@@ -74,6 +75,7 @@ class SuiteJob:
         self._stopped = threading.Event()
         self._stop_run = threading.Event()  # the run sets it itself when it ends
         self._suite_name = ""
+        self._experiment = ""
         self._runs = list(job.runs)
         self._results: dict[str, list[CaseResult]] = {}
         self._cases: list[str] = []
@@ -120,7 +122,7 @@ class SuiteJob:
             return
         if problems:
             raise JobFailed("; ".join(problems))
-        self._complete(planned[0].asked.experiment)
+        self._complete()
 
     def stop(self) -> None:
         """End it at once, because it was cancelled, or the worker ends; called from any thread."""
@@ -182,7 +184,18 @@ class SuiteJob:
         if stored is None:
             raise JobFailed(f"its suite {self._request.suite} was deleted")
         self._suite_name = stored.name
+        self._experiment = self._experiment_for(stored)
         return runnable_suite(stored, (), self._config.rules.reading)
+
+    def _experiment_for(self, suite: StoredSuite) -> str:
+        """The experiment of its runs; a job that an earlier version queued need not name it."""
+        if self._request.experiment is not None:
+            return self._request.experiment
+        with self._engine.begin() as connection:
+            one_at_a_time(connection)
+            if self._runs and (begun := stored_run(connection, self.job.tenant, self._runs[0])) is not None:
+                return begun.experiment
+            return experiment_for(connection, suite, None, time.time_ns()).name
 
     def _asking(self, targets: Sequence[Target]) -> Asking:
         request = self._request
@@ -198,8 +211,7 @@ class SuiteJob:
         request, tenant = self._request, self.job.tenant
         selection = {**asking.selection(suite, target), "job": self.job.id}
         labels = {"model": target.key, **request.labels}
-        experiment = request.experiment or suite.name
-        asked = new_run(tenant, experiment, labels, suite.source, selection, suite.rule_set, self._config)
+        asked = new_run(tenant, self._experiment, labels, suite.source, selection, suite.rule_set, self._config)
         with reading(self._engine) as connection:
             if (gone := deleted_run(connection, tenant, self._runs)) is not None:
                 raise JobFailed(f"what it had stored, run {gone}, was deleted")
@@ -241,20 +253,22 @@ class SuiteJob:
                         run.recording.forget_if_empty()
         return [f"{run.target.key}: {run.problem}" for run in runs if run.problem is not None]
 
-    def _complete(self, experiment: str) -> None:
+    def _complete(self) -> None:
         """Note that all is stored, with how it stands in its experiment."""
         with reading(self._engine) as connection:
-            found = eval_timeline(connection, known_experiment(connection, self.job.tenant, experiment))
+            found = eval_timeline(connection, known_experiment(connection, self.job.tenant, self._experiment))
         standing = found.standing(self.job.id)
         done: Told = (
             "tool_eval_complete",
             {
                 "eval_id": self.job.id,
-                "experiment": experiment,
+                "experiment": self._experiment,
                 "runs": [*self._runs],
                 "avg_score": None if standing is None else standing.eval.score,
+                "baseline_eval_id": None if found.baseline is None else found.baseline.id,
                 "baseline_score": None if found.baseline is None else found.baseline.score,
                 "delta": None if standing is None else standing.delta,
+                "delta_note": None if standing is None else standing.delta_note,
             },
         )
         completed: Told = "job_completed", {"result_ref": self.job.id}

@@ -166,6 +166,14 @@ def resume_job(connection: Connection, tenant: str, id_: str, now_ns: int) -> bo
     return True
 
 
+def move_jobs(connection: Connection, tenant: str, experiment: str, other: str, suite: str | None = None) -> None:
+    """Let the jobs that write one experiment write another; those that run `suite` alone, if it is given."""
+    for job in stored_jobs(connection, tenant):
+        if job.request.get("experiment") == experiment and suite in (None, job.request.get("suite")):
+            request = {**job.request, "experiment": other}
+            connection.execute(update(jobs).where(*_is_job(tenant, job.id)).values(request=request))
+
+
 def delete_job(connection: Connection, tenant: str, id_: str) -> bool:
     """Delete a job with its events; what it has stored stays. False when there is none."""
     connection.execute(delete(job_events).where(*_of_job(tenant, id_)))

@@ -3,8 +3,9 @@
 Every function names the tenant: whoever asks sees and changes that tenant's runs alone.
 """
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import Connection, Engine, delete, insert, select, update
@@ -49,12 +50,36 @@ class Run:
     prompt_count: int = 0
     emptied: bool = False
 
+    @property
+    def suite(self) -> str | None:
+        """The id of the stored suite whose cases it ran; None where it ran a file, or no suite."""
+        return suite_of_source(self.source)
+
+    @property
+    def job(self) -> str | None:
+        """The id of the job that writes it; None where none does."""
+        job = self.selection.get("job")
+        return job if isinstance(job, str) else None
+
+
+def suite_of_source(source: str) -> str | None:
+    """The id of the stored suite that a run names as its source; None where it names a file, or the journal."""
+    kind, _, id_ = source.partition(":")
+    return id_ if kind == "suite" else None
+
+
+def new_experiment_id() -> str:
+    """An id for an experiment: 12 hex digits."""
+    return secrets.token_hex(6)
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One experiment; ``baseline`` is the run that is pinned, ``suite`` the stored suite it is about; None without.
 
-    ``description`` is text, perhaps empty, where a person made the experiment; None where its first run did.
+    ``description`` is text, perhaps empty, where a person made the experiment; None where its first run did. ``own``:
+    evals of ``suite`` that name no experiment go into it. ``baseline_entry`` is the entry that is pinned in place of a
+    run. ``baseline_note`` says what became of the baseline that was pinned, if it was deleted.
     """
 
     tenant: str
@@ -64,6 +89,10 @@ class Experiment:
     last_number: int
     suite: str | None = None
     description: str | None = None
+    id: str = field(default_factory=new_experiment_id)
+    own: bool = False
+    baseline_entry: str | None = None
+    baseline_note: str | None = None
 
 
 _KNOWN = [runs.c[field.name] for field in fields(Run)]
@@ -110,9 +139,16 @@ def stored_experiment(connection: Connection, tenant: str, name: str) -> Experim
     return None if row is None else Experiment(*row)
 
 
+def own_experiment(connection: Connection, tenant: str, suite: str) -> Experiment | None:
+    """The experiment into which evals of a suite go that name none; None before the first of them."""
+    own = (experiments.c.tenant == tenant, experiments.c.suite == suite, experiments.c.own)
+    row = connection.execute(select(experiments).where(*own).order_by(experiments.c.begun_ns)).first()
+    return None if row is None else Experiment(*row)
+
+
 def save_run(connection: Connection, run: Run) -> None:
     """Store what is known of `run`, in place of what was known of it."""
-    values = asdict(run)
+    values = {**asdict(run), "job": run.job}
     if not connection.execute(update(runs).where(*_is_run(run.tenant, run.name)).values(**values)).rowcount:
         connection.execute(insert(runs).values(**values))
 

@@ -126,7 +126,7 @@ def delete_suite(connection: Connection, tenant: str, id_: str) -> bool:
     """Delete a suite with its cases; experiments about it stay, as those of none. False when there is none."""
     connection.execute(delete(suite_cases).where(*_of_suite(tenant, id_)))
     about = (experiments.c.tenant == tenant, experiments.c.suite == id_)
-    connection.execute(update(experiments).where(*about).values(suite=None))
+    connection.execute(update(experiments).where(*about).values(suite=None, own=False))
     return bool(connection.execute(delete(suites).where(*_is_suite(tenant, id_))).rowcount)
 
 

@@ -1,7 +1,7 @@
 """The version of the store's tables, and which versions this TraceGrade refuses; loads no database library."""
 
 # The newest migration in migrations/versions.
-VERSION = "0020"
+VERSION = "0021"
 
 
 def unfit(found: str | None, read_only: bool) -> str | None:

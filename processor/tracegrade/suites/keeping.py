@@ -18,7 +18,7 @@ from tracegrade.store.suites import (
     suites_called,
 )
 from tracegrade.suites.imported import SuiteError
-from tracegrade.suites.stored import Read, read_suite
+from tracegrade.suites.stored import Read, read_suite, replaced
 
 
 class NoSuchSuite(TraceGradeError):
@@ -59,6 +59,19 @@ def add_suite(store_url: str, tenant: str, document: JsonValue, now_ns: int, *, 
     """Store the suite that `document` is as a new one; raises as `read_suite`."""
     read = read_suite(document, tenant, new_suite_id(), now_ns, strict=strict)
     with changing_store(store_url) as connection:
+        save_suite(connection, read.suite)
+    return read
+
+
+def replace_suite(store_url: str, tenant: str, id_: str, document: JsonValue, now_ns: int) -> Read:
+    """Store the tools and cases that `document` is in place of those of a suite, which keeps its id.
+
+    Raises:
+        NoSuchSuite: there is none with this id.
+        SuiteError: as `read_suite`.
+    """
+    with changing_store(store_url) as connection:
+        read = replaced(known_suite(connection, tenant, id_), document, now_ns)
         save_suite(connection, read.suite)
     return read
 

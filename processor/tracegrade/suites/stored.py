@@ -116,6 +116,19 @@ def read_suite(document: JsonValue, tenant: str, id_: str, now_ns: int, *, stric
     return Read(replace(suite, cases=_bounded(cases)), notes)
 
 
+def replaced(suite: StoredSuite, document: JsonValue, now_ns: int) -> Read:
+    """`suite` with the tools and cases of a suite's JSON in place of its own, and the same id.
+
+    Name, description and system prompt that the JSON does not have stay as they are. Raises as `read_suite`.
+    """
+    written = object_at(document, "the suite")
+    texts: JsonObject = {"name": suite.name, "description": suite.description, "system_prompt": suite.system_prompt}
+    read = read_suite({**texts, **written}, suite.tenant, suite.id, now_ns)
+    return replace(
+        read, suite=replace(read.suite, created_ns=suite.created_ns, updated_ns=max(now_ns, suite.created_ns))
+    )
+
+
 def with_fields(suite: StoredSuite, given: JsonObject, now_ns: int) -> StoredSuite:
     """`suite` with the fields that are `given` (name, description, system_prompt, tools) in place of its own.
 

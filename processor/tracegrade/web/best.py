@@ -6,7 +6,7 @@ from hashlib import blake2b
 from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline
+from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline, suite_about
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, suite_request
 from tracegrade.model.json_value import JsonValue
 from tracegrade.models.settings import SEPARATOR
@@ -32,7 +32,7 @@ def best_request(connection: Connection, tenant: str, experiment: str, models: S
     found = eval_timeline(connection, known_experiment(connection, tenant, experiment))
     if found.best is None:
         raise JobRefused(f"{experiment} has no best configuration: nothing of it has a score")
-    suite_id = found.experiment.suite or _suite_of(found)
+    suite_id = suite_about(connection, found.experiment)
     if suite_id is None:
         raise JobRefused(f"{experiment} is about no stored suite: nothing can be run")
     suite = known_suite(connection, tenant, suite_id)
@@ -69,13 +69,8 @@ def model_keys(configuration: Mapping[str, JsonValue]) -> list[str]:
     return found
 
 
-def _suite_of(found: EvalTimeline) -> str | None:
-    """The stored suite of the last eval that has one."""
-    return next((item.eval.suite for item in reversed(found.evals) if item.eval.suite is not None), None)
-
-
 def _models_of(found: EvalTimeline) -> list[str]:
     """The models of the best eval, of the evals alone."""
-    evals = [item.eval for item in found.evals if item.eval.score is not None]
+    evals = [item.eval for item in found.evals if item.eval.score is not None and item.delta_note is None]
     best = max(evals, key=lambda item: item.score or 0.0, default=None)
     return [] if best is None else [str(model) for model in best.models]

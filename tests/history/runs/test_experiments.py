@@ -23,7 +23,7 @@ from tracegrade.history.runs.experiments import (
     timeline,
 )
 from tracegrade.store.open import reading
-from tracegrade.store.runs import Experiment, pin_baseline, save_run
+from tracegrade.store.runs import pin_baseline, save_run
 from tracegrade.store.trends import Sums
 from tracegrade.store.write import StoreWriter
 
@@ -167,9 +167,7 @@ def test_a_timeline_has_the_runs_of_its_experiment_in_order(engine: Engine) -> N
     assert [name_of(found.baseline), name_of(found.best)] == ["tuning/2", "tuning/2"]
     with engine.begin() as connection:
         pin_baseline(connection, "default", "tuning", "tuning/1")
-        assert known_experiment(connection, "default", "tuning") == Experiment(
-            "default", "tuning", START_NS, "tuning/1", 0
-        )
+        assert known_experiment(connection, "default", "tuning").baseline == "tuning/1"
 
 
 def name_of(standing: Standing | None) -> str | None:
@@ -192,5 +190,5 @@ def test_a_name_that_is_not_there_is_said_to_be_missing_with_those_near_it(engin
         with pytest.raises(NoSuchRun, match="no run 'elsewhere'"):
             known_run(connection, "default", "elsewhere")
         check_stored(connection, "elsewhere")
-        assert run_or_experiment(connection, "default", "tuning") == Experiment("default", "tuning", START_NS, None, 0)
+        assert run_or_experiment(connection, "default", "tuning") == known_experiment(connection, "default", "tuning")
         assert run_or_experiment(connection, "default", "tuning/1") == run_of("tuning/1")

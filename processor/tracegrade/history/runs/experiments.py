@@ -107,7 +107,8 @@ class Standing:
 
     ``delta`` is its score less that of the baseline, None where one has no score. ``is_best``: it was better than every
     run before it. ``other_rules``: rules that judged it otherwise than the baseline, or only one of the two; what the
-    delta says is then in doubt.
+    delta says is then in doubt. A run of another stored suite than the baseline's has no delta and is never best;
+    ``delta_note`` says so.
     """
 
     scored: ScoredRun
@@ -115,12 +116,14 @@ class Standing:
     is_baseline: bool
     is_best: bool
     other_rules: Sequence[str]
+    delta_note: str | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object: the run's, and how it stands."""
         return {
             **self.scored.to_json(),
             "delta": self.delta,
+            "delta_note": self.delta_note,
             "is_baseline": self.is_baseline,
             "is_best": self.is_best,
             "other_rules": list(self.other_rules),
@@ -273,15 +276,18 @@ def standings(found: Sequence[ScoredRun], pinned: str | None, outside: ScoredRun
     best: float | None = None
     stands = []
     for scored in found:
-        is_best = scored in able and scored.score is not None and (best is None or scored.score > best)
+        note = None if baseline is None else other_suite_note(scored.run.suite, baseline.run.suite)
+        counts = scored in able and note is None
+        is_best = counts and scored.score is not None and (best is None or scored.score > best)
         best = scored.score if is_best else best
         stands.append(
             Standing(
                 scored=scored,
-                delta=None if baseline is None else delta_of(scored.score, baseline.score),
+                delta=None if baseline is None or note else delta_of(scored.score, baseline.score),
                 is_baseline=scored is baseline,
                 is_best=is_best,
                 other_rules=[] if baseline is None else _other_rules(scored.run, baseline.run),
+                delta_note=note,
             )
         )
     return stands
@@ -380,6 +386,13 @@ def _no_run(name: str, known: Sequence[str], what: str = "run") -> NoSuchRun:
 def delta_of(score: float | None, other: float | None) -> float | None:
     """How much better than `other` a score is, rounded; None where one is not known."""
     return None if score is None or other is None else round(score - other, _DIGITS)
+
+
+def other_suite_note(suite: str | None, of_baseline: str | None) -> str | None:
+    """Why what ran one stored suite has no delta, when the baseline ran another; None where one of them is unknown."""
+    if suite is None or of_baseline is None or suite == of_baseline:
+        return None
+    return f"it is of the suite {suite}, and the baseline of {of_baseline}: their scores cannot be compared"
 
 
 def _other_rules(run: Run, baseline: Run) -> list[str]:

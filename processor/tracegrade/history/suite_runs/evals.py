@@ -18,6 +18,7 @@ from tracegrade.history.runs.experiments import (
     delta_of,
     entry_standings,
     new_bests,
+    other_suite_note,
     scored_run,
     timeline,
 )
@@ -86,19 +87,21 @@ class Eval:
     @property
     def suite(self) -> str | None:
         """The id of the stored suite that was run; None where it was a file, or no suite."""
-        return (
-            str(self.job.request.get("suite")) if not self.runs and self.job else _suite_of(self.runs[0].run, self.job)
-        )
+        return self.job.request.get("suite") if self.job is not None else self.runs[0].run.suite
 
 
 @dataclass(frozen=True, slots=True)
 class EvalStanding:
-    """An eval within its experiment; ``delta`` is its score less that of the baseline, None where one has none."""
+    """An eval within its experiment; ``delta`` is its score less that of the baseline, None where one has none.
+
+    One of another suite than the baseline's has no delta and is never best; ``delta_note`` says so.
+    """
 
     eval: Eval
     delta: float | None
     is_baseline: bool
     is_best: bool
+    delta_note: str | None = None
 
     @property
     def summary(self) -> str:
@@ -142,13 +145,14 @@ def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimelin
     if baseline is None and pinned is not None:
         baseline = eval_of_run(connection, experiment.tenant, pinned)
     score = None if baseline is None else baseline.score
-    scores = [(item.begun_ns, item.score) for item in evals]
+    notes = [None if baseline is None else other_suite_note(item.suite, baseline.suite) for item in evals]
+    scores = [(item.begun_ns, item.score if note is None else None) for item, note in zip(evals, notes, strict=True)]
     entries = [standing.entry for standing in found.entries]
     tunes = [(entry.at_ns, entry.score) for entry in entries if entry.kind in TUNES]
     are_best = new_bests([*scores, *tunes])[: len(evals)]
     standings = [
-        EvalStanding(item, delta_of(item.score, score), item is baseline, is_best)
-        for item, is_best in zip(evals, are_best, strict=True)
+        EvalStanding(item, delta_of(item.score, score) if note is None else None, item is baseline, is_best, note)
+        for item, is_best, note in zip(evals, are_best, notes, strict=True)
     ]
     return EvalTimeline(experiment, standings, entry_standings(entries, scores, score), baseline)
 
@@ -197,27 +201,24 @@ def eval_without_runs(connection: Connection, job: Job, experiment: str) -> tupl
 
 
 def suite_about(connection: Connection, experiment: Experiment) -> str | None:
-    """The id of the stored suite that an experiment is about: its own, else that of its first eval of one."""
+    """The id of the stored suite that an experiment is about: its own, else that of its first eval of one.
+
+    Evals are of models: what an agent of one's own did with a suite decides nothing.
+    """
     if experiment.suite is not None:
         return experiment.suite
     for run in stored_runs(connection, experiment.tenant, experiment.name):
-        job = stored_job(connection, experiment.tenant, _eval_id_of(run))
-        if (suite := _suite_of(run, job)) is not None:
-            return suite
+        job = None if run.job is None else stored_job(connection, experiment.tenant, run.job)
+        if job is not None:
+            return job.request.get("suite")
+        if run.suite is not None and "tool_choice" in run.selection:
+            return run.suite
     return None
-
-
-def _suite_of(run: Run, job: Job | None) -> str | None:
-    if job is not None:
-        return str(job.request.get("suite"))
-    kind, _, id_ = run.source.partition(":")
-    return id_ if kind == "suite" else None
 
 
 def _eval_id_of(run: Run) -> str:
     """The job that made a run, which the run itself says; of one that no job made, its own name."""
-    job = run.selection.get("job")
-    return job if isinstance(job, str) else run.name
+    return run.job or run.name
 
 
 def _time_of(item: EvalStanding | EntryStanding) -> int:

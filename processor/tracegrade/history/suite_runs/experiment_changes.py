@@ -9,7 +9,7 @@ from tracegrade.history.runs.experiments import NoSuchRun, known_experiment
 from tracegrade.history.runs.recorded_run import RunRefused, check_experiment
 from tracegrade.history.runs.run_changes import NotChangeable, check_measurable, job_writing
 from tracegrade.history.suite_runs.evals import known_eval, suite_about
-from tracegrade.store.jobs import stored_job
+from tracegrade.store.jobs import move_jobs, stored_job
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import (
     Experiment,
@@ -80,6 +80,7 @@ def change(
         if (job := job_writing(connection, tenant, name)) is not None:
             raise NotChangeable(f"{name} cannot be renamed now: job {job.id} writes runs of it")
         rename_experiment(connection, tenant, name, new_name)
+        move_jobs(connection, tenant, name, new_name)
         return new_name
 
 

@@ -10,7 +10,7 @@ experiments = Table(
     Column("tenant", Text, primary_key=True, doc="whose"),
     Column("name", Text, primary_key=True, doc="its name"),
     Column("begun_ns", BigInteger, nullable=False, doc="when its first run was begun"),
-    Column("baseline", Text, doc="the run that is pinned as its baseline; null: its first complete run"),
+    Column("baseline", Text, doc="the run that is pinned as its baseline; null: none"),
     Column(
         "last_number",
         Integer,
@@ -19,8 +19,13 @@ experiments = Table(
     ),
     Column("suite", Text, doc="`suites.id` of the suite that it is about; null: of none that is stored"),
     Column("description", Text, doc="what people say it is for; null: nothing"),
+    Column("id", Text, nullable=False, doc="12 hex digits; they stay when it is renamed"),
+    Column("own", Boolean, nullable=False, doc="whether evals of `suite` that name no experiment go into it"),
+    Column("baseline_entry", Text, doc="`experiment_entries.id` of the eval that is pinned; null: none"),
+    Column("baseline_note", Text, doc="what became of the baseline that was pinned, if it was deleted; else null"),
     info={"about": "Experiments: runs that are compared with one baseline."},
 )
+Index("experiments_by_id", experiments.c.tenant, experiments.c.id, unique=True)
 
 # What other tools found in an experiment: they tune parameters or prompts, or let a model judge, and report the end.
 experiment_entries = Table(
@@ -67,9 +72,12 @@ runs = Table(
     Column("first_number", BigInteger, doc="the lowest of `traces.number` that it may have; null: none yet"),
     Column("last_number", BigInteger, doc="the highest"),
     Column("emptied", Boolean, nullable=False, doc="whether retention has deleted its traces"),
+    Column("job", Text, doc="`jobs.id` of the job that writes it; null: none does"),
+    Column("seen_ns", BigInteger, doc="when the process that writes it was last heard of; null: none writes it"),
     info={"about": "Runs: named sets of results that `replay --experiment` stored. What judges live has no row."},
 )
 Index("runs_by_experiment", runs.c.tenant, runs.c.experiment)
+Index("runs_by_job", runs.c.tenant, runs.c.job)
 
 # The results themselves are in the rows of the live traces that they judge: what deletes or replaces a trace takes them
 # along. Here is no id of a trace.

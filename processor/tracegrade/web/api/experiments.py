@@ -88,6 +88,7 @@ class StoredRunDocument(Document):
     tracegrade: str
     git_revision: str | None
     delta: float | None = Field(description="The score less that of the baseline")
+    delta_note: str | None = Field(description="Why there is no delta where the baseline is of another stored suite")
     is_baseline: bool
     is_best: bool = Field(description="Whether it was better than every run before it")
     other_rules: list[str] = Field(description="Rules that judged otherwise than in the baseline, or one of the two")

@@ -48,7 +48,7 @@ class SentJob(SentAsking):
         min_length=1,
         max_length=MOST_MODELS,
     )
-    experiment: str | None = Field(None, description="Its name; the suite's name if left out", max_length=100)
+    experiment: str | None = Field(None, description="Its name; the suite's own experiment if left out", max_length=100)
 
     def request(self) -> SuiteRequest:
         """What is asked of a job."""

@@ -62,6 +62,22 @@ class SentSuite(SentFields):
     test_cases: Annotated[Any, _described(_or_null({"type": "array", "items": CASE, "maxItems": MOST_CASES}))] = None
 
 
+class SentImport(SentSuite):
+    """A suite that is imported; it needs a name, or `suite_id`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "additionalProperties": False,
+            "required": [],
+            "anyOf": [{"required": ["name"]}, {"required": ["suite_id"]}],
+        }
+    )
+
+    suite_id: Annotated[
+        Any, _described(_or_null({"type": "string"}), "The suite whose tools and cases it replaces; a new one without")
+    ] = None
+
+
 SentCaseFields: TypeAlias = Annotated[
     Any, WithJsonSchema({**{key: part for key, part in CASE.items() if key != "required"}, "minProperties": 1})
 ]

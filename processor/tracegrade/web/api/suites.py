@@ -11,7 +11,15 @@ from tracegrade.access.caller import Caller
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.suites import StoredCase, StoredSuite, suite_heads
 from tracegrade.suites.imported import SuiteError, rule_id_of
-from tracegrade.suites.keeping import add_suite, case_of, change_suite, known_suite, remove_suite, without_case
+from tracegrade.suites.keeping import (
+    add_suite,
+    case_of,
+    change_suite,
+    known_suite,
+    remove_suite,
+    replace_suite,
+    without_case,
+)
 from tracegrade.suites.stored import Read, document_of, notes_of, with_case_fields, with_cases, with_fields
 from tracegrade.suites.unset import unset_needs
 from tracegrade.web.api.documents import ExactJson
@@ -27,6 +35,7 @@ from tracegrade.web.api.suite_documents import (
     SentCaseFields,
     SentCases,
     SentFields,
+    SentImport,
     SentServer,
     SentSuite,
     SuiteDocument,
@@ -207,11 +216,21 @@ def delete_test_case(sources: ApiSources, suite_id: PathName, case_id: PathName,
     summary="Import a suite from JSON",
     response_model=NewSuite,
     status_code=201,
+    responses={200: {"model": NewSuite, "description": "It replaced the suite `suite_id`"}, **problems(404)},
     dependencies=[needs("run")],
 )
-def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentSuite, Body()]) -> ExactJson:
-    """Makes a suite of one that was exported here or elsewhere; `notes` say what of it no suite has."""
-    return _new(sources, add_suite(sources.config.store_url, query.tenant, suite.given, time.time_ns()))
+def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[SentImport, Body()]) -> ExactJson:
+    """Makes a suite of one that was exported here or elsewhere; `notes` say what of it no suite has.
+
+    With `suite_id`, its tools and cases replace those of that suite, and so do name, description and system prompt
+    where it has them. The suite keeps its id and its experiments.
+    """
+    url, document = sources.config.store_url, suite.given
+    if (id_ := document.pop("suite_id", None)) is None:
+        return _new(sources, add_suite(url, query.tenant, document, time.time_ns()))
+    if not isinstance(id_, str):
+        raise SuiteError(f"suite_id: expected the id of a suite, found {id_!r}")
+    return _new(sources, replace_suite(url, query.tenant, id_, document, time.time_ns()), status=200)
 
 
 @router.get("/tool-eval/import/example", summary="An example to import", response_model=ExportedSuite)
@@ -298,11 +317,11 @@ def _case(case: StoredCase) -> dict[str, Any]:
     return {"id": case.id, "prompt": case.body["prompt"], **unset, **case.body}
 
 
-def _new(sources: Sources, read: Read, notes: list[str] | None = None) -> ExactJson:
+def _new(sources: Sources, read: Read, notes: list[str] | None = None, status: int = 201) -> ExactJson:
     unset = unset_needs(read.suite.cases, sources.config.rules.reading)
     made = {"suite_id": read.suite.id, "test_cases_created": len(read.suite.cases)}
     said = [*dict.fromkeys([*(notes or ()), *read.notes, *unset])]
-    return ExactJson({**_document(read.suite), **made, "notes": said}, 201)
+    return ExactJson({**_document(read.suite), **made, "notes": said}, status)
 
 
 def _as_file(name: str) -> dict[str, str]:

@@ -44,7 +44,7 @@ class SentEval(SentAsking, SentModels):
     """A run of a stored suite."""
 
     suite_id: _Key
-    experiment_id: _Key | None = Field(None, description="The experiment to link it to; the suite's name if left out")
+    experiment_id: _Key | None = Field(None, description="The experiment to link it to; the suite's own if left out")
 
 
 class SentBest(SentModels):
@@ -64,7 +64,14 @@ class SubmittedJob(Document):
     status: Word
 
 
-class BestJob(SubmittedJob):
+class SubmittedEval(SubmittedJob):
+    """The job of an eval, and what the eval will be measured against."""
+
+    experiment_id: str
+    baseline_eval_id: str | None = Field(description="The baseline of the experiment so far; null before the first")
+
+
+class BestJob(SubmittedEval):
     """The job that runs the best configuration."""
 
     config_used: dict[str, Any]
@@ -95,6 +102,8 @@ class EvalDocument(Document):
     configuration: dict[str, Any]
     avg_score: float | None = Field(description="The mean of the scores of its complete runs")
     delta: float | None = Field(description="`avg_score` less that of the experiment's baseline")
+    delta_note: str | None = Field(description="Why there is no delta where the baseline is of another suite")
+    baseline_eval_id: str | None = Field(description="The eval that it is measured against")
     baseline_score: float | None
     is_baseline: bool
     timestamp: str = Field(description="When it was begun; RFC 3339")

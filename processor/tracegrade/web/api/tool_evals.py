@@ -41,6 +41,7 @@ from tracegrade.web.api.tool_eval_documents import (
     SentBest,
     SentCancel,
     SentEval,
+    SubmittedEval,
     SubmittedJob,
     WholeEval,
 )
@@ -51,6 +52,7 @@ from tracegrade.web.job_events import values_of
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import token_of
+from tracegrade.web.sources import Sources
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
@@ -70,7 +72,7 @@ class HistoryQuery(TenantQuery):
 @router.post(
     "/tool-eval",
     summary="Run an eval",
-    response_model=SubmittedJob,
+    response_model=SubmittedEval,
     status_code=202,
     responses=problems(404, 409),
     dependencies=[needs("run")],
@@ -78,7 +80,10 @@ class HistoryQuery(TenantQuery):
 def run_tool_eval(
     request: Request, sources: ApiSources, query: OfTenant, sent: Annotated[SentEval, Body()]
 ) -> ExactJson:
-    """Queues the run of a suite with models; what happens is told by `/api/v1/jobs/{job_id}/events` and `/ws`."""
+    """Queues the run of a suite with models; what happens is told by `/api/v1/jobs/{job_id}/events` and `/ws`.
+
+    It goes into the experiment `experiment_id`, which is about one suite, else into the suite's own.
+    """
     if not sent.keys:
         raise Refusal(400, "invalid-parameter", "Wrong parameter", "models: expected at least one, found none")
     asked = sent.model_dump(exclude={"suite_id", "experiment_id", "targets"})
@@ -90,7 +95,7 @@ def run_tool_eval(
             if stored_experiment(connection, query.tenant, name) is None:
                 raise NoSuchRun(f"experiment_id: no experiment {name[:200]!r}; 'POST /api/experiments' makes one")
     job = submit(sources.config, query.tenant, token_of(request).owner, suite_request(asked))
-    return ExactJson({"job_id": job.id, "status": word_of(job.state)}, 202)
+    return ExactJson(_submitted(sources, job), 202)
 
 
 @router.post(
@@ -192,7 +197,19 @@ def run_best_of_tool_experiment(
     job = submit(sources.config, query.tenant, token_of(request).owner, asked)
     request_seen = seen_by(token_of(request), job).request
     used = {key: value for key, value in request_seen.items() if value not in (None, {}) and key != "experiment"}
-    return ExactJson({"job_id": job.id, "status": word_of(job.state), "config_used": used}, 202)
+    return ExactJson({**_submitted(sources, job), "config_used": used}, 202)
+
+
+def _submitted(sources: Sources, job: Job) -> dict[str, Any]:
+    """A job that was queued, and what its eval will be measured against."""
+    with sources.store() as connection:
+        found = eval_timeline(connection, known_experiment(connection, job.tenant, job.request["experiment"]))
+    return {
+        "job_id": job.id,
+        "status": word_of(job.state),
+        "experiment_id": id_of(found.experiment.name),
+        "baseline_eval_id": None if found.baseline is None else found.baseline.id,
+    }
 
 
 def _eval_in_timeline(
@@ -236,6 +253,8 @@ def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, st
         "configuration": item.configuration,
         "avg_score": item.score,
         "delta": standing.delta,
+        "delta_note": standing.delta_note,
+        "baseline_eval_id": None if timeline.baseline is None else timeline.baseline.id,
         "baseline_score": None if timeline.baseline is None else timeline.baseline.score,
         "is_baseline": standing.is_baseline,
         "timestamp": datetime.fromtimestamp(item.begun_ns / 1e9, UTC).isoformat(timespec="milliseconds"),

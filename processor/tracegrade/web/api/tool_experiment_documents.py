@@ -119,6 +119,7 @@ class TimelineEntry(Document):
     at_ns: int
     score: float | None = Field(description="Of an eval, the mean of the scores of its complete runs")
     delta: float | None = Field(description="The score less that of the baseline; null for a judge")
+    delta_note: str | None = Field(description="Why there is no delta where the baseline is of another suite")
     is_baseline: bool
     is_best: bool = Field(description="Whether it was better than every eval and tune before it")
     config_summary: str = Field(description="The configuration in one line")

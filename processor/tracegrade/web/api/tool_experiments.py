@@ -261,6 +261,7 @@ def _entry(item: EvalStanding | EntryStanding) -> dict[str, Any]:
         "at_ns": at_ns,
         "score": score,
         "delta": item.delta,
+        "delta_note": item.delta_note if isinstance(item, EvalStanding) else None,
         "is_baseline": isinstance(item, EvalStanding) and item.is_baseline,
         "is_best": item.is_best,
         "config_summary": item.summary,

@@ -7,6 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tracegrade.history.suite_runs.suite_experiment import OtherSuite
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import JobRefused, suite_request
 from tracegrade.model.errors import TraceGradeError
@@ -59,11 +60,12 @@ async def run(request: Request) -> Response:
     except StoreError:
         raise
     except TraceGradeError as error:
-        return await run_in_threadpool(_form, request, tenant, {**_EMPTY, **written}, str(error))
+        status = 409 if isinstance(error, OtherSuite) else 400
+        return await run_in_threadpool(_form, request, tenant, {**_EMPTY, **written}, str(error), status)
     return RedirectResponse(eval_address(job.id, tenant), 303)
 
 
-def _form(request: Request, tenant: str, written: Mapping[str, str], problem: str = "") -> Response:
+def _form(request: Request, tenant: str, written: Mapping[str, str], problem: str = "", status: int = 200) -> Response:
     sources = sources_of(request)
     with sources.store() as connection:
         suites = suite_heads(connection, tenant)
@@ -72,7 +74,7 @@ def _form(request: Request, tenant: str, written: Mapping[str, str], problem: st
     return page(
         request,
         "run_eval.html",
-        status=400 if problem else 200,
+        status=status,
         title="Run an eval",
         tenant=tenant,
         problem=problem,
