@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,15 @@ PLACES: dict[str, list[dict[str, str]]] = {
     "messages": [{"messages": "content"}, {"messages": "text"}],
     "all": [{"arguments": "*"}, {"outputs": "*"}, {"messages": "content"}, {"messages": "text"}],
 }
-REDACTED = [
-    pytest.param({"detectors": [], "places": [{**place, "action": action} for place in places]}, id=f"{action} {name}")
+REDACTED: dict[str, dict[str, Any]] = {
+    f"{action} {name}": {"detectors": [], "places": [{**place, "action": action} for place in places]}
     for name, places in PLACES.items()
     for action in ("mask", "hash", "drop")
-] + [
-    pytest.param({"action": "hash"}, id="hash what is found"),
-    pytest.param({"detectors": [], "action": "hash", "patterns": {"number": "[0-9]+"}}, id="hash numbers"),
-    pytest.param({"detectors": [], "action": "mask", "patterns": {"number": "[0-9]+"}}, id="mask numbers"),
-]
+} | {
+    "hash what is found": {"action": "hash"},
+    "hash numbers": {"detectors": [], "action": "hash", "patterns": {"number": "[0-9]+"}},
+    "mask numbers": {"detectors": [], "action": "mask", "patterns": {"number": "[0-9]+"}},
+}
 
 
 def redacted(requests: list[SourceRequest], settings: dict[str, Any]) -> list[SourceRequest]:
@@ -186,15 +187,21 @@ def test_every_evaluator_that_reads_values_is_looked_at() -> None:
     assert reading <= {evaluate["evaluator"] for evaluate, _, _ in EVALUATED}
 
 
-@each("settings", REDACTED)
-@each(("evaluate", "passing", "failing"), EVALUATED, ids=lambda value: value.get("evaluator", ""))
-def test_no_verdict_is_turned_into_its_opposite(
-    evaluate: dict[str, Any], passing: dict[str, Any], failing: dict[str, Any], settings: dict[str, Any]
-) -> None:
-    for expected, changed in (("pass", passing), ("fail", failing)):
-        requests = run(**changed)
-        assert outcome(evaluate, requests) == expected
-        assert outcome(evaluate, redacted(requests, settings)) in (expected, "not_evaluable")
+# Each evaluation and each redaction, and in the long run each of the one with each of the other.
+FEW = [(one, list(REDACTED)[number % len(REDACTED)]) for number, one in enumerate(EVALUATED)]
+ALL = list(product(EVALUATED, REDACTED))
+
+
+@pytest.mark.parametrize("pairs", [FEW, pytest.param(ALL, marks=pytest.mark.long)], ids=["few", "all"])
+def test_no_verdict_is_turned_into_its_opposite(pairs: list[tuple[Any, str]]) -> None:
+    wrong = []
+    for (evaluate, passing, failing), redaction in pairs:
+        for expected, changed in (("pass", passing), ("fail", failing)):
+            requests = run(**changed)
+            before, after = outcome(evaluate, requests), outcome(evaluate, redacted(requests, REDACTED[redaction]))
+            if before != expected or after not in (expected, "not_evaluable"):
+                wrong.append((evaluate, redaction, f"expected {expected}, found {before}, then {after}"))
+    assert wrong == []
 
 
 NAMES: dict[str, Any] = {"detectors": [], "places": [{"attribute": "gen_ai.tool.name", "action": "mask"}]}
@@ -255,21 +262,29 @@ def judged_by(rule: Rule, requests: list[SourceRequest]) -> Found:
     return found_in(rule, list(replay_sources(requests, TracesSettings(), RuleSet([rule]), "test")))
 
 
-def opposites(settings: dict[str, Any]) -> Iterator[str]:
-    for rule, requests, before in ready_made():
-        after = judged_by(rule, redacted(requests, settings))
+# What is said of what was found, of all values, and of those that were hashed.
+THOROUGH = ("mask all", "hash all", "drop all", "hash outputs", "hash what is found")
+
+
+def opposites(redactions: list[str]) -> Iterator[str]:
+    """The verdicts that turn round, where each trace is redacted by the next of `redactions`."""
+    for (rule, requests, before), redaction in zip(ready_made(), cycle(redactions), strict=False):
+        after = judged_by(rule, redacted(requests, REDACTED[redaction]))
+        where = f"{redaction}, {rule.id}, {Path(requests[0].origin).name}"
         if isinstance(before, str) or isinstance(after, str):
             if before != after and not (isinstance(after, dict) and set(after.values()) == {"not_evaluable"}):
-                yield f"{rule.id}, {Path(requests[0].origin).name}: {before} became {after}"
+                yield f"{where}: {before} became {after}"
             continue
         for name, outcome in before.items():
             if after.get(name) not in (outcome, "not_evaluable"):
-                yield f"{rule.id}, {Path(requests[0].origin).name}: {name} {outcome} became {after.get(name)}"
+                yield f"{where}: {name} {outcome} became {after.get(name)}"
 
 
-@each(
-    "settings",
-    [one for one in REDACTED if one.id in ("mask all", "hash all", "drop all", "hash outputs", "hash what is found")],
-)
-def test_ready_made_rules_say_the_same_or_that_they_cannot_tell(settings: dict[str, Any]) -> None:
-    assert list(opposites(settings)) == []
+def test_ready_made_rules_say_the_same_or_that_they_cannot_tell() -> None:
+    assert list(opposites(list(THOROUGH))) == []
+
+
+@pytest.mark.long
+@each("redaction", THOROUGH)
+def test_ready_made_rules_say_so_of_every_redaction(redaction: str) -> None:
+    assert list(opposites([redaction])) == []

@@ -12,6 +12,7 @@ class VectorRow:
         self.passed: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.not_applicable: dict[str, int] = {}
+        self.differing: list[str] = []  # of level informative
 
     def count(self, level: str, passed: bool) -> None:
         (self.passed if passed else self.failed)[level] += 1
@@ -22,6 +23,7 @@ class VectorRow:
             total = self.passed[level] + self.failed[level]
             cells.append(f"{self.passed[level]}/{total}" if total else "-")
         others = [f"{count} of {name}: another system's evaluator" for name, count in self.not_applicable.items()]
+        others += [f"informative: {one}" for one in self.differing]
         return "".join(f"{cell:12}" for cell in cells) + ("; ".join(others) or "-")
 
 

@@ -1,17 +1,17 @@
 """What must hold for every rule that ships with the package."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import yaml
+from click.testing import CliRunner
 from yamlcore import CoreLoader
 
 from build import each
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.cli import main
 from tracegrade.pipeline.rule_tests import run_tests
 from tracegrade.rule.builtin import DEFAULT_RULES
 from tracegrade.rule.load import builtin_rules, load_rules
@@ -21,6 +21,8 @@ from tracegrade.rule.schema import rule_schema
 FOLDER = builtin_rules()
 RULES = load_rules([FOLDER])
 PATHS = [Path(RULES.paths[rule.id]) for rule in RULES.rules]
+SCHEMA = rule_schema()
+FITS = jsonschema_rs.Draft202012Validator(SCHEMA)
 
 
 @each("rule", RULES.rules, ids=lambda rule: rule.id)
@@ -49,7 +51,7 @@ def test_it_says_what_it_is(rule: Rule) -> None:
 
 @each("path", PATHS, ids=lambda path: path.parent.name)
 def test_it_fits_the_schema_that_editors_use(path: Path) -> None:
-    jsonschema_rs.Draft202012Validator(rule_schema()).validate(plain(path))
+    FITS.validate(plain(path))
     first = path.read_text().splitlines()[0]
     assert first.startswith("# yaml-language-server: $schema=")
     assert (path.parent / first.partition("=")[2]).resolve() == (FOLDER / "schema.json").resolve()
@@ -69,7 +71,7 @@ def test_all_a_theme_and_a_rule_are_found_by_name() -> None:
 
 
 def test_the_schema_in_the_folder_is_the_one_of_the_code() -> None:
-    assert json.loads((FOLDER / "schema.json").read_text()) == rule_schema(), (
+    assert json.loads((FOLDER / "schema.json").read_text()) == SCHEMA, (
         "out of date: tracegrade rules schema > rules/schema.json"
     )
 
@@ -78,8 +80,7 @@ def test_the_index_in_the_readme_is_the_one_of_the_rules() -> None:
     readme = (FOLDER / "README.md").read_text()
     _, _, rest = readme.partition("<!-- made by: tracegrade rules list --format markdown rules -->\n")
     index, _, _ = rest.partition("<!-- end -->")
-    command = [sys.executable, "-m", "tracegrade", "rules", "list", "--format", "markdown", str(FOLDER)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == index
+    assert CliRunner().invoke(main, ["rules", "list", "--format", "markdown", str(FOLDER)]).stdout == index
 
 
 def plain(path: Path) -> Any:

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from build import each
@@ -54,10 +55,11 @@ def test_a_secret_is_found_in_a_disguise(disguise: str) -> None:
         assert SCANNER.may_hold(_wire(*texts)), (name, texts)
 
 
+@pytest.mark.parametrize("numbers", [(2, 3), pytest.param((2, 2, 2, 2, 3, 5), marks=pytest.mark.long)])
 @each("name", SPLIT)
-def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str) -> None:
+def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str, numbers: tuple[int, ...]) -> None:
     chance = random.Random(name)
-    for number in (2, 2, 2, 2, 3, 5):
+    for number in numbers:
         value = planted.SECRETS[name](chance)
         pieces = planted.pieces_of(value, chance, number)
         texts = ["user", *pieces, "and so on"]
@@ -69,10 +71,11 @@ def test_a_secret_is_found_that_is_split_over_neighbouring_texts(name: str) -> N
         assert SCANNER.may_hold(_wire(json.dumps({f"k{place}": piece for place, piece in enumerate(pieces)}))), texts
 
 
+@pytest.mark.parametrize("count", [1, pytest.param(5, marks=pytest.mark.long)])
 @each("name", SPLIT)
-def test_a_secret_is_found_that_is_split_over_the_parts_of_a_message(name: str) -> None:
+def test_a_secret_is_found_that_is_split_over_the_parts_of_a_message(name: str, count: int) -> None:
     chance = random.Random(f"parts {name}")
-    for _ in range(5):
+    for _ in range(count):
         pieces = planted.pieces_of(planted.SECRETS[name](chance), chance, 2)
         parts = [{"type": "text", "content": piece} for piece in pieces]
         for messages in ([{"role": "user", "parts": parts}], [{"role": "user", "content": piece} for piece in pieces]):
