@@ -1,6 +1,8 @@
 """The builders of tests: a table runs every row and reports all that fail."""
 
 import inspect
+import os
+from pathlib import Path
 
 import pytest
 
@@ -26,11 +28,11 @@ def test_tables_stack_and_leave_fixtures_to_pytest() -> None:
 
     @each("letter", "ab")
     @each("number", [1, 2])
-    def product(tmp_path: str, letter: str, number: int) -> None:
-        ran.append((tmp_path, letter, number))
+    def product(fixture: str, letter: str, number: int) -> None:
+        ran.append((fixture, letter, number))
 
-    assert list(inspect.signature(product).parameters) == ["tmp_path"]
-    product("here")
+    assert list(inspect.signature(product).parameters) == ["fixture"]
+    product(fixture="here")
     assert ran == [("here", "a", 1), ("here", "a", 2), ("here", "b", 1), ("here", "b", 2)]
 
 
@@ -46,3 +48,18 @@ def test_a_row_that_skips_is_a_failure_and_so_is_an_empty_table() -> None:
         skipping()
     with pytest.raises(AssertionError, match="tests nothing"):
         empty()
+
+
+def test_each_row_has_a_folder_and_a_monkeypatch_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    @each("number", [1, 2])
+    def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+        seen.append((tmp_path, list(tmp_path.iterdir()), os.environ.get("TRACEGRADE_TEST_ROW")))
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("TRACEGRADE_TEST_ROW", str(number))
+
+    rows(tmp_path=tmp_path, monkeypatch=monkeypatch)
+    assert [(found, row) for _, found, row in seen] == [([], None), ([], None)]
+    assert len({path for path, *_ in seen}) == 2
+    assert "TRACEGRADE_TEST_ROW" not in os.environ

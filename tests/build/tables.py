@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,8 +18,9 @@ def each(
 ) -> Callable[[_Test], _Test]:
     """Run a test once per row, as `pytest.mark.parametrize` does, but as one test.
 
-    A test of pytest costs more than most rows take. Rows share the test's fixtures: use `parametrize` where each row
-    needs a fresh `tmp_path` or `monkeypatch`, and where rows may skip. Decorators stack: every combination is run.
+    A test of pytest costs more than most rows take. Each row has a `tmp_path` and a `monkeypatch` of its own, and
+    shares the test's other fixtures: use `parametrize` where a row changes one of those, and where rows may skip.
+    Decorators stack: every combination is run.
 
     Args:
         names: the arguments that a row gives, in order: a sequence, or names separated by commas.
@@ -36,9 +38,10 @@ def each(
         def run(*args: Any, **fixtures: Any) -> None:
             assert table, "a table without rows tests nothing"
             failures: list[BaseException] = []
-            for name, values in table:
+            for number, (name, values) in enumerate(table, 1):
                 try:
-                    test(*args, **fixtures, **values)
+                    with _own(fixtures, number) as own:
+                        test(*args, **own, **values)
                 except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
                     error.add_note(f"Row: {name}")
                     failures.append(error)
@@ -52,6 +55,19 @@ def each(
         return run
 
     return decorate
+
+
+@contextmanager
+def _own(fixtures: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:
+    """The test's fixtures, with a folder and a monkeypatch for row `number` alone."""
+    own = dict(fixtures)
+    with pytest.MonkeyPatch.context() as patched:
+        if "monkeypatch" in own:
+            own["monkeypatch"] = patched
+        if "tmp_path" in own:
+            own["tmp_path"] = own["tmp_path"] / f"row-{number}"
+            own["tmp_path"].mkdir()
+        yield own
 
 
 def _read(rows: Iterable[Any], arguments: list[str], ids: Any) -> Iterable[tuple[str, dict[str, Any]]]:
