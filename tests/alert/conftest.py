@@ -2,9 +2,9 @@ import pytest
 from sqlalchemy import Engine
 
 from alert.loop_stage import Stage, plain_look
-from store.engines import empty_store, engine, postgresql, sqlite
+from store.engines import engine, postgresql, sqlite
 
-__all__ = ["empty_store", "engine", "postgresql", "sqlite"]
+__all__ = ["engine", "postgresql", "sqlite"]
 
 
 @pytest.fixture

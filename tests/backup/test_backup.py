@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.stored import run, store
+from build import store_with
+from cli.stored import run
 from store.judged_traces import judged
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
@@ -28,7 +29,7 @@ def data(tmp_path: Path) -> Path:
     journal = LocalJournal.open(folder.journal)
     journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, b"spans")).result()
     journal.close()
-    store(folder.path, judged(1), judged(2))
+    store_with(folder.path, judged(1), judged(2))
     (folder.path / "judge.heartbeat").write_bytes(b"alive")
     (folder.path / "deletions").mkdir()
     (folder.path / "deletions" / "tombstones").write_bytes(b"")

@@ -1,8 +1,9 @@
-"""Builders that all tests share: tables, and what is judged.
+"""Builders that all tests share: tables, what is judged, and stores of results.
 
 One way to make each thing. A test imports what it needs from here: ``from build import each``.
 """
 
+from build.stores import store_with
 from build.tables import each
 
-__all__ = ["each"]
+__all__ = ["each", "store_with"]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
+from build import store_with
 from pipeline.harness import Content, log_payload, log_records_of, payload, spans_of
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
@@ -90,7 +91,7 @@ def judged_live(
     judge = RecordJudge(traces or TracesSettings(), rule_set, ClosedTraces())
     judged = [item for record in journalled(data_dir, came, **settings) for item in judge.read(record)]
     results = [result_of(item, "live", "settings") for item in (*judged, *judge.end())]
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         save_rule_texts(connection, rule_set, START_S * 10**9)
     for result in results:

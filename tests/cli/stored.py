@@ -7,15 +7,6 @@ from typing import Any
 from click.testing import CliRunner, Result
 
 from tracegrade.cli import main
-from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.open import open_store
-from tracegrade.store.write import StoreWriter
-
-
-def store(data_dir: Path, *records: TraceResult) -> None:
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
-    StoreWriter(engine).write(records)
-    engine.dispose()
 
 
 def run(data_dir: Path, *arguments: str) -> Result:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from store.judged_traces import MINUTE_NS, judged
 from store.stored_alerts import ALERT, store_incident
 from tracegrade.rule.load import load_rules
@@ -36,7 +37,7 @@ def data_dir(tmp_path: Path) -> Path:
         for decision in trace.decisions:
             decision.pair.rule_hash = rule.hash
         traces.append(trace)
-    store(tmp_path, *traces)
+    store_with(tmp_path, *traces)
     return tmp_path
 
 
@@ -64,7 +65,7 @@ def test_what_is_left_and_how_fast_it_is_spent_is_shown(data_dir: Path) -> None:
 
 
 def test_it_says_where_an_alert_fires(data_dir: Path) -> None:
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         store_incident(
             connection, replace(ALERT, rule_id="checkout-order", kind="slo", service="shop", agent="support")

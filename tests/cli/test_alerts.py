@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_alerts import ALERT, incident, store_incident
 from tracegrade.rule.load import load_rules
@@ -23,7 +24,7 @@ EARLIER = incident(
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         for each in (EARLIER, FIRING):
             store_incident(connection, *each.members, notified=each.notified)
@@ -58,7 +59,7 @@ def test_the_table_reads_without_colour_and_says_who_was_told(data_dir: Path) ->
 
 def test_the_table_tells_tenants_apart_where_there_are_several(data_dir: Path) -> None:
     assert "tenant" not in run(data_dir, "alerts", "list").stdout
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         store_incident(connection, replace(ALERT, tenant="shop"))
     engine.dispose()
@@ -69,7 +70,7 @@ def test_the_table_tells_tenants_apart_where_there_are_several(data_dir: Path) -
 
 def test_no_alerts_is_said(data_dir: Path) -> None:
     assert run(data_dir, "alerts", "list", "--since", "2026-01-01", "--limit", "1").exit_code == 0
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM incidents")
     engine.dispose()
@@ -102,7 +103,7 @@ def remember(
     for trace in traces:
         for decision in trace.decisions:
             decision.pair.rule_hash = rule.hash
-    store(data_dir, *traces)
+    store_with(data_dir, *traces)
     return rule.hash
 
 
@@ -219,7 +220,7 @@ def test_silences_are_made_listed_and_ended(data_dir: Path) -> None:
 
 
 def test_a_silence_says_what_it_is_of(data_dir: Path) -> None:
-    store(data_dir, judged(1, "pass"))
+    store_with(data_dir, judged(1, "pass"))
     for label, said in (
         ("service=shop", "Silences 1 alert of those that fire now."),
         ("service=nosuch", "it matches nothing: no stored result has the service 'nosuch'; expected one of shop."),
@@ -266,7 +267,7 @@ def test_a_bound_cannot_be_accepted_and_a_fall_can(data_dir: Path) -> None:
     refused = run(data_dir, "alerts", "accept", FIRING.id)
     assert refused.exit_code == 2
     assert "its bound stands in the rule checkout-order" in " ".join(refused.stderr.split())
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     facts = replace(ALERT.facts, was=0.9, was_samples=500)
     other = replace(ALERT, fingerprint="ef" * 16)
     with engine.begin() as connection:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from build import store_with
 from cli.backtested import RULE, SINCE, stored, write_rule
-from cli.stored import run, run_json, store
+from cli.stored import run, run_json
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
 from store.test_migrations import upgrade
 from tracegrade.rule.load import load_rules
@@ -31,7 +32,7 @@ NEW = RULE.replace("order-checked", "brand-new").partition("alert:")[0]
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     """Twenty traces; of release 2.0 half call twice. They were judged by another rule, `order-checked`."""
-    store(
+    store_with(
         tmp_path,
         *(stored(number, "1.0") for number in range(1, 11)),
         *(stored(number, "2.0", calls=2 if number % 2 else 1) for number in range(11, 21)),
@@ -163,8 +164,8 @@ def test_a_rule_that_judged_some_of_it_live_keeps_what_it_said(data_dir: Path) -
         judged(number, evaluations=[evaluation(number, "pass", rule_id="brand-new", rule_hash=rule_hash)], revision=3)
         for number in range(16, 21)
     ]
-    store(data_dir, *said)
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    store_with(data_dir, *said)
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         save_rule_texts(connection, load_rules([path]), START_NS + 16 * MINUTE_NS)
     engine.dispose()
@@ -175,14 +176,14 @@ def test_a_rule_that_judged_some_of_it_live_keeps_what_it_said(data_dir: Path) -
         "changed": 0,
     }
     late = judged(11, evaluations=[evaluation(11, "pass", rule_id="brand-new", rule_hash=rule_hash)], revision=4)
-    store(data_dir, late)
+    store_with(data_dir, late)
     assert counted(data_dir, "live") == {rule_hash: (6, 0)}
     assert counted(data_dir, "backfill") == {rule_hash: (12, 2)}
 
 
 def test_a_deleted_trace_and_one_that_is_too_old_take_it_along(data_dir: Path) -> None:
     backfill(data_dir)
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     delete_everywhere(engine, {bytes.fromhex(trace_id(11))})
     assert counted(data_dir, "backfill") == {hash_of(data_dir): (15, 4)}
     while delete_older(engine, START_NS + 365 * DAY_MINUTES * MINUTE_NS):
@@ -253,7 +254,7 @@ def test_a_store_that_was_just_brought_up_to_date_takes_a_backfill(tmp_path: Pat
     with tarfile.open(Path(__file__).parents[1] / "upgrade" / "0007.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     data_dir = tmp_path / "data"
-    open_store(f"sqlite:///{data_dir / 'tracegrade.db'}").dispose()
+    store_with(data_dir)
     new = (tmp_path / "rules").glob("*.rule.yaml")
     rules = tmp_path / "new"
     for number, path in enumerate(new):
@@ -272,7 +273,7 @@ def test_a_store_that_was_just_brought_up_to_date_takes_a_backfill(tmp_path: Pat
 
 
 def test_killed_in_the_middle_the_same_again_stores_the_rest_and_nothing_twice(tmp_path: Path) -> None:
-    store(tmp_path, *(stored(number, "1.0", calls=1 + number % 2) for number in range(1500)))
+    store_with(tmp_path, *(stored(number, "1.0", calls=1 + number % 2) for number in range(1500)))
     path = write_rule(tmp_path / "rules", NEW)
     command = ("rules", "backtest", str(path), "--store", *SINCE, "--data-dir", str(tmp_path))
     for some in (50, 500):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from build import store_with
 from cli.backtested import RULE, SINCE, stored, write_rule
-from cli.stored import run, store
+from cli.stored import run
 from store.judged_traces import trace_id
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.record_judge import attribute_filter_for
@@ -20,7 +21,7 @@ from tracegrade.store.rule_texts import save_rule_texts
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     """Of release 1.0 all is well; of 2.0 half call twice, which the rule did not see. One fail was none."""
-    store(
+    store_with(
         tmp_path,
         *(stored(number, "1.0", outcome="fail" if number == 1 else "pass") for number in range(1, 11)),
         *(stored(number, "2.0", calls=2 if number % 2 else 1) for number in range(11, 21)),
@@ -55,7 +56,7 @@ def test_what_newly_fails_and_passes_is_counted_and_shown(data_dir: Path, jobs: 
 
 
 def test_alerts_that_would_have_fired_are_shown(tmp_path: Path) -> None:
-    store(tmp_path, *(stored(number, "1.0", calls=1 + number // 100) for number in range(40, 200)))
+    store_with(tmp_path, *(stored(number, "1.0", calls=1 + number // 100) for number in range(40, 200)))
     (rule,) = backtested(tmp_path, str(write_rule(tmp_path / "rules")))["rules"]
     (alert,) = rule["alerts"]
     assert (alert["rule_id"], alert["state"]) == ("order-checked", "firing")
@@ -87,7 +88,7 @@ def test_only_a_rule_with_another_hash_is_changed(data_dir: Path, tmp_path: Path
     rules = write_rule(tmp_path / "three")
     for rule_id in ("young", "unknown"):
         write_rule(rules, RULE.replace("order-checked", rule_id), rule_id)
-    with open_store(f"sqlite:///{data_dir / 'tracegrade.db'}").begin() as connection:
+    with open_store(store_with(data_dir)).begin() as connection:
         save_rule_texts(connection, load_rules([rules / "young"]), 1_900_000_000_000_000_000)
     found = backtested(data_dir, str(rules))
     assert {rule["rule_id"]: rule["state"] for rule in found["rules"]} == {"order-checked": "changed", "unknown": "new"}
@@ -135,8 +136,8 @@ def test_what_other_rules_in_force_had_kept_is_judged(tmp_path: Path) -> None:
     in_force = load_rules([rules])
     kept = attribute_filter_for(in_force, TracesSettings()).hash
     found = [stored(number, "1.0", kept=kept if number > 5 else "other", team="blue") for number in range(1, 11)]
-    store(tmp_path, *found)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    store_with(tmp_path, *found)
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         save_rule_texts(connection, in_force, 1)
     engine.dispose()

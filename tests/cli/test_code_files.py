@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from build import store_with
 from cli.backtested import SINCE, stored
 from cli.replayed import request, write_source
-from cli.stored import store
 from rule.beside import EVALUATOR, changed, write_rule
 from tracegrade.cli import main
 from tracegrade.pipeline import workers
@@ -25,7 +25,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_rule(tmp_path / "rules")
     write_source(tmp_path, request(1, "pay"), request(2, "pay", "pay"))
-    store(tmp_path, *(stored(number, "1.0", calls=number) for number in (1, 2)))
+    store_with(tmp_path, *(stored(number, "1.0", calls=number) for number in (1, 2)))
     settings = {"data_dir": ".", "rules": {"paths": ["rules"], "allow_code": True}}
     (tmp_path / "s.yaml").write_text(json.dumps(settings))
     (tmp_path / "off.yaml").write_text(json.dumps({**settings, "rules": {"paths": ["rules"]}}))

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.stored import run, store
+from build import store_with
+from cli.stored import run
 from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
@@ -24,14 +25,16 @@ def compared(data_dir: Path, *arguments: str, exit_code: int) -> dict[str, Any]:
 
 
 def begin_run(data_dir: Path, name: str, **changes: Any) -> None:
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     begin(engine, name, **changes)
     engine.dispose()
 
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    store(tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000))
+    store_with(
+        tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000)
+    )
     return tmp_path
 
 
@@ -49,10 +52,10 @@ def test_ready_made_rules_do_not_weaken_ones_own(tmp_path: Path) -> None:
     """One's own rule fell; five ready-made ones never fail; then three copies of them that judge otherwise."""
     ready_made = sorted(DEFAULT_RULES)[:5]
     for first, release, outcomes in ((1, "1.0", "p" * 109), (5000, "2.0", "p" * 102 + "f" * 7)):
-        store(tmp_path, *traces(release, outcomes, first=first))
+        store_with(tmp_path, *traces(release, outcomes, first=first))
         for number, rule_id in enumerate(ready_made, 1):
             rule = {"rule_id": rule_id, "rule_hash": ready_made_hash(rule_id)}
-            store(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **rule))
+            store_with(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **rule))
     sides = ("release:1.0", "release:2.0")
     rules = {rule["rule_id"]: rule for rule in compared(tmp_path, *sides, exit_code=1)["rules"]}
     own = rules.pop("checkout-order")
@@ -62,7 +65,7 @@ def test_ready_made_rules_do_not_weaken_ones_own(tmp_path: Path) -> None:
     for first, release in ((20_000, "1.0"), (30_000, "2.0")):
         for number, rule_id in enumerate(sorted(DEFAULT_RULES)[5:]):
             copy = {"rule_id": rule_id, "rule_hash": "a copy"}
-            store(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **copy))
+            store_with(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **copy))
     rules = {rule["rule_id"]: rule for rule in compared(tmp_path, *sides, exit_code=3)["rules"]}
     own = rules["checkout-order"]
     assert (own["verdict"], own["verdict_alone"], own["rules_in_family"]) == ("cannot_tell", "worse", 4)
@@ -88,20 +91,22 @@ def test_the_table_says_what_the_json_says(data_dir: Path) -> None:
 
 
 def test_few_results_tell_nothing(tmp_path: Path) -> None:
-    store(tmp_path, *traces("1.0", "ppp", first=1), *traces("2.0", "ppf", first=10))
+    store_with(tmp_path, *traces("1.0", "ppp", first=1), *traces("2.0", "ppf", first=10))
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
     assert rule["verdict"] == "cannot_tell"
 
 
 def test_a_wide_margin_and_the_option_for_it(tmp_path: Path) -> None:
-    store(tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000))
+    store_with(
+        tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000)
+    )
     wide = ["release:1.0", "release:2.0", "--margin", "0.3"]
     assert compared(tmp_path, *wide, exit_code=1)["rules"][0]["verdict"] == "worse_within_margin"
     assert compared(tmp_path, *wide, "--allow-within-margin", exit_code=0)["allow_within_margin"]
 
 
 def test_a_rule_that_changed_is_named_and_left_out(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "pppp", first=1, rule_hash="old"),
         *traces("2.0", "pppp", first=10, rule_hash="new"),
@@ -119,7 +124,7 @@ def test_a_rule_that_changed_is_named_and_left_out(tmp_path: Path) -> None:
 
 
 def test_of_a_rule_that_changed_within_the_sides_what_both_have_is_compared(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "pppppf", first=1, rule_hash="old"),
         *traces("1.0", "pppf", first=20, rule_hash="new"),
@@ -135,7 +140,7 @@ def test_of_a_rule_that_changed_within_the_sides_what_both_have_is_compared(tmp_
 
 
 def test_what_could_not_be_judged_and_incomplete_traces_stand_beside(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "ppfne", first=1),
         *traces("1.0", "ff", first=10, complete=False, missing=["root"]),
@@ -155,7 +160,7 @@ def test_what_could_not_be_judged_and_incomplete_traces_stand_beside(tmp_path: P
 
 
 def test_a_sample_that_keeps_every_fail_is_weighed(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "p" * 95, first=1, probability=0.1),
         *traces("1.0", "f" * 50, first=200),
@@ -168,7 +173,7 @@ def test_a_sample_that_keeps_every_fail_is_weighed(tmp_path: Path) -> None:
 
 def test_a_run_and_a_time(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
-    store(tmp_path, *traces("1.0", "ppppf", first=1), *traces("1.0", "pp", first=100, run="tuning/1"))
+    store_with(tmp_path, *traces("1.0", "ppppf", first=1), *traces("1.0", "pp", first=100, run="tuning/1"))
     (rule,) = compared(tmp_path, "live", "tuning/1", exit_code=3)["rules"]
     assert (rule["a"]["results"], rule["b"]["results"]) == (5, 2)
     minutes = ["live@2026-01-01..2026-01-01T00:03:00Z", "live@2026-01-01T00:03:00Z.."]
@@ -177,7 +182,7 @@ def test_a_run_and_a_time(tmp_path: Path) -> None:
 
 
 def test_filters_hold_for_both_sides(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "pp", first=1),
         *traces("2.0", "pp", first=10),
@@ -191,7 +196,7 @@ def test_filters_hold_for_both_sides(tmp_path: Path) -> None:
 def test_a_line_for_each_of_several_evaluations(tmp_path: Path) -> None:
     for number, release in ((1, "1.0"), (2, "2.0")):
         both = [evaluation(number, release=release, evaluation=name) for name in ("order", "args")]
-        store(tmp_path, judged(number, evaluations=both, release=release))
+        store_with(tmp_path, judged(number, evaluations=both, release=release))
     lines = run(tmp_path, "compare", "release:1.0", "release:2.0").stdout.splitlines()
     assert [line.split()[0] for line in lines if "100.00%" in line] == ["checkout-order", "args", "order"]
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
@@ -229,7 +234,7 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(data_dir: Path, sides: li
 
 def test_where_nothing_was_judged_live_the_runs_are_named(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
-    store(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"))
+    store_with(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"))
     result = run(tmp_path, "compare", "release:1.0", "tuning/1")
     assert result.exit_code == 2
     assert result.stderr == (
@@ -245,7 +250,9 @@ def test_without_a_store_it_is_said(tmp_path: Path) -> None:
 
 def test_the_same_traces_judged_in_two_runs_are_pairs(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
-    store(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/1"))
+    store_with(
+        tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/1")
+    )
     found = compared(tmp_path, "live", "tuning/1", exit_code=1)
     (rule,) = found["rules"]
     assert (rule["method"], rule["p"]) == ("mcnemar", pytest.approx(2 / 2**12))
@@ -258,7 +265,9 @@ def test_the_same_traces_judged_in_two_runs_are_pairs(tmp_path: Path) -> None:
 
 def test_rates_only_takes_every_result_by_itself(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
-    store(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/1"))
+    store_with(
+        tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/1")
+    )
     (rule,) = compared(tmp_path, "live", "tuning/1", "--rates-only", exit_code=1)["rules"]
     assert (rule["method"], rule["pairs"]) == ("newcombe", None)
 
@@ -266,7 +275,9 @@ def test_rates_only_takes_every_result_by_itself(tmp_path: Path) -> None:
 def test_cases_are_pairs(tmp_path: Path) -> None:
     for number in range(1, 11):
         shared = {"case": f"case {number}", "subject": {"kind": "trace", "id": trace_id(number)}}
-        store(tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "f", first=number + 50, **shared))
+        store_with(
+            tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "f", first=number + 50, **shared)
+        )
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=1)["rules"]
     assert (rule["pairs"]["by"], rule["pairs"]["count"], rule["p"]) == ("case", 10, pytest.approx(2 / 2**10))
     lines = run(tmp_path, "compare", "release:1.0", "release:2.0").stdout.splitlines()
@@ -278,9 +289,11 @@ def test_cases_are_pairs(tmp_path: Path) -> None:
 def test_what_has_no_partner_and_what_is_flaky_is_said(tmp_path: Path, output_format: str) -> None:
     for number in range(1, 11):
         shared = {"case": f"case {number}", "subject": {"kind": "trace", "id": trace_id(number)}}
-        store(tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "p", first=number + 50, **shared))
-        store(tmp_path, *traces("2.0", "f" if number == 3 else "p", first=number + 80, **shared))
-    store(tmp_path, *traces("1.0", "pp", first=200))
+        store_with(
+            tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "p", first=number + 50, **shared)
+        )
+        store_with(tmp_path, *traces("2.0", "f" if number == 3 else "p", first=number + 80, **shared))
+    store_with(tmp_path, *traces("1.0", "pp", first=200))
     shown = run(tmp_path, "compare", "release:1.0", "release:2.0", "--format", output_format).stdout
     assert "checkout-order: results without a partner are left out: 2 on A and 0 on B" in shown
     assert "checkout-order: flaky cases, which both pass and fail on one side: case 3" in shown
@@ -292,7 +305,7 @@ def asked(number: int, outcome: str, release: str, prompt: str, model: str = "sm
 
 
 def test_prompts_are_pairs(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *(asked(number, "pass", "1.0", f"{number:016x}") for number in range(1, 11)),
         *(asked(number + 50, "fail", "2.0", f"{number:016x}") for number in range(1, 11)),
@@ -307,7 +320,7 @@ def test_results_of_a_session_go_together(tmp_path: Path) -> None:
             session = f"{release} {(number - first) // 5}"
             outcome = "fail" if (number - first) // 5 < failing else "pass"
             found = evaluation(number, outcome, release=release, session=session)
-            store(tmp_path, judged(number, evaluations=[found], release=release, session=session))
+            store_with(tmp_path, judged(number, evaluations=[found], release=release, session=session))
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
     assert (rule["clustered_by"], rule["method"], rule["verdict"]) == ("session", "bootstrap", "cannot_tell")
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", "--rates-only", exit_code=1)["rules"]
@@ -315,7 +328,7 @@ def test_results_of_a_session_go_together(tmp_path: Path) -> None:
 
 
 def test_models_are_compared_by_what_each_did(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *(asked(number, "pass", "1.0", f"{number:016x}", "large") for number in range(1, 31)),
         *(asked(number, "fail", "1.0", f"{number:016x}", "small") for number in range(51, 81)),
@@ -333,7 +346,7 @@ def test_models_are_compared_by_what_each_did(tmp_path: Path) -> None:
 
 def test_counts_and_single_results_agree(tmp_path: Path) -> None:
     """The same numbers from both ways of reading, with samples, incomplete traces and what could not be judged."""
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "ppffne", first=1, probability=0.5),
         *traces("1.0", "pfn", first=20, complete=False, missing=["root"]),
@@ -361,7 +374,7 @@ def test_the_prompt_of_a_run_is_its_own_and_that_of_a_trace_its_outermost_runs(t
         of_run = evaluation(
             number, release=release, rule_id="a", agent="search", subject={"kind": "agent", "id": "00f067aa0ba902b9"}
         )
-        store(tmp_path, judged(number, evaluations=[of_trace, of_run], release=release, runs=runs))
+        store_with(tmp_path, judged(number, evaluations=[of_trace, of_run], release=release, runs=runs))
     by_rule = {rule["rule_id"]: rule for rule in compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]}
     assert by_rule["t"]["pairs"]["count"] == 10
     assert by_rule["a"]["pairs"] is None
@@ -370,7 +383,7 @@ def test_the_prompt_of_a_run_is_its_own_and_that_of_a_trace_its_outermost_runs(t
 def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
     begin_run(tmp_path, "tuning/2")
-    store(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"), *traces("1.0", "pp", first=1, run="tuning/2"))
+    store_with(tmp_path, *traces("1.0", "pp", first=1, run="tuning/1"), *traces("1.0", "pp", first=1, run="tuning/2"))
     begin_run(tmp_path, "tuning/2", state="failed", problem="a rule crashed")
     notes = ["A: the run is incomplete; results may be missing", "B: the run is failed: a rule crashed"]
     assert compared(tmp_path, "tuning/1", "tuning/2", exit_code=3)["notes"] == notes
@@ -381,9 +394,9 @@ def test_a_run_that_is_not_complete_is_said(tmp_path: Path) -> None:
 
 def test_of_a_run_that_retention_emptied_the_counts_are_left(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
-    store(tmp_path, *traces("1.0", "pppp", first=1), *traces("1.0", "pf", first=1, run="tuning/1"))
+    store_with(tmp_path, *traces("1.0", "pppp", first=1), *traces("1.0", "pf", first=1, run="tuning/1"))
     begin_run(tmp_path, "tuning/1", state="complete", written_ns=1)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     while delete_older(engine, 2):
         pass
     engine.dispose()
@@ -396,7 +409,7 @@ def test_of_a_run_that_retention_emptied_the_counts_are_left(tmp_path: Path) -> 
 
 def test_a_part_of_a_run_is_not_counted(tmp_path: Path) -> None:
     begin_run(tmp_path, "tuning/1")
-    store(tmp_path, *traces("1.0", "pppp", first=1), *traces("1.0", "pf", first=1, run="tuning/1"))
+    store_with(tmp_path, *traces("1.0", "pppp", first=1), *traces("1.0", "pf", first=1, run="tuning/1"))
     part = "tuning/1@2026-01-01T00:02:00Z.."
     (rule,) = compared(tmp_path, "live", part, exit_code=3)["rules"]
     assert rule["b"]["results"] == 1
@@ -412,7 +425,7 @@ def test_a_rule_that_judged_a_run_alone_says_whether_incomplete_traces_count(tmp
     begin_run(tmp_path, "tuning/2", rules=of_rule)
     incomplete = {"complete": False, "missing": ["root"]}
     for name in ("tuning/1", "tuning/2"):
-        store(tmp_path, *traces("1.0", "pf", first=1, run=name, **incomplete))
+        store_with(tmp_path, *traces("1.0", "pf", first=1, run=name, **incomplete))
     for option in ([], ["--rates-only"]):
         (rule,) = compared(tmp_path, "tuning/1", "tuning/2", *option, exit_code=3)["rules"]
         assert (rule["a"]["results"], rule["a"]["incomplete"]) == (2, 0)
@@ -426,7 +439,7 @@ def test_what_traces_took_and_called_stands_beside(tmp_path: Path) -> None:
         return judged(number, evaluations=found, release=release, tool_calls=called, runs=runs)
 
     incomplete = judged(90, evaluations=[evaluation(90, release="2.0", complete=False)], release="2.0", complete=False)
-    store(
+    store_with(
         tmp_path,
         *(one(number, "1.0", ["find_order", "refund"], 100) for number in range(1, 5)),
         *(one(number, "2.0", ["find_order", "find_order", "send_mail"], 300) for number in range(11, 15)),
@@ -458,7 +471,7 @@ def test_what_a_cache_held_costs_its_own_price(tmp_path: Path) -> None:
     for number, cached in ((1, None), (2, 900)):
         runs = [RunSummary(AGENT_SPAN, "support", None, None, "small", None, 1000, 0, cached_input_tokens=cached)]
         found = [evaluation(number, release=f"{number}.0")]
-        store(tmp_path, judged(number, evaluations=found, release=f"{number}.0", runs=runs))
+        store_with(tmp_path, judged(number, evaluations=found, release=f"{number}.0", runs=runs))
     config = tmp_path / "config.yaml"
     config.write_text("traces: {prices: {small: {input: 10, output: 10, cached_input: 1}}}\n")
     sides = compared(tmp_path, "release:1.0", "release:2.0", "-c", str(config), exit_code=3)["measures"]["cost"]
@@ -470,7 +483,7 @@ def test_argument_values_that_never_came_before(tmp_path: Path) -> None:
         called = [tool_call(arguments={"currency": currency})]
         return judged(number, evaluations=[evaluation(number, release=release)], release=release, tool_calls=called)
 
-    store(
+    store_with(
         tmp_path,
         *(one(number, "1.0", "EUR") for number in range(1, 13)),
         *(one(number, "2.0", "GBP" if number > 20 else "EUR") for number in range(15, 25)),
@@ -494,8 +507,8 @@ def test_argument_values_that_never_came_before(tmp_path: Path) -> None:
 
 
 def test_a_trace_that_cannot_be_read_has_no_arguments(tmp_path: Path) -> None:
-    store(tmp_path, *traces("1.0", "pp", first=1), *traces("2.0", "pp", first=10))
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    store_with(tmp_path, *traces("1.0", "pp", first=1), *traces("2.0", "pp", first=10))
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE traces SET judged = 'damaged'")
     engine.dispose()
@@ -503,7 +516,7 @@ def test_a_trace_that_cannot_be_read_has_no_arguments(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_weighed_on_both_ways_of_reading(tmp_path: Path) -> None:
-    store(
+    store_with(
         tmp_path,
         *traces("1.0", "pppf", first=1, probability=0.1),
         *traces("1.0", "pf", first=20, probability=0.5),
@@ -516,8 +529,8 @@ def test_a_sample_is_weighed_on_both_ways_of_reading(tmp_path: Path) -> None:
 
 def test_of_two_contents_of_a_rule_that_judged_both_sides_the_one_with_more_results_is_compared(tmp_path: Path) -> None:
     for release, first in (("1.0", 1), ("2.0", 40)):
-        store(tmp_path, *traces(release, "ppp", first=first, rule_hash="more"))
-        store(tmp_path, *traces(release, "pp", first=first + 10, rule_hash="less"))
+        store_with(tmp_path, *traces(release, "ppp", first=first, rule_hash="more"))
+        store_with(tmp_path, *traces(release, "pp", first=first + 10, rule_hash="less"))
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
     assert rule["rule_hash"] == "more"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cli.stored import run, store
+from build import store_with
+from cli.stored import run
 from store.judged_traces import evaluation, judged, spans
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
@@ -38,7 +39,7 @@ def stored(number: int, release: str, calls: int = 1, **attributes: Any) -> Trac
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    store(
+    store_with(
         tmp_path,
         *(stored(number, "1.0") for number in range(1, 31)),
         *(stored(number, "2.0", calls=2 if number > 50 else 1) for number in range(41, 71)),
@@ -138,7 +139,7 @@ def test_an_attribute_that_the_store_kept_is_read(tmp_path: Path) -> None:
         replace(one, spans=encode_spans(decode_spans(one.spans).spans, [], (), kept if number else ""))
         for number, one in enumerate(made)
     ]
-    store(tmp_path, *with_filter)
+    store_with(tmp_path, *with_filter)
     found = rejudged(tmp_path, exit_code=3)
     (rule,) = found["rules"]
     assert (rule["a"]["results"], rule["b"]["results"]) == (4, 5)

@@ -4,7 +4,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.stored import run, store
+from build import store_with
+from cli.stored import run
 from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
@@ -16,9 +17,9 @@ from tracegrade.store.open import open_store
 def data_dir(tmp_path: Path) -> Path:
     """One rule that is worse, one of which nothing can be told, one that is as good."""
     for first, release, outcomes in ((1, "1.0", "p" * 200), (1000, "2.0", "p" * 160 + "f" * 40)):
-        store(tmp_path, *traces(release, outcomes, first=first, rule_id="worse", level="low"))
-        store(tmp_path, *traces(release, "ppp", first=first + 300, rule_id="unknown"))
-        store(tmp_path, *traces(release, "p" * 400, first=first + 400, rule_id="as-good"))
+        store_with(tmp_path, *traces(release, outcomes, first=first, rule_id="worse", level="low"))
+        store_with(tmp_path, *traces(release, "ppp", first=first + 300, rule_id="unknown"))
+        store_with(tmp_path, *traces(release, "p" * 400, first=first + 400, rule_id="as-good"))
     return tmp_path
 
 
@@ -40,9 +41,9 @@ def test_markdown_has_the_worst_first(data_dir: Path) -> None:
 
 def test_markdown_shows_what_a_stranger_wrote_as_text(tmp_path: Path) -> None:
     rule_id = "a|<b>[c](d)"
-    store(tmp_path, *traces("1.0", "p", first=1, rule_id=rule_id), *traces("2.0", "p", first=9, rule_id=rule_id))
+    store_with(tmp_path, *traces("1.0", "p", first=1, rule_id=rule_id), *traces("2.0", "p", first=9, rule_id=rule_id))
     called = [tool_call(name="<img src=x>`|")]
-    store(tmp_path, judged(20, evaluations=[evaluation(20, release="2.0")], release="2.0", tool_calls=called))
+    store_with(tmp_path, judged(20, evaluations=[evaluation(20, release="2.0")], release="2.0", tool_calls=called))
     text = shown(tmp_path, "markdown", exit_code=3)
     assert "| a\\|&lt;b>\\[c\\](d) |" in text
     assert "&lt;img src=x>\\`\\|" in text
@@ -52,7 +53,9 @@ def test_markdown_shows_what_a_stranger_wrote_as_text(tmp_path: Path) -> None:
 def test_markdown_links_what_changed(tmp_path: Path) -> None:
     for number in range(1, 21):
         shared = {"case": f"case {number:02}", "subject": {"kind": "trace", "id": trace_id(number)}}
-        store(tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "f", first=number + 50, **shared))
+        store_with(
+            tmp_path, *traces("1.0", "p", first=number, **shared), *traces("2.0", "f", first=number + 50, **shared)
+        )
     config = tmp_path / "config.yaml"
     config.write_text("alerts: {trace_url: 'https://traces/{trace_id}'}\n")
     text = shown(tmp_path, "markdown", "-c", str(config))
@@ -68,8 +71,8 @@ def test_markdown_names_what_is_left_out_and_what_is_called(tmp_path: Path) -> N
     for number, release, tool in ((1, "1.0", "refund"), (2, "2.0", "send_mail")):
         found = [evaluation(number, release=release)]
         called = [tool_call(name=tool)]
-        store(tmp_path, judged(number, evaluations=found, release=release, tool_calls=called, runs=runs))
-    store(tmp_path, *traces("2.0", "p", first=9, rule_id="only-there"))
+        store_with(tmp_path, judged(number, evaluations=found, release=release, tool_calls=called, runs=runs))
+    store_with(tmp_path, *traces("2.0", "p", first=9, rule_id="only-there"))
     text = shown(tmp_path, "markdown", exit_code=3)
     assert "- only-there: no result on A" in text
     assert "| send\\_mail | new |" in text or "| send_mail | new |" in text
@@ -118,10 +121,10 @@ def test_sarif_has_a_result_for_each_rule_that_is_worse(data_dir: Path) -> None:
 
 def test_sarif_names_the_file_of_a_rule_that_a_run_knows(tmp_path: Path) -> None:
     rules = {"checkout-order": {"hash": "0123456789abcdef", "incomplete": "leave_out", "path": "rules/order/rule.yaml"}}
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     begin(engine, "tuning/1", rules=rules)
     engine.dispose()
-    store(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 40, first=1, run="tuning/1"))
+    store_with(tmp_path, *traces("1.0", "p" * 40, first=1), *traces("1.0", "f" * 40, first=1, run="tuning/1"))
     for option in ([], ["--rates-only"]):
         result = run(tmp_path, "compare", "live", "tuning/1", "--format", "sarif", *option)
         (log,) = json.loads(result.stdout)["runs"]

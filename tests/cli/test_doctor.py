@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.journal.local import LocalJournal
@@ -26,7 +27,7 @@ def journal_of(folder: Path, *spans: object) -> LocalJournal:
 
 
 def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
-    store(tmp_path, judged(1), judged(2))
+    store_with(tmp_path, judged(1), judged(2))
     journal = journal_of(tmp_path, agent_span(1, 1), tool_span(1, 2, 1, "create_order"))
     result = run(tmp_path, "doctor", "--rules", rules)
     journal.close()
@@ -37,7 +38,7 @@ def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
 
 
 def test_where_nothing_is_there_it_says_so_and_ends_with_3(tmp_path: Path) -> None:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     journal_of(tmp_path, agent_span(1, 1)).close()
     result = run(tmp_path, "doctor", "--tenant", "nobody")
     assert result.exit_code == 3
@@ -47,7 +48,7 @@ def test_where_nothing_is_there_it_says_so_and_ends_with_3(tmp_path: Path) -> No
 
 
 def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
-    store(tmp_path, judged(1, complete=False, missing=["root"]))
+    store_with(tmp_path, judged(1, complete=False, missing=["root"]))
     journal = journal_of(tmp_path, otlp_span(1, 1))
     journal.close()
     (tmp_path / "config.yaml").write_text("rules: {paths: []}")
@@ -60,7 +61,7 @@ def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
 
 
 def test_the_fields_of_a_finding_are_those_documented(tmp_path: Path, rules: str) -> None:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     journal_of(tmp_path, otlp_span(1, 1)).close()
     page = (Path(__file__).parents[2] / "docs" / "reference" / "results.md").read_text(encoding="utf-8")
     (row,) = (line for line in page.splitlines() if line.startswith("| `doctor` |"))
@@ -92,7 +93,9 @@ def test_wrong_settings_end_with_2(tmp_path: Path) -> None:
 
 def test_rules_that_judged_sessions_are_not_said_to_be_idle(tmp_path: Path) -> None:
     item = evaluation(2, rule_id="of-sessions", subject={"kind": "session", "id": "chat"}, session="chat")
-    store(tmp_path, judged(1), judged(2, session="chat", members={bytes.fromhex(trace_id(1)): 2}, evaluations=[item]))
+    store_with(
+        tmp_path, judged(1), judged(2, session="chat", members={bytes.fromhex(trace_id(1)): 2}, evaluations=[item])
+    )
     path = tmp_path / "of-sessions.rule.yaml"
     path.write_text(RULE.replace("fine", "of-sessions").replace("evaluate:", "scope: session\nevaluate:"))
     journal_of(tmp_path, otlp_span(1, 1)).close()

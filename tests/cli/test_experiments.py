@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from build import store_with
 from cli.stored import run, run_json
 from pipeline.harness import agent_span, payload
 from store.judged_traces import START_NS, judged, trace_id
@@ -27,7 +28,7 @@ RULES = {"checkout-order": HASH}
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Live: one pass. Run tuning/1: pass and fail; tuning/2: two passes by another rule hash; tuning/3: broken off."""
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     begin(engine, "tuning/1", "tuning/2", "tuning/3")
     StoreWriter(engine).write(
         [

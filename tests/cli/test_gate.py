@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from cli.stored import run, store
+from build import store_with
+from cli.stored import run
 from compare.releases import traces
 from store.stored_runs import begin
 from tracegrade.rule.load import load_rules
@@ -38,18 +39,18 @@ def two_releases(tmp_path: Path, *lines: str) -> str:
     """The rules; release 1.0 passes on 960 of 1,000, and 2.0 on 900."""
     rules = rule(tmp_path, *lines)
     known = {"rule_hash": rule_hash(rules), "level": "medium"}
-    store(tmp_path, *traces("1.0", "p" * 960 + "f" * 40, first=1, **known))
-    store(tmp_path, *traces("2.0", "p" * 900 + "f" * 100, first=2000, **known))
+    store_with(tmp_path, *traces("1.0", "p" * 960 + "f" * 40, first=1, **known))
+    store_with(tmp_path, *traces("2.0", "p" * 900 + "f" * 100, first=2000, **known))
     return rules
 
 
 def two_runs(tmp_path: Path, rules: str) -> None:
     """Two complete runs over the same 40 traces, of which 12 fail in the second alone, and one that is not complete."""
     known = {"rule_hash": rule_hash(rules), "level": "medium"}
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     begin(engine, "tuning/1", "tuning/2", "tuning/3")
-    store(tmp_path, *traces("1.0", "p" * 40, first=1, run="tuning/1", **known))
-    store(tmp_path, *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/2", **known))
+    store_with(tmp_path, *traces("1.0", "p" * 40, first=1, run="tuning/1", **known))
+    store_with(tmp_path, *traces("1.0", "f" * 12 + "p" * 28, first=1, run="tuning/2", **known))
     begin(engine, "tuning/1", "tuning/2", state="complete")
     engine.dispose()
 
@@ -126,8 +127,8 @@ def test_every_format_says_why(tmp_path: Path, output_format: str) -> None:
 def test_a_sample_is_estimated(tmp_path: Path) -> None:
     rules = rule(tmp_path, "gate: {at_least: 0.95}", "sample: {share: 0.1, keep_failures: true}")
     known = {"rule_hash": rule_hash(rules), "level": "medium"}
-    store(tmp_path, *traces("1.0", "p" * 95, first=1, probability=0.1, **known))
-    store(tmp_path, *traces("1.0", "f" * 40, first=2000, **known))
+    store_with(tmp_path, *traces("1.0", "p" * 95, first=1, probability=0.1, **known))
+    store_with(tmp_path, *traces("1.0", "f" * 40, first=2000, **known))
     # 40 of 990 fail, though 40 of the 135 that are kept do.
     found = gated(tmp_path, "release:1.0", "--rules", rules, exit_code=0)
     assert found["rules"][0]["pass_rate"] == pytest.approx(950 / 990)
@@ -135,12 +136,12 @@ def test_a_sample_is_estimated(tmp_path: Path) -> None:
 
 def test_results_of_another_content_of_the_rule_are_no_pass(tmp_path: Path) -> None:
     rules = rule(tmp_path, "gate: {at_least: 0.5}")
-    store(tmp_path, *traces("1.0", "p" * 60, first=1, rule_hash="older"))
+    store_with(tmp_path, *traces("1.0", "p" * 60, first=1, rule_hash="older"))
     found = gated(tmp_path, "release:1.0", "--rules", rules, exit_code=3)
     assert found["rules"][0]["reason"] == f"judged by another content of the rule, older, and not by {rule_hash(rules)}"
     # Beside results of the present content they are left out, and named.
-    store(tmp_path, *traces("1.0", "p" * 60, first=100, rule_hash=rule_hash(rules)))
-    store(tmp_path, *traces("1.0", "f" * 60, first=200, rule_id="not-here"))
+    store_with(tmp_path, *traces("1.0", "p" * 60, first=100, rule_hash=rule_hash(rules)))
+    store_with(tmp_path, *traces("1.0", "f" * 60, first=200, rule_id="not-here"))
     found = gated(tmp_path, "release:1.0", "--rules", rules, exit_code=0)
     assert found["notes"] == [
         "left out, since they are not among the rules that are gated: not-here",

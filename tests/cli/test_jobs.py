@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 
 from jobs.place import Place, placed, right
 from models.scripted import Answer
-from store.engines import empty_store, sqlite
+from store.engines import sqlite
 from tracegrade.cli import main
 from tracegrade.store.runs import delete_run
 
-__all__ = ["empty_store", "sqlite"]
+__all__ = ["sqlite"]
 
 
 class Commands:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from extract.spans import make_trace
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
@@ -98,7 +99,7 @@ def record(data_dir: Path, rules: Path, *traces: Trace, tenant: str = "default")
     judge = RecordJudge(without_bounds(settings), load_rules([rules]), ClosedTraces(), run="live")
     judged = [one for item in records_of(requests) for one in judge.read(replace(item, tenant=tenant))]
     judged += judge.end()
-    store(data_dir, *(result_of(one, "live", "") for one in judged))
+    store_with(data_dir, *(result_of(one, "live", "") for one in judged))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from build import store_with
 from cli.journalled import START_S, Came, judged_live, with_
 from cli.replayed import write_source
 from cli.stored import run, run_json
@@ -123,7 +124,7 @@ def test_one_trace_id_of_two_tenants_is_two_traces(tmp_path: Path, live: Path, b
 
 def damage(data_dir: Path, *numbers: int) -> None:
     """Damage the stored spans of these traces."""
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         for number in numbers:
             wrong = {"wrong": b"\x03 not compressed", "id": number.to_bytes(16, "big")}
@@ -176,7 +177,7 @@ def test_one_damaged_trace_is_named_and_the_others_are_judged(tmp_path: Path, li
 def test_a_damaged_summary_of_an_incomplete_trace_ends_nothing(tmp_path: Path, live: Path, blue: Path) -> None:
     incomplete = tool_span(1, 2, 1, "create_order")
     judged_live(tmp_path, [Came(0, [incomplete]), Came(0, order(2))], live)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         connection.execute(text("UPDATE traces SET judged = x'00'"))
     engine.dispose()
@@ -265,7 +266,7 @@ def test_while_others_write_a_backtest_sees_the_store_of_one_moment(tmp_path: Pa
     """New traces, a revision of one it has not read yet, a deletion; the writer waits for nothing."""
     came = [Came(trace, order(trace)) for trace in range(1, 601)]
     results = judged_live(tmp_path, came, live)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     written: list[float] = []
 
     @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from build import store_with
 from cli.journalled import Came, judged_live, with_
 from cli.stored import run, run_json
 from pipeline.harness import Content, tool_span
@@ -192,7 +193,7 @@ def test_what_was_not_kept_of_a_session_is_read_from_the_journal(tmp_path: Path)
 
 
 def change(data_dir: Path, statement: str, **values: Any) -> None:
-    engine = open_store(f"sqlite:///{data_dir / 'tracegrade.db'}")
+    engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         connection.execute(text(statement), values)
     engine.dispose()

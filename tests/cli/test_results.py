@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from store.judged_traces import evaluation, judged, tool_call, trace_id
 
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     bank = [evaluation(3, rule_id="refund-without-lookup", service="bank", agent="billing")]
-    store(tmp_path, judged(1), judged(2, "fail"), judged(3, evaluations=bank, service="bank"), judged(4, "error"))
+    store_with(tmp_path, judged(1), judged(2, "fail"), judged(3, evaluations=bank, service="bank"), judged(4, "error"))
     return tmp_path
 
 
@@ -70,7 +71,7 @@ def test_show_explains_every_evaluation_of_the_trace(data_dir: Path) -> None:
 
 def test_show_unfolds_details_and_leaves_out_empty_ones(tmp_path: Path) -> None:
     details = {"explained": {"create_order_0": "Actual: not called", "count": 2}, "differences": [], "nothing": {}}
-    store(tmp_path, judged(1, evaluations=[evaluation(1, details=details)]))
+    store_with(tmp_path, judged(1, evaluations=[evaluation(1, details=details)]))
     lines = run(tmp_path, "results", "show", trace_id(1)).stdout.splitlines()
     assert lines[2:] == ["    explained:", "      create_order_0: Actual: not called", "      count: 2", ""]
 
@@ -129,7 +130,7 @@ def test_stats_counts_outcomes_and_gives_pass_rates(data_dir: Path) -> None:
 
 def test_values_that_orjson_cannot_write_are_printed_exactly(tmp_path: Path) -> None:
     big = evaluation(1, details={"found": 2**70})
-    store(tmp_path, judged(1, evaluations=[big], tool_calls=[tool_call(arguments={"n": 2**70})]))
+    store_with(tmp_path, judged(1, evaluations=[big], tool_calls=[tool_call(arguments={"n": 2**70})]))
     assert run_json(tmp_path, "results", "list")[0]["details"] == {"found": 2**70}
     assert str(2**70) in run(tmp_path, "results", "show", trace_id(1)).stdout
 
@@ -156,7 +157,7 @@ class TestExport:
 
 
 def test_stats_tell_tenants_apart_where_there_are_several(tmp_path: Path) -> None:
-    store(tmp_path, judged(1), judged(2, "fail", tenant="shop"))
+    store_with(tmp_path, judged(1), judged(2, "fail", tenant="shop"))
     heading, _, *rows = run(tmp_path, "results", "stats").stdout.strip().splitlines()
     assert heading.split()[0] == "tenant"
     assert {row.split()[0] for row in rows if row.strip()} == {"default", "shop"}

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build import store_with
 from cli.backtested import stored
-from cli.stored import run, store
+from cli.stored import run
 from store.judged_traces import trace_id
 from tracegrade.cli import main
 
@@ -93,7 +94,7 @@ def test_the_turns_of_a_session_are_shown_as_they_followed_each_other(tmp_path: 
 
 
 def test_a_stored_trace_is_tried_by_its_id(tmp_path: Path) -> None:
-    store(tmp_path, stored(3, "1.0"))
+    store_with(tmp_path, stored(3, "1.0"))
     judged = "evaluate: [{evaluator: condition, expression: size(calls) == 1}]"
     (tmp_path / "one.rule.yaml").write_text(f"id: one\n{judged}\n")
     known = trace_id(3)

@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from cli.stored import store
+from build import store_with
 from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
 from store.judged_traces import judged, spans, tool_call, trace_id
@@ -144,7 +144,7 @@ class TestExplain:
         for trace in traces:
             for decision in trace.decisions:
                 decision.pair.rule_id, decision.pair.rule_hash = own.id, own.hash
-        store(tmp_path / "data", *traces)
+        store_with(tmp_path / "data", *traces)
         assert "At 1,680 results a day of one series" in run(*check).stdout
 
     def test_a_rule_is_told_in_words(self, rule: Path) -> None:
@@ -168,7 +168,7 @@ class TestExplain:
 
     def test_it_says_since_when_a_rule_judges_so_and_has_its_text(self, tmp_path: Path) -> None:
         path = tmp_path / "rule.yaml"
-        engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+        engine = open_store(store_with(tmp_path))
         text = "id: one\ntitle: {}\nevaluate: [{{evaluator: loop-repetition}}]\n"
         for title, hour in (("Frist", 1), ("First", 2)):
             path.write_text(text.format(title))
@@ -379,7 +379,7 @@ class TestNew:
     @pytest.mark.parametrize("calls", [True, False])
     def test_a_stored_trace_becomes_what_is_expected(self, tmp_path: Path, calls: bool) -> None:
         kept = spans(1) if calls else spans(1)[:1]
-        store(tmp_path, replace(judged(1), spans=encode_spans(kept, [])))
+        store_with(tmp_path, replace(judged(1), spans=encode_spans(kept, [])))
         name = "orders/usual-order-left"
         made = run("new", name, "--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
         assert made.exit_code == 0, made.output
@@ -399,7 +399,7 @@ class TestNew:
         booking.parent_span_id, hold.start_ns = agent.span_id, call.start_ns + 1
         booking.attributes = {**agent.attributes, "gen_ai.agent.name": "booking"}
         hold.attributes = {**call.attributes, "gen_ai.tool.name": "hold_seat"}
-        store(tmp_path, replace(judged(1), spans=encode_spans([agent, call, booking, hold], [])))
+        store_with(tmp_path, replace(judged(1), spans=encode_spans([agent, call, booking, hold], [])))
         options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1)[:8], "--data-dir", tmp_path)
         wanted = {
             (): ("trace", "support", ["create_order", "hold_seat"]),
@@ -419,7 +419,7 @@ class TestNew:
         asked = [{"role": "user", "parts": [{"type": "text", "content": "Write to ann.lee@acme.io."}]}]
         agent.attributes["gen_ai.input.messages"] = json.dumps(asked)
         call.attributes["gen_ai.tool.call.arguments"] = json.dumps({"to": "ann.lee@acme.io", "total": 3})
-        store(tmp_path, replace(judged(1), spans=encode_spans([agent, call], [])))
+        store_with(tmp_path, replace(judged(1), spans=encode_spans([agent, call], [])))
         options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
         made = run("new", "orders/mailed", *options)
         assert (made.exit_code, made.output.count("redacted 2 email\n")) == (0, 1), made.output
@@ -434,7 +434,7 @@ class TestNew:
     def test_a_value_that_the_rule_would_name_is_asked_about(self, tmp_path: Path) -> None:
         agent, call = spans(1)
         agent.attributes["gen_ai.agent.name"] = "ann.lee@acme.io"
-        store(tmp_path, replace(judged(1), spans=encode_spans([agent, call], [])))
+        store_with(tmp_path, replace(judged(1), spans=encode_spans([agent, call], [])))
         options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
         made = run("new", "orders/mailed", *options)
         assert made.exit_code == 2
@@ -445,7 +445,7 @@ class TestNew:
         assert "keeps 1 value that looks personal or secret, at gen_ai.agent.name" in made.output
 
     def test_a_trace_that_is_not_stored_writes_nothing(self, tmp_path: Path) -> None:
-        store(tmp_path, judged(1))
+        store_with(tmp_path, judged(1))
         made = run("new", "a/b", "--in", tmp_path / "rules", "--from-trace", trace_id(7), "--data-dir", tmp_path)
         assert made.exit_code == 2
         assert "is not in the store" in made.stderr
@@ -681,7 +681,7 @@ evaluate: [{evaluator: tool-call-order, tool_calls_order: [validate_usr, create_
     def test_a_tool_that_no_stored_trace_calls_is_warned_about(self, tmp_path: Path) -> None:
         check = self.misspelt(tmp_path)
         calls = [tool_call(), tool_call(name="validate_user")]
-        store(tmp_path, judged(1, tool_calls=calls))
+        store_with(tmp_path, judged(1, tool_calls=calls))
         place = f"{tmp_path / 'misspelt.rule.yaml'}:2:60: evaluate[0].tool_calls_order[0]"
         found = run(*check)
         assert (found.exit_code, found.stdout[:19]) == (0, "1 rule, 1 warning (")
@@ -704,7 +704,7 @@ evaluate: [{evaluator: tool-call-order, tool_calls_order: [validate_usr, create_
     )
     def test_a_store_that_tells_no_tool_warns_of_none(self, tmp_path: Path, change: str) -> None:
         check = self.misspelt(tmp_path)
-        store(tmp_path, judged(1))
+        store_with(tmp_path, judged(1))
         assert "1 warning" in run(*check).stdout
         with closing(sqlite3.connect(tmp_path / "tracegrade.db")) as connection, connection:
             connection.execute(change)

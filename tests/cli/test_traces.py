@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from store.judged_traces import AGENT_SPAN, evaluation, judged, spans, tool_call, trace_id
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
@@ -23,7 +24,7 @@ def data_dir(tmp_path: Path) -> Path:
         attempt=2,
         agent_span_id="ab" * 8,
     )
-    store(
+    store_with(
         tmp_path,
         judged(1, session="conversation-7"),
         judged(2, "fail", tool_calls=[tool_call(), failed], service="bank"),
@@ -89,7 +90,7 @@ def test_show_draws_spans_whose_parent_is_missing_and_circles(tmp_path: Path) ->
     orphan = replace(child, span_id=b"o" * 8, parent_span_id=b"m" * 8, name="orphan")
     one = replace(child, span_id=b"1" * 8, parent_span_id=b"2" * 8, name="circle one")
     two = replace(child, span_id=b"2" * 8, parent_span_id=b"1" * 8, name="circle two")
-    store(tmp_path, replace(judged(1), spans=encode_spans([root, orphan, one, two], [])))
+    store_with(tmp_path, replace(judged(1), spans=encode_spans([root, orphan, one, two], [])))
     output = run(tmp_path, "traces", "show", trace_id(1)).stdout
     assert f"parent {(b'm' * 8).hex()} is missing" in output
     assert "circle one" in output
@@ -112,7 +113,7 @@ def test_show_of_an_unknown_trace_ends_with_1(data_dir: Path) -> None:
 
 
 def test_text_in_square_brackets_is_no_markup(tmp_path: Path) -> None:
-    store(tmp_path, judged(1, service="[red]shop[/red]", tool_calls=[tool_call(name="[bold]x")]))
+    store_with(tmp_path, judged(1, service="[red]shop[/red]", tool_calls=[tool_call(name="[bold]x")]))
     output = run(tmp_path, "traces", "show", trace_id(1)).stdout
     assert "[red]shop[/red]" in output
     assert "[bold]x" in output
@@ -141,7 +142,7 @@ class TestExport:
 
 
 def test_what_has_no_end_is_shown_as_not_ended(tmp_path: Path) -> None:
-    store(tmp_path, judged(1, end_ns=0, tool_calls=[tool_call(end_ns=0)]))
+    store_with(tmp_path, judged(1, end_ns=0, tool_calls=[tool_call(end_ns=0)]))
     assert "not ended" in run(tmp_path, "traces", "list").stdout
     shown = run(tmp_path, "traces", "show", trace_id(1)).stdout
     assert "UTC, not ended\n" in shown

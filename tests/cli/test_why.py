@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from extract.spans import make_trace
 from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
@@ -48,7 +49,7 @@ def rules(tmp_path: Path) -> Path:
 
 
 def test_every_rule_has_its_decision_and_its_reason(tmp_path: Path, rules: Path) -> None:
-    store(tmp_path, judged(1, "fail"))
+    store_with(tmp_path, judged(1, "fail"))
     found = run_json(tmp_path, "why", trace_id(1), "--rules", str(rules))
     assert {item["rule_id"]: (item["decision"], item["reason"]) for item in found} == {
         "checkout-order": ("evaluated", ""),
@@ -68,8 +69,8 @@ def test_rules_whose_text_was_edited_since_judged_alike(tmp_path: Path, rules: P
     """Rule sets that were in force are known by what they judge; one that never was is another."""
     before = load_rules([rules])
     trace = judged(1, "fail")
-    store(tmp_path, new_result(replace(trace.trace, rule_set_hash=before.hash), trace.spans, [], trace.decisions))
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    store_with(tmp_path, new_result(replace(trace.trace, rule_set_hash=before.hash), trace.spans, [], trace.decisions))
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         save_rule_texts(connection, before, 5)
     engine.dispose()
@@ -87,7 +88,7 @@ def test_rules_whose_text_was_edited_since_judged_alike(tmp_path: Path, rules: P
 
 
 def test_an_evaluated_pair_shows_its_evaluations(tmp_path: Path) -> None:
-    store(tmp_path, judged(1, "fail"))
+    store_with(tmp_path, judged(1, "fail"))
     pair, *others = run_json(tmp_path, "why", trace_id(1))
     assert {other["decision"] for other in others} <= {"not_matched", "not_judged"}  # of the rules in force by default
     assert pair["outcome"] == "fail"
@@ -105,7 +106,7 @@ def test_an_evaluated_pair_shows_its_evaluations(tmp_path: Path) -> None:
 
 
 def test_the_table_says_it_in_words(tmp_path: Path, rules: Path) -> None:
-    store(tmp_path, judged(1, "not_evaluable"))
+    store_with(tmp_path, judged(1, "not_evaluable"))
     output = run(tmp_path, "why", trace_id(1), "--rules", str(rules)).stdout
     assert f"trace {trace_id(1)} of shop, tenant default\n" in output
     assert "judged by other rules than those in force now" in output
@@ -115,7 +116,7 @@ def test_the_table_says_it_in_words(tmp_path: Path, rules: Path) -> None:
 
 
 def test_a_tool_known_by_another_name_is_told(tmp_path: Path, rules: Path) -> None:
-    store(tmp_path, judged(1, "fail"))
+    store_with(tmp_path, judged(1, "fail"))
     (tmp_path / "config.yaml").write_text("traces: {tool_aliases: {refund: [create_*]}}")
     settings = ("-c", str(tmp_path / "config.yaml"), "--rules", str(rules))
     assert "the tool create_order is refund to rules" in run(tmp_path, "why", trace_id(1), *settings).stdout
@@ -126,13 +127,13 @@ def test_a_tool_known_by_another_name_is_told(tmp_path: Path, rules: Path) -> No
 def test_spans_that_no_dialect_reads_are_told(tmp_path: Path) -> None:
     kept = spans(1)
     kept[0] = replace(kept[0], attributes={}, unread_keys=("acme.args", "acme.tool"))
-    store(tmp_path, replace(judged(1, "fail"), spans=encode_spans(kept, [])))
+    store_with(tmp_path, replace(judged(1, "fail"), spans=encode_spans(kept, [])))
     output = run(tmp_path, "why", trace_id(1)).stdout
     assert "looks like a tool call, and no\n    dialect reads it: acme.args, acme.tool\n" in output
 
 
 def test_spans_that_came_too_late_are_counted(tmp_path: Path) -> None:
-    store(tmp_path, judged(1, last_position=0))
+    store_with(tmp_path, judged(1, last_position=0))
     journal = LocalJournal.open(tmp_path / "journal")
     request = payload([agent_span(1, 90), agent_span(1, 91)])
     journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 2, request)).result()
@@ -143,19 +144,19 @@ def test_spans_that_came_too_late_are_counted(tmp_path: Path) -> None:
 
 def test_a_rule_whose_scope_finds_nothing_says_so(tmp_path: Path) -> None:
     (tmp_path / "calls.rule.yaml").write_text(RULE.format(id="of-calls", match="") + "scope: tool-call\n")
-    store(tmp_path, replace(judged(1, evaluations=[]), spans=encode_spans(spans(1)[:1], [])))
+    store_with(tmp_path, replace(judged(1, evaluations=[]), spans=encode_spans(spans(1)[:1], [])))
     (pair,) = run_json(tmp_path, "why", trace_id(1), "--rules", str(tmp_path / "calls.rule.yaml"))
     assert (pair["decision"], pair["reason"]) == ("not_matched", "no subject: the trace has no tool-call")
 
 
 def test_without_rules_only_what_was_stored_is_told(tmp_path: Path) -> None:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     (tmp_path / "config.yaml").write_text("rules: {paths: []}")
     assert "no rules given" in run(tmp_path, "why", trace_id(1), "-c", str(tmp_path / "config.yaml")).stdout
 
 
 def test_an_unknown_trace_ends_with_1_and_says_what_may_be_the_cause(tmp_path: Path) -> None:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     result = run(tmp_path, "why", trace_id(77))
     assert result.exit_code == 1
     assert f"Trace {trace_id(77)} is not in the store. It may" in result.stderr
@@ -163,7 +164,7 @@ def test_an_unknown_trace_ends_with_1_and_says_what_may_be_the_cause(tmp_path: P
 
 
 def test_a_deleted_trace_is_said_to_be_deleted_and_when(tmp_path: Path) -> None:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     Deletions(tmp_path).tombstones().add([bytes.fromhex(trace_id(78))], 1_767_225_600 * 10**9, forget_before_ns=0)
     result = run(tmp_path, "why", trace_id(78))
     assert result.exit_code == 1
@@ -171,7 +172,7 @@ def test_a_deleted_trace_is_said_to_be_deleted_and_when(tmp_path: Path) -> None:
 
 
 def test_a_wrong_rule_ends_with_2(tmp_path: Path) -> None:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     (tmp_path / "wrong.yaml").write_text("id: x\n")
     result = run(tmp_path, "why", trace_id(1), "--rules", str(tmp_path / "wrong.yaml"))
     assert result.exit_code == 2
@@ -204,7 +205,7 @@ def test_a_value_from_elsewhere_is_shown_with_its_call_and_with_the_turn_that_ma
         )
         records.append(trace_result(trace, judge(trace, rules), "live", ""))
     assert "earlier turn" not in str(records[1].decisions)  # what is stored depends on the trace alone
-    store(tmp_path, *records)
+    store_with(tmp_path, *records)
     never, other = (run(tmp_path, "why", f"{number:032x}").output for number in (2, 3))
     assert " ".join(never.split()).count("find was called in an earlier turn of the session") == 2  # by each rule
     assert "scope: session" in never
@@ -231,7 +232,7 @@ def test_calls_that_one_clause_kept_out_are_told_once_and_each_is_listed(tmp_pat
     for rule in rules:
         files.append(tmp_path / f"{rule['id']}.rule.yaml")
         files[-1].write_text(json.dumps({**rule, "scope": "tool-call", "evaluate": [item]}))
-    store(tmp_path, trace_result(trace, judge(trace, load_rules(files)), "live", ""))
+    store_with(tmp_path, trace_result(trace, judge(trace, load_rules(files)), "live", ""))
     options = [word for file in files for word in ("--rules", str(file))]
     lines = [" ".join(line.split()) for line in run(tmp_path, "why", "00000000", *options).stdout.splitlines()]
     told = [line for line in lines if " of-refunds " in line or " of-others " in line]

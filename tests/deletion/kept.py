@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from build import store_with
 from canonical import canonical_line
 from pipeline.harness import NS_PER_S, Content, agent_span, log_payload, payload, spans_of, tool_span
 from store.stored_alerts import store_incident
@@ -61,7 +62,9 @@ class Kept:
     """One data folder; requests come in, are judged, and are stored."""
 
     def __init__(self, folder: Path, store_url: str = "") -> None:
-        self.config = Config(data_dir=str(folder), traces={"settle": "1s"}, store={"url": store_url})
+        self.config = Config(
+            data_dir=str(folder), traces={"settle": "1s"}, store={"url": store_url or store_with(folder)}
+        )
         self.folder = folder
         self._now_ns = NS_PER_S
 

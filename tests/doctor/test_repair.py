@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
+from build import store_with
 from canonical import canonical_line
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli import main
@@ -28,7 +29,6 @@ from tracegrade.rule.load import load_rules
 from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.open import open_store
 from tracegrade.store.retention import delete_older_of
-from tracegrade.store.write import StoreWriter
 
 COUNT = 40
 SETTINGS = {"traces": {"settle": "1ms", "idle_timeout": "1ms"}, "rules": {"paths": ["builtin:demo"]}, "web": None}
@@ -60,9 +60,7 @@ class Installation:
         journal.close()
 
     def store(self, results: list[TraceResult]) -> None:
-        engine = open_store(self.settings.store_url)
-        StoreWriter(engine).write(results)
-        engine.dispose()
+        store_with(self.folder.path, *results)
 
     @property
     def database(self) -> Path:

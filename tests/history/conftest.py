@@ -1,3 +1,3 @@
-from store.engines import empty_store, engine, postgresql, sqlite
+from store.engines import engine, postgresql, sqlite
 
-__all__ = ["empty_store", "engine", "postgresql", "sqlite"]
+__all__ = ["engine", "postgresql", "sqlite"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from build import each
+from build import each, store_with
 from pipeline.harness import Run, spans_of
 from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, logged_trace, order_trace
 from tracegrade.cli import main
@@ -57,7 +57,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         run.read(journal)
         run.end()
         folder = folders[name] = tmp_path_factory.mktemp(name.replace(" ", "-"))
-        engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+        engine = open_store(store_with(folder))
         StoreWriter(engine).write([decode_result(record) for record in run.store.written])
         with engine.begin() as connection:
             save_rule_texts(connection, RULES, 1)
@@ -153,7 +153,7 @@ def test_of_one_whose_values_are_gone_it_is_not_said_that_it_had_no_calls(
 ) -> None:
     trace_id = min(not_decoded(folders))
     shutil.copy(folders["not decoded"] / "tracegrade.db", tmp_path)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     delete_old_values(engine, None, 2_000_000_000 * 10**9)
     engine.dispose()
     shown = CliRunner().invoke(main, ["why", trace_id, "--data-dir", str(tmp_path)])

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import Engine
 
 from jobs.place import Placed, placed
-from store.engines import empty_store, engine, postgresql, sqlite
+from store.engines import engine, postgresql, sqlite
 
-__all__ = ["empty_store", "engine", "postgresql", "sqlite"]
+__all__ = ["engine", "postgresql", "sqlite"]
 
 
 @pytest.fixture

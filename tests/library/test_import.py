@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from cli.stored import store
+from build import store_with
 from store.judged_traces import judged, trace_id
 from store.stored_alerts import ALERT, store_incident
 from tracegrade.store.open import open_store
@@ -85,7 +85,7 @@ LAID_OUT_BY_RICH = ["alerts list", f"traces show {trace_id(1)}"]  # cells of sev
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    store(tmp_path, judged(1))
+    store_with(tmp_path, judged(1))
     engine = open_store(sqlite_url(tmp_path))
     with engine.begin() as connection:
         store_incident(connection, ALERT)

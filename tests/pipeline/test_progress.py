@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cli.stored import store
+from build import store_with
 from compare.releases import traces
 from tracegrade.compare.compare import Wanted, compare
 from tracegrade.compare.sides import side_of
@@ -12,7 +12,7 @@ from tracegrade.store.result_filter import ResultFilter
 
 
 def test_each_bar_has_a_total_and_reaches_it(tmp_path: Path) -> None:
-    store(tmp_path, *traces("1.0", "p" * 30, first=1), *traces("2.0", "p" * 50, first=31))
+    store_with(tmp_path, *traces("1.0", "p" * 30, first=1), *traces("2.0", "p" * 50, first=31))
     shown: list[tuple[str, int | None, list[int]]] = []
 
     @contextmanager

@@ -1,4 +1,4 @@
-from store.engines import empty_store, engine, postgresql, sqlite
+from store.engines import engine, postgresql, sqlite
 from store.ten_traces import filled
 
-__all__ = ["empty_store", "engine", "filled", "postgresql", "sqlite"]
+__all__ = ["engine", "filled", "postgresql", "sqlite"]

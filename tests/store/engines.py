@@ -1,7 +1,6 @@
 """An empty store for each test: SQLite, and PostgreSQL beside it where there is one."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from build import store_with
 from tracegrade.store import schema
-from tracegrade.store.open import checkpoint, open_store
+from tracegrade.store.open import open_store
 from tracegrade.store.partitions import SMALLEST, parts
 
 POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
@@ -22,19 +22,9 @@ needs_postgresql = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store without results; copying it is ten times as quick as making one."""
-    path = tmp_path_factory.mktemp("empty") / "tracegrade.db"
-    engine = open_store(f"sqlite:///{path}")
-    checkpoint(engine)
-    engine.dispose()
-    return path
-
-
 @pytest.fixture
-def sqlite(tmp_path: Path, empty_store: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{shutil.copy(empty_store, tmp_path / 'tracegrade.db')}")
+def sqlite(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(store_with(tmp_path))
     yield engine
     engine.dispose()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
+from build import store_with
 from tracegrade.store.blocks import CHUNK_TRACES, Blocks
 from tracegrade.store.counts import CountChanges
 from tracegrade.store.open import checkpoint, open_store
@@ -15,7 +16,7 @@ PAGE_BYTES = 4096
 
 
 def test_sums_and_blocks_of_many_series_change_few_pages(tmp_path: Path) -> None:
-    engine = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         connection.execute(
             text(

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from build import store_with
 from store.judged_traces import judged, trace_id
 from store.stored_runs import begin
 from tracegrade.store.open import open_store
@@ -17,7 +18,7 @@ def ids(*numbers: int) -> list[bytes]:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    engine = open_store(store_with(tmp_path))
     yield engine
     engine.dispose()
 

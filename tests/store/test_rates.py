@@ -1,10 +1,9 @@
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
 
+from build import store_with
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import Rate, rates, stretches
@@ -13,10 +12,9 @@ from tracegrade.store.write import StoreWriter
 
 
 @pytest.fixture(scope="module")
-def hours(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def hours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """200 traces, a minute apart."""
-    path = tmp_path_factory.mktemp("hours") / "tracegrade.db"
-    engine = open_store(f"sqlite:///{shutil.copy(empty_store, path)}")
+    engine = open_store(store_with(tmp_path_factory.mktemp("hours")))
     StoreWriter(engine).write([judged(number) for number in range(200)])
     yield engine
     engine.dispose()
@@ -88,10 +86,9 @@ _APART = 97
 
 
 @pytest.fixture(scope="module")
-def days(empty_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Traces 97 minutes apart for five days; each that passed first failed, as one sees a day later."""
-    path = tmp_path_factory.mktemp("days") / "tracegrade.db"
-    engine = open_store(f"sqlite:///{shutil.copy(empty_store, path)}")
+    engine = open_store(store_with(tmp_path_factory.mktemp("days")))
     numbers = range(0, 5 * _DAY, _APART)
     StoreWriter(engine).write([judged(number, "fail") for number in numbers])
     StoreWriter(engine).write([judged(number, revision=3) for number in numbers])

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select, text
 
+from build import store_with
 from store.judged_traces import MINUTE_NS, START_NS, judged, spans, trace_id
 from store.stored_alerts import ALERT, store_incident
 from store.stored_runs import begin
@@ -158,7 +159,7 @@ def test_values_go_before_scores(engine: Engine) -> None:
 
 
 def test_no_byte_of_a_value_stays_in_the_file(tmp_path: Path) -> None:
-    engine = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    engine = open_store(store_with(tmp_path))
     StoreWriter(engine).write([with_values(number) for number in range(6)])
     sought = with_values(1).spans[20:60]
     cut_log(engine)

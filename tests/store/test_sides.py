@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
+from build import store_with
 from store import any_store
 from store.judged_traces import evaluation, judged, tool_call, trace_id
 from tracegrade.model.trace_result import TraceResult
@@ -25,7 +26,7 @@ def of_all_times(found: ResultFilter) -> ResultFilter:
 def test_rows_and_counts_agree_in_any_store(tmp_path_factory, monkeypatch: pytest.MonkeyPatch) -> None:
     # Retention deletes traces within a minute, and counts by whole minutes: in between, counts have more.
     monkeypatch.setattr(any_store, "delete_older", lambda *_: 0)
-    engine = open_store(f"sqlite:///{tmp_path_factory.mktemp('store') / 'any.db'}")
+    engine = open_store(store_with(tmp_path_factory.mktemp("store")))
 
     @settings(max_examples=60, deadline=None)
     @given(st.integers(0, 10_000), st.integers(0, 25), any_store.filters)

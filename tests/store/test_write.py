@@ -1,5 +1,4 @@
 import itertools
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
+from build import store_with
 from judged_records import tool_call_of
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
@@ -90,7 +90,7 @@ def test_a_lower_revision_that_comes_late_changes_nothing(engine: Engine) -> Non
     )
 )
 def test_what_is_stored_depends_on_the_highest_revisions_only(
-    tmp_path_factory: pytest.TempPathFactory, empty_store: Path, drawn: tuple[list[tuple[int, int]], list[int]]
+    tmp_path_factory: pytest.TempPathFactory, drawn: tuple[list[tuple[int, int]], list[int]]
 ) -> None:
     deliveries, sizes = drawn
 
@@ -99,8 +99,7 @@ def test_what_is_stored_depends_on_the_highest_revisions_only(
         return judged(number, outcome, revision=revision, complete=revision % 2 == 0)
 
     def stored(records: list[TraceResult], sizes: list[int]) -> tuple[object, ...]:
-        path = tmp_path_factory.mktemp("store") / "a.db"
-        engine = open_store(f"sqlite:///{shutil.copy(empty_store, path)}")
+        engine = open_store(store_with(tmp_path_factory.mktemp("store")))
         writer, rest = StoreWriter(engine), iter(records)
         for size in itertools.chain(sizes, itertools.repeat(3)):
             if not (batch := list(itertools.islice(rest, size))):

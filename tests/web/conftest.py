@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from build import store_with
 from tracegrade.store.open import open_store
 from web.shop import (
     GOOD,
@@ -27,7 +28,7 @@ FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
     """An empty store."""
-    found = open_store(f"sqlite:///{tmp_path / 'store.db'}")
+    found = open_store(store_with(tmp_path))
     yield found
     found.dispose()
 

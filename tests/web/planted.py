@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import update
 
+from build import store_with
 from models.scripted import calling, prompt_of, saying
 from store.stored_alerts import store_incident
 from tracegrade.history.runs.experiment_entries import report as report_entry
@@ -59,7 +60,7 @@ def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
     store_run(folder, rules, "prompts/2", [GOOD, _BAD], now_ns - 200 * SECOND)
     alert = shop_incidents.fall(rules, now_ns, 1.0)[0]
     reason = Reason("as-asked", "sku differs", 2, 3, 0.5, 0, 3, 0.0, "found planted-example", trace_id(TRACE))
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     with engine.begin() as connection:
         incident = store_incident(connection, replace(alert, facts=replace(alert.facts, reasons=[reason])))
     engine.dispose()

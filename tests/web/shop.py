@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from build import store_with
 from store.stored_alerts import store_incident
 from tracegrade.document.yaml_text import dumped
 from tracegrade.extract.session import joined, part_of
@@ -228,7 +229,7 @@ def fill(
 ) -> RuleSet:
     """Judge `traces` and their sessions and store what came of it in the store of `folder`; the rules they met."""
     rule_set = rules or load_rules([str(RULES)])
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     writer = StoreWriter(engine)
     sessions: dict[str, list[Extraction]] = {}
     batch: list[TraceResult] = []
@@ -279,7 +280,7 @@ def fire(folder: Path, rule_set: RuleSet, now_ns: int, worst: list[str]) -> None
         release="1.4.2", value=0.97, facts=replace(facts, was=None, ended_by="it passes again"),
     )  # fmt: skip
     old = Rule.model_validate({**rule.written, "level": "medium", "false_positives": []})
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     with engine.begin() as connection:
         store_incident(connection, firing, notified=told)
         store_incident(connection, resolved)

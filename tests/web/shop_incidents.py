@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from build import store_with
 from store.stored_alerts import incident as incident_of
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.rule.rule_set import RuleSet
@@ -52,7 +53,7 @@ def over(alert: StoredAlert, ends_ns: int) -> StoredAlert:
 
 def store(folder: Path, members: Sequence[StoredAlert], *, silenced: bool = False) -> Incident:
     """Store an incident with these alerts, with what broke as the stored traces tell."""
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     starts_ns = members[0].starts_ns
     notified = {
         name: Notification(state, starts_ns if state else 0, tries, error)
@@ -87,7 +88,7 @@ def _with_words(told: StoredAlert, given: StoredAlert) -> StoredAlert:
 
 def store_waiting(folder: Path, now_ns: int) -> None:
     """Store alerts that cannot tell yet."""
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     with engine.begin() as connection:
         save_waiting(
             connection,

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from build import store_with
 from store.stored_runs import run_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
@@ -24,7 +25,7 @@ def store_run(
     orders = (
         (order(number, at_ns + number * SECOND, release, calls), None) for number, calls in enumerate(tries, first)
     )
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     of_rules = {
         rule.id: {"hash": rule.hash, "level": rule.level, "status": rule.status, "incomplete": rule.incomplete}
         for rule in rules.rules
@@ -52,7 +53,7 @@ def store_experiments(folder: Path, rules: RuleSet, now_ns: int) -> None:
         at_ns = now_ns - (13 - number) * HOUR
         store_run(folder, rules, f"prompts/{number}", tries, at_ns, git_revision="a5c495dfe1d6-dirty", **known)
     store_run(folder, rules, "smaller-model/first-try", [GOOD, WRONG_ORDER], now_ns - HOUR, releases=["1.6.0-rc1"])
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     with engine.begin() as connection:
         _begin(connection, "default", "emptied", now_ns)
     engine.dispose()

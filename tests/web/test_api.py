@@ -11,6 +11,7 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
+from build import store_with
 from store.stored_alerts import store_incident
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Choice, Deletions
@@ -41,7 +42,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Api:
     ]
     rules = fill(folder, iter(some))
     config = Config(data_dir=str(folder))
-    engine = open_store(config.store_url)
+    engine = open_store(store_with(folder))
     with engine.begin() as connection:
         for number, state in enumerate(("firing", "resolved", "firing")):
             ends_ns = now_ns if state == "resolved" else None

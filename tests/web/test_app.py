@@ -2,7 +2,7 @@ from pathlib import Path
 
 from fastapi.routing import APIRoute
 
-from tracegrade.store.open import open_store
+from build import store_with
 from tracegrade.web import pages
 from tracegrade.web.api import registry as api_registry
 from tracegrade.web.pages.registry import ACTIONS, PAGES
@@ -22,7 +22,7 @@ def test_every_file_of_pages_and_of_operations_is_registered() -> None:
 
 
 def test_rules_without_results_are_listed(tmp_path: Path) -> None:
-    open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}").dispose()
+    store_with(tmp_path)
     with serving(tmp_path, "builtin:demo") as site:
         answer = site.get("/")
     assert answer.status == 200
@@ -53,7 +53,7 @@ def test_every_answer_forbids_what_is_not_served_here(tmp_path: Path) -> None:
 
 
 def test_a_crash_is_a_page_of_its_own_with_the_same_headers(tmp_path: Path) -> None:
-    open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}").dispose()
+    store_with(tmp_path)
     with serving(tmp_path) as site:
         del site.rules
         answer = site.get("/")

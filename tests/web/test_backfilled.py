@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from build import store_with
 from cli.backtested import RULE, SINCE, stored, write_rule
-from cli.stored import run, store
+from cli.stored import run
 from store.judged_traces import trace_id
 from web.site import Site, rows_of, serving, text_of
 
@@ -23,7 +24,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder: Path = tmp_path_factory.mktemp("site")
     now_ns = time.time_ns()
     times = [now_ns - number * HOUR_NS for number in range(20)]
-    store(
+    store_with(
         folder,
         *(
             stored(number, "1.0", calls=1 + number % 2, received_ns=received_ns)

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from build import store_with
 from models.scripted import write_models
 from tracegrade.access.caller import Caller
 from tracegrade.config import Config
@@ -60,7 +61,7 @@ class Evals:
 def evals(tmp_path: Path) -> Iterator[Evals]:
     models = write_models(tmp_path, "http://127.0.0.1:9/v1", models=MODELS)
     config = Config.model_validate({"data_dir": str(tmp_path), "suites": {"models": str(models)}})
-    open_store(config.store_url).dispose()
+    store_with(tmp_path)
     with serving(tmp_path, config=config) as site:
         document = json.dumps(SUITE).encode()
         answer = call(

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
+from build import store_with
 from store.any_store import filled, filters
-from store.engines import empty_store
 from store.judged_traces import START_NS
 from store.plain_sql import sql_heads, sql_results, sql_sessions
 from store.stored_alerts import ALERT, store_incident
@@ -32,8 +31,6 @@ from tracegrade.web.app import build_app
 from tracegrade.web.view import FILTERS, iso_text
 from web.calls import call
 from web.site import Site
-
-__all__ = ["empty_store"]
 
 # A store is made from one number: there is nothing to make smaller.
 _examples = settings(
@@ -103,8 +100,8 @@ class Shown:
 
 
 @pytest.fixture
-def shown(tmp_path: Path, empty_store: Path) -> Iterator[Shown]:
-    shutil.copy(empty_store, tmp_path / "tracegrade.db")
+def shown(tmp_path: Path) -> Iterator[Shown]:
+    store_with(tmp_path)
     found = Shown(tmp_path)
     yield found
     found.engine.dispose()

@@ -8,6 +8,7 @@ from urllib.request import urlopen
 import pytest
 from sqlalchemy import Connection
 
+from build import store_with
 from store.judged_traces import judged
 from store.stored_alerts import ALERT, INCIDENT, store_incident
 from tracegrade.store.incidents import accept
@@ -20,7 +21,7 @@ from web.site import Site, serving
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Site]:
-    open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}").dispose()
+    store_with(tmp_path)
     with serving(tmp_path) as site:
         yield site
 

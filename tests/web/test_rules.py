@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from build import store_with
 from rule.beside import changed, judged, write_rule
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
@@ -74,7 +75,7 @@ def test_a_rule_that_nobody_knows_is_not_found(shop: Site) -> None:
 def test_stored_texts_are_read_as_the_same_rules(tmp_path: Path, paths: list[str]) -> None:
     rule_set = load_rules(paths)
     rules = rule_set.rules
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         save_rule_texts(connection, rule_set, 5)
         save_rule_texts(connection, rule_set, 6)  # in force already
@@ -97,7 +98,7 @@ def test_code_beside_a_rule_is_a_version_of_its_own_and_does_not_run_for_a_store
     (tmp_path / "rules" / "few_calls.py").write_text(source + "# changed\n")
     second = load_rules([path], allow_code=True)
     mark.unlink()
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         for number, rule_set in enumerate((first, second), 1):
             save_rule_texts(connection, rule_set, number)

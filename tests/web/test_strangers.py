@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import delete, select
 from starlette.types import ASGIApp
 
+from build import store_with
 from jobs.place import weather
 from store.judged_traces import judged
 from tracegrade.access.tokens import new_token
@@ -79,7 +80,7 @@ class World:
 def world(folder: Path, names: dict[str, str] | None = None) -> World:
     """A server over what is stored in `folder`, which is filled unless `names` are given."""
     config = Config.model_validate({"data_dir": str(folder), "web": {"auth": {}}})
-    open_store(config.store_url).dispose()
+    store_with(folder)
     (folder / "journal").mkdir()
     rules = load_rules([str(RULES)])
     if names is None:
@@ -106,7 +107,7 @@ def filled(folder: Path, rules: RuleSet) -> dict[str, str]:
     incident = store(folder, fall(rules, now_ns, 1.0), silenced=True)
     store_waiting(folder, now_ns)
     suite: StoredSuite = weather(2)
-    engine = open_store(f"sqlite:///{folder / 'tracegrade.db'}")
+    engine = open_store(store_with(folder))
     asked_for = SuiteRequest(suite=suite.id, models=["gpt"], experiment="prompts").model_dump(mode="json")
     job = Job(tenant="default", id="0123456789ab", state="failed", request=asked_for, created_ns=now_ns)
     with engine.begin() as connection:

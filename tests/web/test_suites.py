@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from build import store_with
 from store.stored_runs import begin
 from suites.scripted_mcp import Script, scripted
 from tracegrade.config import Config
@@ -81,7 +82,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     config = Config(data_dir=str(tmp_path), suites=SuitesSettings(mcp_hosts=["127.0.0.1"]))
-    open_store(config.store_url).dispose()
+    store_with(tmp_path)
     with serving(tmp_path, config=config) as site:
         yield Place(site)
 

@@ -9,11 +9,11 @@ import jsonschema_rs
 import pytest
 from starlette.types import Message
 
+from build import store_with
 from suites.scripted_mcp import TOOL, Handler, Script, scripted
 from suites.weather import WEATHER_SUITE
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.open import open_store
 from tracegrade.suites.settings import SuitesSettings
 from tracegrade.suites.stored import read_suite
 from tracegrade.web import servers
@@ -46,7 +46,7 @@ MULTI_TURN = {
 
 def api_in(folder: Path, **settings: Any) -> Api:
     config = Config(data_dir=str(folder), **settings)
-    open_store(config.store_url).dispose()
+    store_with(folder)
     return Api(Site(config.store_url, RuleSet([]), config), TOOL_EVAL_DOCUMENT)
 
 

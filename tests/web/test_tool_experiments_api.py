@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine, func, select
 
+from build import store_with
 from store.judged_traces import START_NS, judged
 from store.stored_runs import run_of
 from tracegrade.cli import main
@@ -31,7 +32,7 @@ SECOND = 10**9
 @pytest.fixture
 def api(tmp_path: Path) -> Api:
     config = Config(data_dir=str(tmp_path))
-    open_store(config.store_url).dispose()
+    store_with(tmp_path)
     return Api(Site(config.store_url, RuleSet([]), config), TOOL_EVAL_DOCUMENT)
 
 

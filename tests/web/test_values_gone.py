@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.stored import run, run_json, store
+from build import store_with
+from cli.stored import run, run_json
 from store.judged_traces import START_NS, judged, trace_id
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
@@ -18,8 +19,8 @@ DEMO = "builtin:demo"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    store(tmp_path, judged(1, "fail"))
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    store_with(tmp_path, judged(1, "fail"))
+    engine = open_store(store_with(tmp_path))
     assert delete_old_values(engine, None, START_NS + 10**15) is not None
     engine.dispose()
     return tmp_path

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert
 
+from build import store_with
 from store.stored_alerts import ALERT
 from tracegrade.store.alerts import Facts, StoredAlert, save_alert
 from tracegrade.store.open import open_store
@@ -55,7 +56,7 @@ class Counted:
 
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Counted]:
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     with engine.begin() as connection:
         yield Counted(connection)
     engine.dispose()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import create_engine
 
+from build import store_with
 from tracegrade.deliver.sink import DONE, SinkContext
 from tracegrade.deliver.sinks import metrics
 from tracegrade.deliver.sinks.metrics import MetricsSink, open_sinks
@@ -123,7 +124,7 @@ def test_what_only_fails_passes_0_times(judged):
 
 @pytest.fixture
 def store(tmp_path):
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    engine = open_store(store_with(tmp_path))
     yield engine
     engine.dispose()
 

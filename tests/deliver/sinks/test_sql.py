@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
+from build import store_with
 from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.deliver.sink import DONE, Delivery
@@ -23,7 +24,7 @@ from tracegrade.telemetry.conditions import Conditions
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
-    return open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
+    return open_store(store_with(tmp_path))
 
 
 def deliver(sink: SqlSink, *batches: list[TraceResult]) -> list[Delivery]:

@@ -1,0 +1,38 @@
+"""Stores with results in them."""
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.open import checkpoint, open_store
+from tracegrade.store.write import StoreWriter
+
+
+def store_with(folder: Path, *results: TraceResult) -> str:
+    """Write results into the SQLite store of a data folder; make the store first where there is none.
+
+    Returns:
+        The URL of the store.
+    """
+    path = folder / "tracegrade.db"
+    url = f"sqlite:///{path}"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_empty())
+    if results:
+        engine = open_store(url)
+        StoreWriter(engine).write(results)
+        engine.dispose()
+    return url
+
+
+@cache
+def _empty() -> bytes:
+    """An empty store's file: copying it costs a thousandth of making one."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "tracegrade.db"
+        engine = open_store(f"sqlite:///{path}")
+        checkpoint(engine)
+        engine.dispose()
+        return path.read_bytes()
