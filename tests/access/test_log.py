@@ -10,7 +10,7 @@ import pytest
 
 from tracegrade.access.log import Access, AccessFiles, AccessLog, Place
 from tracegrade.access.settings import AccessLogSettings
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 NOW = 1_800_000_000_000_000_000
 DAY = 86_400 * 10**9
@@ -141,7 +141,7 @@ def test_a_page_never_waits_and_what_is_lost_is_counted(tmp_path: Path, monkeypa
     write = of.write
 
     def held(lines: list[bytes]) -> None:
-        let_go.wait(20)
+        let_go.wait(WITHIN_S)
         write(lines)
 
     monkeypatch.setattr(of, "write", held)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from build import each
 from tracegrade.access.quotas import QuotasSettings, TooManyRules
 from tracegrade.cli import main
 from tracegrade.config import RulesSettings
@@ -46,7 +47,7 @@ def test_more_than_the_quota_are_refused(rules: Path, quotas: object, said: str)
     assert str(refused.value) == (f"{rules}/two.rule.yaml: {said} allows 1; remove 'two', or allow more")
 
 
-@pytest.mark.parametrize(
+@each(
     "quotas",
     [
         {},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.access.rights import EVERYTHING, RIGHTS, Role, rights_of
 from tracegrade.access.tokens import (
     MadeTokens,
@@ -42,7 +43,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tracegrade.otlp.reloading.LOOK_EVERY_S", 0.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("roles", "gives"),
     [
         (["send"], {"send"}),

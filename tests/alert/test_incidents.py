@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from alert.loop_stage import Stage, rules
+from build import each
 from store.judged_traces import MINUTE_NS, START_NS
 from store.stored_alerts import ALERT, incident
 from tracegrade.alert.incidents import incidents_now
@@ -34,7 +35,7 @@ LATER = ALERT.starts_ns + 5 * HOUR_NS
 SOON = ALERT.starts_ns + HOUR_NS // 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("alert", "failed_together", "members"),
     [
         pytest.param(another(kind="drop", starts_ns=LATER), apart, [2], id="one rule at one agent, whenever"),
@@ -54,7 +55,7 @@ def test_an_alert_joins_the_incident_that_it_is_part_of(
     joins(ALERT, alert, failed_together, members)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "members"),
     [
         pytest.param({"kind": "below"}, [1, 1], id="what it sent was bad"),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from alert.staged import DAY, HourlyStage, Stage, rule_of
+from build import each
 from tracegrade.store.history import Outcomes
 
 WEEK = 7 * DAY
@@ -64,8 +65,8 @@ def test_a_later_fall_is_found_and_ends() -> None:
     assert stage.alerts == []
 
 
-@pytest.mark.parametrize("alert", EVERY_ALERT, ids=lambda alert: next(iter(alert)))
-@pytest.mark.parametrize(("passed", "failed"), [(0, 10), (9, 1)])
+@each("alert", EVERY_ALERT, ids=lambda alert: next(iter(alert)))
+@each(("passed", "failed"), [(0, 10), (9, 1)])
 def test_no_alert_is_raised_by_what_was_judged_afterwards(alert: dict[str, Any], passed: int, failed: int) -> None:
     """All of it failed or not: the rule was deployed after it, and what it judges live is well."""
     stage = fortnight(alert, passed=passed, failed=failed)

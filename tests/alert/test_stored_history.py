@@ -6,6 +6,7 @@ from weakref import ref
 import pytest
 from sqlalchemy import Engine, select
 
+from build import each
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
@@ -49,8 +50,8 @@ def filled(engine: Engine) -> Engine:
     return engine
 
 
-@pytest.mark.parametrize("evaluation", ["", "tool-call-order"])
-@pytest.mark.parametrize(("first", "last"), [(0, 300), (17, 203), (60, 120), (61, 62), (299, 400), (400, 500)])
+@each("evaluation", ["", "tool-call-order"])
+@each(("first", "last"), [(0, 300), (17, 203), (60, 120), (61, 62), (299, 400), (400, 500)])
 def test_any_window_is_seen_alike_by_hours_and_minutes_and_in_what_was_read_once(
     filled: Engine, evaluation: str, first: int, last: int
 ) -> None:

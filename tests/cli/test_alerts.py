@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run, run_json
 from store.judged_traces import MINUTE_NS, START_NS, judged
 from store.stored_alerts import ALERT, incident, store_incident
@@ -230,7 +230,7 @@ def test_a_silence_says_what_it_is_of(data_dir: Path) -> None:
         assert said in " ".join(run(data_dir, "alerts", "silence", label).stderr.split()), label
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (["team=x"], "no label 'team'; expected one of rule, level, service"),

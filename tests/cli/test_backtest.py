@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from build import store_with
+from build import each, store_with
 from cli.backtested import RULE, SINCE, stored, write_rule
 from cli.stored import run
 from store.judged_traces import trace_id
@@ -147,7 +147,7 @@ def test_what_other_rules_in_force_had_kept_is_judged(tmp_path: Path) -> None:
     assert found_now["rules"][0]["after"]["fail"] == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "code", "message"),
     [
         (["rules", "--since", "2999-01-01"], 2, "--since is in the future"),

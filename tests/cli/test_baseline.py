@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from cli.replayed import CHECK, CREATE, RULE, write_source
 from pipeline.harness import otlp_span, payload, tool_span
 from tracegrade.cli import main
@@ -69,8 +70,8 @@ def test_what_is_saved_has_counts_and_where_it_is_from(tmp_path: Path, saved: di
     assert (rule["pass"], rule["fail"], rule["pass_rate"], rule["level"]) == (285, 15, 0.95, "medium")
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize(
+@each("jobs", ["1", "2"])
+@each(
     ("passed", "failed", "flags", "code", "said"),
     [
         (
@@ -127,7 +128,7 @@ def test_json_says_how_each_rule_stands(tmp_path: Path, saved: dict[str, Any]) -
     assert gate["gate"] == "fail"
 
 
-@pytest.mark.parametrize(
+@each(
     ("passed", "failed", "flags", "code"),
     [
         (240, 60, ("--no-gate",), 1),
@@ -150,7 +151,7 @@ def test_a_comparison_is_printed_in_place_of_the_summary(
     assert found["rules"][0]["a"]["results"] == found["rules"][0]["b"]["results"] == 300
 
 
-@pytest.mark.parametrize("output_format", ["table", "markdown", "junit", "sarif"])
+@each("output_format", ["table", "markdown", "junit", "sarif"])
 def test_the_comparison_has_every_format(tmp_path: Path, saved: dict[str, Any], output_format: str) -> None:
     here = source(tmp_path, "here.binpb", 240, 60, first=1000)
     result = tracegrade("replay", here, "--rules", "rule.yaml", "--compare", "main", "--format", output_format)
@@ -249,7 +250,7 @@ def test_a_run_is_compared_in_the_store(tmp_path: Path) -> None:
     assert (found["measures"]["calls"]["a"]["mean"], found["behaviour"] is None) == (2.0, False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (("save", "main"), "name one of SOURCE, --of SIDE and --run NAME"),

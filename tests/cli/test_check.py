@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.replayed import write_rule
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 AGENT = """\
 import os, sys
@@ -53,7 +53,7 @@ def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         input="hello",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=WITHIN_S,
         env={**os.environ, **environment},
     )
 
@@ -198,7 +198,7 @@ def test_the_traces_that_came_are_kept_where_that_is_asked_for(rule: str, tmp_pa
     options = ("--rules", rule, *GATE, "--save-traces", str(saved))
     assert check(*options, "--", PYTHON, "-c", AGENT, "http", "0", *OUT_OF_ORDER).returncode == 1
     words = [PYTHON, "-m", "tracegrade", "replay", str(saved), "--rules", rule, *GATE]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN_S)
     assert (done.returncode, "Gate failed: 1 rule under 1" in done.stderr) == (1, True), done.stderr
     done = check(*options, "--", PYTHON, "-c", AGENT, "http", "0", *IN_ORDER)
     assert (done.returncode, done.stdout) == (2, "")
@@ -248,7 +248,7 @@ def test_signals_are_passed_on(rule: str, tmp_path: Path, name: str) -> None:
         try:
             eventually(begun.exists, "the command")
             started.send_signal(signal.Signals[name])
-            assert started.wait(30) == 9
+            assert started.wait(WITHIN_S) == 9
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(started.pid, signal.SIGKILL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from build import store_with
+from build import each, store_with
 from cli.backtested import SINCE, stored
 from cli.replayed import request, write_source
 from rule.beside import EVALUATOR, changed, write_rule
@@ -59,7 +59,7 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("command", READING)
+@each("command", READING)
 def test_where_the_settings_do_not_allow_it_the_rule_is_refused(
     place: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +69,7 @@ def test_where_the_settings_do_not_allow_it_the_rule_is_refused(
     assert f"rules/rule.yaml:3:5: evaluate[0].evaluator: {REFUSED}" in result.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "exit_code", "said"),
     [
         ("config check", 0, "1 rule, 0 exporters, code of rules: {place}/rules/few_calls.py"),
@@ -88,7 +88,7 @@ def test_where_they_allow_it_the_code_runs(place: Path, command: str, exit_code:
     assert (result.exit_code, result.stderr.count(REFUSED)) == (exit_code, 0), result.output
 
 
-@pytest.mark.parametrize("command", ["check", "list", "explain few", "test rules"])
+@each("command", ["check", "list", "explain few", "test rules"])
 def test_the_option_of_rules_allows_it_too(place: Path, command: str) -> None:
     assert REFUSED in invoke("rules", *command.split()).stderr
     result = invoke("rules", "--allow-code", *command.split())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run
 from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
@@ -203,7 +203,7 @@ def test_a_line_for_each_of_several_evaluations(tmp_path: Path) -> None:
     assert [of["a"]["results"] for of in rule["evaluations"].values()] == [1, 1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("sides", "message"),
     [
         (["release:1.0", "release:1.0"], "A and B are the same, 'release:1.0': name two different sides"),

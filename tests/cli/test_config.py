@@ -6,6 +6,7 @@ from click.testing import CliRunner, Result
 from jsonschema_rs import Draft202012Validator
 from yaml import safe_load
 
+from build import each
 from tracegrade.cli import main
 from tracegrade.rule.builtin import DEFAULT_RULES
 
@@ -69,7 +70,7 @@ def test_check_prints_every_mistake_and_exits_2(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("settings", MISTAKES_WITH_SECRETS)
+@each("settings", MISTAKES_WITH_SECRETS)
 def test_a_mistake_is_shown_without_the_secret_it_holds(settings: str, tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(settings)
@@ -108,7 +109,7 @@ def test_check_warns_where_no_token_lets_anybody_in(tmp_path: Path) -> None:
     assert "no token" not in _run("check", str(path)).stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "told"),
     [
         (

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from tracegrade.cli import main
 
 _ORDER = '{"tool_calls_order": ["search", "book"]}'
@@ -66,7 +67,7 @@ def test_calls_are_read_from_raw_spans() -> None:
     assert json.loads(result.stdout)["score"] == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "message"),
     [
         ((), "expected an EVALUATOR"),
@@ -185,7 +186,7 @@ def test_steps_are_batches() -> None:
     assert (together["score"], sequential["score"]) == (1.0, 0.5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("part", "message"),
     [
         ({"calls": [1]}, "calls[0]: expected an object, found '1'"),
@@ -225,7 +226,7 @@ def test_calls_that_are_given_without_times_are_near_no_other() -> None:
     assert json.loads(result.stdout)["outcome"] == "not_evaluable"
 
 
-@pytest.mark.parametrize(
+@each(
     ("calls", "retries"),
     [
         ([{"name": "find", "args": {"id": 1}}, {"name": "find", "args": {"id": 2}}], 0),

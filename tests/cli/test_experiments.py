@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run, run_json
 from pipeline.harness import agent_span, payload
 from store.judged_traces import START_NS, judged, trace_id
@@ -149,7 +149,7 @@ def test_a_baseline_is_pinned_and_unpinned(data: Path) -> None:
     assert run(data, "experiments", "baseline", "tuning", "--unpin").stdout == first
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (("tuning", "tuning/3"), "tuning/3 is incomplete: nothing can be measured against it"),
@@ -223,7 +223,7 @@ def test_lists_are_of_the_run_that_is_named(data: Path) -> None:
     assert [(item["passed"], item["failed"]) for item in by_rule] == [(1, 1)]
 
 
-@pytest.mark.parametrize(
+@each(
     "command",
     [
         ("results", "list"),

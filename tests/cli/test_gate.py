@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run
 from compare.releases import traces
 from store.stored_runs import begin
@@ -69,7 +69,7 @@ def refused(tmp_path: Path, *arguments: str) -> str:
     return result.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("gate", "flags", "code", "word"),
     [
         ("gate: {at_least: 0.9}", (), 0, "pass"),
@@ -107,7 +107,7 @@ def test_a_better_release_is_not_worse(tmp_path: Path) -> None:
     assert of["bounds"]["not_worse_than_by"] == "command line"
 
 
-@pytest.mark.parametrize("output_format", ["table", "junit", "sarif", "markdown"])
+@each("output_format", ["table", "junit", "sarif", "markdown"])
 def test_every_format_says_why(tmp_path: Path, output_format: str) -> None:
     rules = two_releases(tmp_path, "gate: {at_least: 0.85}")
     result = run(

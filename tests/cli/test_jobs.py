@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from jobs.place import Place, placed, right
 from models.scripted import Answer
 from store.engines import sqlite
@@ -129,7 +130,7 @@ def test_jobs_are_those_of_one_tenant(commands: Any) -> None:
     assert "No jobs wait or run; --all shows those that ended." in here.done("jobs", "list", "--tenant", "other")
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         (["--model", "m-1", "--run", "x"], "--run is not for jobs"),

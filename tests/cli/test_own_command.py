@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import WITHIN_S
+
 PROGRAM = "#!{}\nfrom tracegrade.cli.own_command import own_command\nprint(own_command())\n"
 
 
@@ -30,7 +32,7 @@ def said(*command: str, path: str, cwd: Path | None = None) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=WITHIN_S,
     ).stdout.strip()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run, run_json
 from extract.spans import make_trace
 from tracegrade.assemble.closed_traces import ClosedTraces
@@ -374,7 +374,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "chosen", "said"), BAD)
+@each(("arguments", "chosen", "said"), BAD)
 def test_a_mistake_is_one_sentence(
     tmp_path: Path, rule: Path, arguments: Sequence[str], chosen: Sequence[str], said: str
 ) -> None:

@@ -1,14 +1,14 @@
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
+from build import each
 from tracegrade.alert.notify.links import Links
 from tracegrade.cli import main
 from tracegrade.cli.reading import read_settings
 
 
-@pytest.mark.parametrize("data_dir", [None, "", "elsewhere", "/var/lib/tracegrade"])
+@each("data_dir", [None, "", "elsewhere", "/var/lib/tracegrade"])
 def test_without_a_file_settings_are_those_of_an_empty_one(data_dir: str | None, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").touch()
     assert read_settings(None, data_dir) == read_settings(tmp_path / "config.yaml", data_dir)
@@ -22,7 +22,7 @@ def test_a_file_says_where_the_store_is_and_what_to_link_to(tmp_path: Path) -> N
     assert read.links == Links("http://page", "http://page/traces/{trace_id}")
 
 
-@pytest.mark.parametrize("command", ["results list", "results stats", "traces list", "alerts list"])
+@each("command", ["results list", "results stats", "traces list", "alerts list"])
 def test_a_wrong_file_stops_what_needs_none_of_what_is_wrong(command: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("traces:\n  settle: soon\n")

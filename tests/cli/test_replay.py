@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
 from pipeline.harness import payload, tool_span
 from tracegrade.cli import main
@@ -75,7 +76,7 @@ def test_reports_hold_what_was_judged(rule: str, source: str) -> None:
     assert "| create-before-check | 1 | 1 |  |  |" in markdown.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "traces"),
     [
         (("--service", "other"), [2]),
@@ -135,7 +136,7 @@ def many(tmp_path: Path) -> tuple[str, str]:
     return str(folder), write_source(tmp_path, *requests, name="many.binpb")
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "code", "said"),
     [
         # 0.9 of the critical rule's results hide behind 1.0 of the others: all together 116 of 120.
@@ -160,7 +161,7 @@ def test_each_stable_rule_answers_for_itself(
     assert said in result.stderr
 
 
-@pytest.mark.parametrize(("level", "code"), [("info", 1), ("medium", 0), ("low", 0), ("critical", 0)])
+@each(("level", "code"), [("info", 1), ("medium", 0), ("low", 0), ("critical", 0)])
 def test_the_overall_gate_counts_rules_of_its_level_and_above(many: tuple[str, str], level: str, code: int) -> None:
     rules, traces = many
     # 36 of 40 critical, 40 of 40 each medium and low, 0 of 40 experimental medium.
@@ -232,7 +233,7 @@ def test_the_summary_counts_by_what_is_asked_for(rule: str, source: str, by: str
     assert f"| {by} | pass |" in markdown
 
 
-@pytest.mark.parametrize(
+@each(
     ("flags", "said"),
     [
         (("--level", "high"), "need a gate: --fail-under"),

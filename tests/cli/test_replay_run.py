@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
 from cli.stored import run
 from tracegrade.cli import main
@@ -217,7 +218,7 @@ def test_deleted_traces_are_not_stored(rule: str, source: str, data: Path) -> No
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         (("--run", "x"), "--run and --label are of a run that is stored: --experiment NAME stores one"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run, run_json
 from store.judged_traces import evaluation, judged, tool_call, trace_id
 
@@ -20,7 +20,7 @@ def listed(data_dir: Path, *options: str) -> list[int]:
     return [int(str(item["trace_id"]), 16) for item in run_json(data_dir, "results", "list", *options)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "expected"),
     [
         ([], [4, 3, 2, 1]),

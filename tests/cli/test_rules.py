@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from build import store_with
+from build import each, store_with
 from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
 from store.judged_traces import judged, spans, tool_call, trace_id
@@ -241,7 +241,7 @@ incomplete: count
         path.write_text(f"id: one\nevaluate: [{{evaluator: budget, max_calls: 3}}]\n{fields}\n")
         assert told in " ".join(run("explain", path).stdout.split())
 
-    @pytest.mark.parametrize(
+    @each(
         ("fields", "told"),
         [
             (
@@ -368,7 +368,7 @@ class TestNew:
         assert "a rule of this id exists already" in again.stderr
         assert (tmp_path / "a" / "b" / "rule.yaml").read_text() == "mine"
 
-    @pytest.mark.parametrize("name", ["b", "a/b/c", "A/b", "a/", "../b", "a/b_c"])
+    @each("name", ["b", "a/b/c", "A/b", "a/", "../b", "a/b_c"])
     def test_a_name_that_is_none_is_refused(self, name: str, tmp_path: Path) -> None:
         result = run("new", name, "--in", tmp_path)
         assert result.exit_code == 2
@@ -692,7 +692,7 @@ evaluate: [{evaluator: tool-call-order, tool_calls_order: [validate_usr, create_
         (row,) = rows(run(*check, "--format", "json"))
         assert [(warning["line"], warning["column"]) for warning in row["warnings"]] == [(2, 60)]
 
-    @pytest.mark.parametrize(
+    @each(
         "change",
         [
             pytest.param("DELETE FROM traces", id="empty"),

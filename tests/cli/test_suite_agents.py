@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from models.scripted import calling, prompt_of, serving, write_models
 from processes import processes_with
 from tracegrade.cli import main
@@ -27,7 +28,7 @@ from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_runs
 from tracegrade.suites.agents.endpoint import Endpoint
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 CITIES = ("Paris", "Tokyo", "Rome")
 SUITE = {
@@ -82,7 +83,7 @@ def call(tool, arguments):
 with tracer.start_as_current_span("invoke_agent shop") as run:
     run.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"})
     if "hang" in how and city == "Tokyo":
-        time.sleep(60)
+        time.sleep(3600)
     if "helper" in how:
         with tracer.start_as_current_span("invoke_agent helper") as helper:
             helper.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper"})
@@ -261,7 +262,7 @@ def test_the_port_is_closed_at_the_end(place: Place) -> None:
         socket.create_connection(("127.0.0.1", port)).close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         (("--agent-command", ""), "--agent-command: expected a program and its arguments, found nothing"),
@@ -314,10 +315,10 @@ def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: sign
         assert {process.stderr.readline()[:20] for _ in range(2)} == {"pass agent.py case-1", "pass agent.py case-3"}
         assert processes_with(str(place.agent))
         process.send_signal(how)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=WITHIN_S)
     assert (process.returncode, said[:12]) == (130, "Interrupted:")
     assert not processes_with(f"{place.agent}")
-    place.agent.write_text(AGENT.replace("time.sleep(60)", "pass"))
+    place.agent.write_text(AGENT.replace("time.sleep(3600)", "pass"))
     done = place.run(*options)
     assert "Going on with run own/1 of agent.py" in done.stderr
     assert "2 results stored before, and not asked again." in done.stderr
@@ -414,7 +415,7 @@ def _sends(port: int, *, traceparent: bool = True, city: str = "") -> Answer:
             span.attributes.add(key=key).value.string_value = value
         kind = {"Content-Type": "application/x-protobuf"}
         asked = urllib.request.Request(f"http://127.0.0.1:{port}/v1/traces", request.SerializeToString(), kind)
-        with urllib.request.urlopen(asked, timeout=10):
+        with urllib.request.urlopen(asked, timeout=WITHIN_S):
             return 200, {}
 
     return answer
@@ -495,7 +496,7 @@ def test_an_endpoint_where_nothing_listens_ends_the_run(place: Place) -> None:
 
 def test_an_endpoint_that_does_not_answer_is_an_error_of_the_case(place: Place, service: Any) -> None:
     held = threading.Event()
-    agent = service(lambda body, headers: (200 if held.wait(30) else 500, {}))
+    agent = service(lambda body, headers: (200 if held.wait(WITHIN_S) else 500, {}))
     results = place.results("--agent-url", agent.url, "--agent-timeout", "300ms", "--max-parallel", "3")
     held.set()
     assert [item["outcome"] for item in results] == ["error"] * 3
@@ -504,7 +505,7 @@ def test_an_endpoint_that_does_not_answer_is_an_error_of_the_case(place: Place, 
 
 def test_the_end_of_a_run_breaks_off_what_is_asked(service: Any) -> None:
     held, stop = threading.Event(), threading.Event()
-    agent = service(lambda body, headers: (200 if held.wait(30) else 500, {}))
+    agent = service(lambda body, headers: (200 if held.wait(WITHIN_S) else 500, {}))
     endpoint = Endpoint(agent.url, {}, 60.0, 1, stop)
     raised: list[Exception] = []
 
@@ -519,7 +520,7 @@ def test_the_end_of_a_run_breaks_off_what_is_asked(service: Any) -> None:
     eventually(lambda: agent.asked, "the request")
     stop.set()
     endpoint.close()
-    asking.join(10)
+    asking.join(WITHIN_S)
     held.set()
     assert raised
 

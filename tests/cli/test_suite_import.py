@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from suites.scripted_mcp import TOOL, Script, scripted
 from tracegrade.cli import main
 from tracegrade.rule.load import load_rules
@@ -119,7 +120,7 @@ def test_a_header_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> 
     assert SECRET not in made.output + refused.output
 
 
-@pytest.mark.parametrize(
+@each(
     ("header", "said"),
     [
         (SECRET, "--header: expected 'NAME: VALUE' (the 1. one, not shown: it may be a key)"),
@@ -138,7 +139,7 @@ def test_a_wrong_header_is_refused_without_its_value(header: str, said: str, mon
     assert SECRET not in refused.output
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (["--mcp", "weather.json"], "--mcp: expected http://..., https://... or stdio:COMMAND, found 'weather.json'"),

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from models.scripted import Answer, Script, Server, calling, prompt_of, saying, serving, write_models
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
@@ -21,7 +22,7 @@ from tracegrade.store.open import reading_store
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_runs
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 VECTORS = json.loads((Path(__file__).parents[1] / "conformance/vectors/multi_turn.json").read_text())["cases"]
 KEY = "sk-very-secret"
@@ -276,7 +277,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(serve: Any) -> N
 
     def script(body: dict[str, Any]) -> Answer:
         if "Rome" in prompt_of(body):
-            held.wait(30)
+            held.wait(WITHIN_S)
         return right(body)
 
     place = serve(script)
@@ -287,7 +288,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(serve: Any) -> N
         assert process.stderr is not None
         assert {process.stderr.readline()[:20] for _ in range(2)} == {"pass one::m-1 case-1", "pass one::m-1 case-2"}
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=WITHIN_S)
     assert (process.returncode, said) == (
         130,
         "Interrupted: what was done is kept, and the same command goes on with it.\n",
@@ -303,7 +304,7 @@ def test_a_run_that_was_ended_before_its_first_result_is_forgotten(serve: Any) -
     held = threading.Event()
 
     def script(body: dict[str, Any]) -> Answer:
-        held.wait(30)
+        held.wait(WITHIN_S)
         return right(body)
 
     place = serve(script)
@@ -311,7 +312,7 @@ def test_a_run_that_was_ended_before_its_first_result_is_forgotten(serve: Any) -
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ) as process:
         eventually(lambda: place.server.requests, "a request")
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(WITHIN_S) == 130
     held.set()
     assert place.runs() == []
 
@@ -359,7 +360,7 @@ def test_the_vectors_of_several_turns_come_out_of_real_runs(serve: Any, folder: 
     assert details == pytest.approx(known, abs=1e-4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         ([], "--model: expected at least one of one::m-1"),
@@ -378,7 +379,7 @@ def test_wrong_usage_is_one_sentence(serve: Any, arguments: list[str], said: str
     assert place.server.requests == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("suite", "said"),
     [
         ({"name": "X", "tools": [WEATHER], "test_cases": []}, "expected at least one case with a prompt"),

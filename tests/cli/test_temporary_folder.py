@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tracegrade.cli.temporary_folder import temporary_folder
+from waiting import WITHIN_S
 
 PREFIX = "tracegrade-check-"
 
@@ -54,7 +55,7 @@ def test_a_signal_that_ends_the_process_leaves_nothing(tmp_path: Path, number: s
     with waiting() as (process, folder):
         assert folder.exists()
         process.send_signal(number)
-        assert process.wait(30) == 128 + number
+        assert process.wait(WITHIN_S) == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 
@@ -67,7 +68,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_others_work_
     with waiting() as (_, in_use):
         with waiting() as (killed, left):
             killed.kill()
-            killed.wait(30)
+            killed.wait(WITHIN_S)
             assert (left / "request").read_bytes() == b"a value"
         with temporary_folder(PREFIX) as own:
             assert not left.exists()

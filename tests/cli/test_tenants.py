@@ -13,6 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from cli.journalled import START_S, Came, judged_live
 from cli.replayed import request, write_source
 from cli.stored import run, run_json
@@ -166,7 +167,7 @@ def shown(result: Result, folder: Path, rule: Path) -> tuple[int, str]:
     return result.exit_code, _CLOCK.sub("", result.output.replace(str(folder), "").replace(str(rule), ""))
 
 
-@pytest.mark.parametrize("name", READING)
+@each("name", READING)
 def test_of_another_tenant_a_command_shows_what_it_shows_of_nothing(
     full: Path, empty: Path, rule: Path, name: str
 ) -> None:
@@ -188,13 +189,13 @@ _SHOWING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _SHOWING)
+@each("name", _SHOWING)
 def test_of_its_own_tenant_it_shows_more(full: Path, empty: Path, rule: Path, name: str) -> None:
     own = asked(full, name, rule, "--tenant", "default")
     assert shown(own, full, rule) != shown(asked(empty, name, rule, "--tenant", "default"), empty, rule)
 
 
-@pytest.mark.parametrize("name", sorted({*READING, "tokens new"} - {"suite run"}))
+@each("name", sorted({*READING, "tokens new"} - {"suite run"}))
 def test_what_no_tenant_can_be_called_is_refused(full: Path, rule: Path, name: str) -> None:
     more = ["--tenant", "../globex"]
     found = run(full, "tokens", "new", "a", "--role", "read", *more) if name == "tokens new" else None

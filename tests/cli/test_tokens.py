@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from build import each
 from tracegrade.access.tokens import digest_of, stored_tokens
 from tracegrade.cli import main
 
@@ -65,7 +66,7 @@ def test_a_revoked_token_is_listed_only_with_all(data: Path) -> None:
     assert "revoked" in run(data, "list", "--all").stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "told"),
     [
         (["new", "page"], "Missing option '--role'"),

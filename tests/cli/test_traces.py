@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from build import store_with
+from build import each, store_with
 from cli.stored import run, run_json
 from store.judged_traces import AGENT_SPAN, evaluation, judged, spans, tool_call, trace_id
 from tracegrade.cli import main
@@ -33,7 +33,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "expected"),
     [
         ([], [3, 2, 1]),

@@ -28,6 +28,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
+from waiting import WITHIN_S
 
 OF_SESSIONS = Rule.model_validate(
     {
@@ -80,7 +81,7 @@ class Kept:
             logs = [content for content in contents if content not in spans]
             for signal, items, data in ((Signal.TRACES, spans, payload(spans)), (Signal.LOGS, logs, log_payload(logs))):
                 if items:
-                    journal.append(Entry(signal, Encoding.PROTOBUF, tenant, len(items), data)).result(10)
+                    journal.append(Entry(signal, Encoding.PROTOBUF, tenant, len(items), data)).result(WITHIN_S)
         journal.close()
         if judge:
             self._judge()
@@ -97,7 +98,7 @@ class Kept:
             judged = [result_of(item, "live", "hash") for item in [*batch, *judge.end()]]
             entries = [Entry(Signal.RESULTS, Encoding.PROTOBUF, "default", 1, encode_result(item)) for item in judged]
             if entries:
-                results.append_all(entries).result(10)
+                results.append_all(entries).result(WITHIN_S)
                 StoreWriter(engine).write(judged)
         results.close()
         engine.dispose()

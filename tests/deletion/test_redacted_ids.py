@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from deletion.kept import Kept, id_of, secret_trace
 from pipeline.harness import payload, spans_of
 from tracegrade.deletion.request import Choice, Deletion, Deletions
@@ -56,7 +57,7 @@ def carry_out(kept: Kept, choice: Choice) -> Deletion:
     return run_deletion_offline(kept.config, Deletions(kept.folder).request(choice, frozenset()))
 
 
-@pytest.mark.parametrize(("redaction", "user"), USERS.values(), ids=USERS)
+@each(("redaction", "user"), USERS.values(), ids=USERS)
 def test_a_user_is_found_by_the_id_that_was_sent(tmp_path: Path, redaction: dict[str, Any], user: str) -> None:
     kept = empty(tmp_path, redaction)
     take(kept, 1, user=user)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import pytest
-
 from assemble.spans import span
+from build import each
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.doctor.arrivals import Arrivals, ServiceArrivals, lateness, quantile
 from tracegrade.doctor.finding import Finding
@@ -121,7 +120,7 @@ def test_services_are_told_apart_by_their_root() -> None:
     assert [(service.service, service.traces) for service in seen.by_service()] == [("shop", 1), ("tools", 1)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "part", "expected"),
     [([], 0.5, 0.0), ([4.0], 0.99, 4.0), ([1.0, 2.0, 3.0], 0.5, 2.0), ([1.0, 2.0], 1, 2.0)],
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.config import Config
 from tracegrade.doctor import installation
 from tracegrade.journal.local import LocalJournal
@@ -25,7 +26,7 @@ def test_a_disk_with_less_room_than_the_journal_may_take_is_a_warning(tmp_path: 
     assert found.level in ("warning", "error")
 
 
-@pytest.mark.parametrize(("mode", "level"), [(0o755, "warning"), (0o701, "warning"), (0o750, "note"), (0o700, None)])
+@each(("mode", "level"), [(0o755, "warning"), (0o701, "warning"), (0o750, "note"), (0o700, None)])
 def test_a_data_folder_that_others_can_read_is_named(mode: int, level: str | None, tmp_path: Path) -> None:
     tmp_path.chmod(mode)
     assert [found.level for found in installation.privacy(config(tmp_path))] == ([level] if level else [])

@@ -19,7 +19,7 @@ from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.runs import Run, stored_runs
 from tracegrade.store.schema import traces
 from tracegrade.store.suites import StoredCase, StoredSuite, new_suite_id, save_suite
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 WEATHER = {
     "type": "function",
@@ -121,7 +121,7 @@ class Place:
             yield worker
         finally:
             worker.stop()
-            thread.join(10)
+            thread.join(WITHIN_S)
             assert not thread.is_alive()
 
     def until(self, id_: str, *states: str) -> Job:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from build import each
 from tracegrade.jobs.limits import next_job
 from tracegrade.store.jobs import Job
 from tracegrade.suites.settings import JobsSettings
@@ -18,7 +17,7 @@ def job(name: str, state: Any, *models: str, owner: str = "", tenant: str = "def
     return Job(tenant=tenant, id=name, owner=owner, state=state, request=request, created_ns=created)
 
 
-@pytest.mark.parametrize(
+@each(
     ("what", "unfinished", "limits", "expected"),
     [
         ("nothing waits", [job("a-1", "running", "x::m")], ONE, None),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from jobs.place import Place, Placed, right, weather
 from models.scripted import Answer
 from tracegrade.access.quotas import QuotasSettings
@@ -41,7 +42,7 @@ def _empty_suite(here: Place) -> Any:
     return {"suite": here.save(weather(0)).id}
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "kind", "message"),
     [
         ({"models": ["m-9"]}, NoSuchModel, "models: no model 'm-9' in the file of models; expected one of one::m-1"),

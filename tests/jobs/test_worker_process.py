@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.place import Place, Placed, right
 from models.scripted import Answer
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def test_a_killed_worker_is_followed_by_the_one_that_waits(place: Placed) -> Non
 
     def pausing(body: dict[str, Any]) -> Answer:
         asked.append(body)
-        assert len(asked) <= 50 or goes_on.wait(60)
+        assert len(asked) <= 50 or goes_on.wait(WITHIN_S)
         return right(body)
 
     here = place(pausing, cases=200, at_a_time=4)

@@ -6,13 +6,14 @@ from textwrap import dedent
 import pytest
 
 import tracegrade
+from build import each
 from tracegrade.rule.load import builtin_rules
 
 TRACES = builtin_rules() / "demo" / "order-steps-out-of-order" / "traces"
 SERVERS = ("grpc", "starlette", "uvicorn", "sqlalchemy", "requests", "opentelemetry.sdk")
 
 
-@pytest.mark.parametrize("name", tracegrade.__all__)
+@each("name", tracegrade.__all__)
 def test_every_name_at_the_front_door_leads_somewhere(name: str) -> None:
     assert getattr(tracegrade, name).__name__ in (name, "judge")
 

@@ -13,6 +13,7 @@ from tracegrade.models.asking import AskedModel
 from tracegrade.models.client import ModelClient, ModelError
 from tracegrade.models.pace import Pace, Stopped
 from tracegrade.models.settings import Target, load_models
+from waiting import WITHIN_S
 
 KEY = "sk-very-secret"
 ERROR = {"error": {"message": f"not today,  {KEY}"}}
@@ -204,7 +205,7 @@ def test_a_time_out_is_tried_again(start: Start) -> None:
     release = threading.Event()
 
     def script(body: dict[str, Any]) -> Answer:
-        release.wait(10)
+        release.wait(WITHIN_S)
         return saying("late")
 
     asking = start(script, timeout="50ms", attempts=2)
@@ -245,7 +246,7 @@ def test_a_server_that_never_answers_in_time_is_given_up_at_the_third_request(st
     release = threading.Event()
 
     def script(body: dict[str, Any]) -> Answer:
-        release.wait(10)
+        release.wait(WITHIN_S)
         return saying("late")
 
     asking = start(script, timeout="50ms", attempts=2)
@@ -265,7 +266,7 @@ def test_time_outs_after_an_answer_are_errors_of_their_cases(start: Start) -> No
 
     def script(body: dict[str, Any]) -> Answer:
         if not answers:
-            release.wait(10)
+            release.wait(WITHIN_S)
         return answers.pop() if answers else saying("late")
 
     asking = start(script, timeout="500ms", attempts=1)
@@ -342,7 +343,7 @@ def test_the_end_of_a_run_breaks_off_requests_under_way(start: Start) -> None:
 
     def hang(body: Any) -> Answer:
         came.set()
-        assert left.wait(30)
+        assert left.wait(WITHIN_S)
         return saying("late")
 
     asking = start(hang)
@@ -356,10 +357,10 @@ def test_the_end_of_a_run_breaks_off_requests_under_way(start: Start) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    assert came.wait(10)
+    assert came.wait(WITHIN_S)
     asking.stop.set()
     asking.client.close()
-    thread.join(5)  # of the 60 s that an answer may take
+    thread.join(WITHIN_S)
     left.set()
     assert not thread.is_alive()
     assert [type(error) for error in ended] == [Stopped]

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-import pytest
-
+from build import each
 from models.scripted import calling, completion, saying
 from tracegrade.models.reply import (
     AS_OBJECT,
@@ -39,7 +38,7 @@ def test_calls_come_in_their_order_with_ids() -> None:
     assert reply.finish_reason == "tool_calls"
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "name", "arguments", "repaired"),
     [
         (with_call("get_weather", {"city": "Paris"}), "get_weather", PARIS, AS_OBJECT),
@@ -92,7 +91,7 @@ def test_each_form_is_read_in_the_name_and_in_the_text() -> None:
     assert read_so == {form: [[("get_weather", PARIS, how)] for how in (IN_NAME, IN_TEXT, IN_TEXT)] for form in FORMS}
 
 
-@pytest.mark.parametrize("between", ["", "\n", "</tool_call><tool_call>", "\n```\n```json\n", ", "])
+@each("between", ["", "\n", "</tool_call><tool_call>", "\n```\n```json\n", ", "])
 def test_several_calls_keep_their_order_and_have_ids_of_their_own(between: str) -> None:
     calls = [
         [(call.id, call.arguments) for call in read(message).calls]
@@ -117,7 +116,7 @@ def test_arguments_that_cannot_be_read_are_said_also_of_a_call_in_a_name() -> No
     assert (call.arguments, call.repaired, call.unreadable) == ({}, IN_NAME, "city=Paris")
 
 
-@pytest.mark.parametrize("text", ["Hello", '{"name": "Paris"}', '{"name": ', "{" * 60 + '{"name": "get_weather"}', ""])
+@each("text", ["Hello", '{"name": "Paris"}', '{"name": ', "{" * 60 + '{"name": "get_weather"}', ""])
 def test_a_text_that_is_no_call_stays_a_text(text: str) -> None:
     reply = read({"content": text})
     assert (reply.calls, reply.text) == ([], text)
@@ -132,7 +131,7 @@ def test_a_refusal_is_what_the_model_said() -> None:
     assert (reply.calls, reply.text, reply.refusal) == ([], "", "I cannot help with that.")
 
 
-@pytest.mark.parametrize("usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens": True}])
+@each("usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens": True}])
 def test_tokens_that_are_not_said_are_not_known(usage: Any) -> None:
     assert read_reply({**saying("hi").body, "usage": usage}, ()).tokens is None
 

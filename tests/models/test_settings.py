@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.document.problem import FileError
 from tracegrade.models.settings import NoSuchModel, chosen_models, load_models
 
@@ -47,7 +48,7 @@ def test_models_are_named_by_provider_and_id(write) -> None:  # type: ignore[no-
         chosen_models(known, ["cloud::larg"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "line", "message"),
     [
         ("https://api.example.com/v1/", "api.example.com", 3, "expected http://HOST/PATH or https://HOST/PATH"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
+from build import each
 from tracegrade.store.check import check_store
 from tracegrade.store.open import StoreError
 
@@ -42,7 +43,7 @@ def test_a_damaged_file_is_left_to_the_judge(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(b"no database")
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "message"),
     [
         ("sqlite://", "expected sqlite:///PATH, found no path"),

@@ -11,6 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError
 
+from build import each
 from store.judged_traces import judged
 from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
@@ -76,7 +77,7 @@ def test_another_program_s_database_is_not_taken_for_a_store(tmp_path: Path) -> 
         open_store(url(tmp_path / "text.db"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ("nonsense", "expected sqlite:///PATH or postgresql"),
@@ -90,7 +91,7 @@ def test_a_wrong_url_says_what_was_expected(wrong: str, message: str) -> None:
         open_store(wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     ("told", "is_unreachable"),
     [
         ('connection to server at "10.0.0.1", port 5432 failed: Connection refused', True),

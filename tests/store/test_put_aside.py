@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.store.put_aside import (
     delete_put_aside,
     files_of,
@@ -76,7 +77,7 @@ def test_what_a_kill_left_goes_and_is_known_as_the_stores(store: Path) -> None:
     assert sorted(path.name for path in store.parent.iterdir()) == ["tracegrade.db", "tracegrade.db-wal"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("set_to", "hours"),
     [
         ({}, 7 * 24),

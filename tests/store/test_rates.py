@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from build import store_with
+from build import each, store_with
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import Rate, rates, stretches
@@ -72,8 +72,8 @@ def test_a_window_holds_whole_minutes(engine: Engine) -> None:
         assert count(START_NS + 1 * MINUTE_NS, START_NS + 190 * MINUTE_NS) == 189
 
 
-@pytest.mark.parametrize("first", [0, 1, 59, 60, 61, 120, 150])
-@pytest.mark.parametrize("length", [1, 2, 59, 60, 61, 119, 120, 130])
+@each("first", [0, 1, 59, 60, 61, 120, 150])
+@each("length", [1, 2, 59, 60, 61, 119, 120, 130])
 def test_hours_and_minutes_together_count_each_trace_once(hours: Engine, first: int, length: int) -> None:
     since_ns = START_NS + first * MINUTE_NS
     with reading(hours) as connection:
@@ -96,8 +96,8 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.mark.parametrize("first", [None, 0, 1, 600, _DAY - 1, _DAY, _DAY + 61, 2 * _DAY])
-@pytest.mark.parametrize("end", [None, 1, 700, _DAY, _DAY + 1, 3 * _DAY - 1, 3 * _DAY, 4 * _DAY + 61])
+@each("first", [None, 0, 1, 600, _DAY - 1, _DAY, _DAY + 61, 2 * _DAY])
+@each("end", [None, 1, 700, _DAY, _DAY + 1, 3 * _DAY - 1, 3 * _DAY, 4 * _DAY + 61])
 def test_days_hours_and_minutes_together_count_each_trace_once(
     days: Engine, first: int | None, end: int | None
 ) -> None:

@@ -1,6 +1,7 @@
 import pytest
 from sqlalchemy import Engine
 
+from build import each
 from store.judged_traces import evaluation, judged, trace_id
 from store.ten_traces import minute
 from tracegrade.store import results as results_module
@@ -11,7 +12,7 @@ from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.write import StoreWriter
 
 
-@pytest.mark.parametrize(
+@each(
     ("result_filter", "expected"),
     [
         (ResultFilter(), [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
@@ -35,7 +36,7 @@ from tracegrade.store.write import StoreWriter
         (ResultFilter(run="tuning"), []),
     ],
 )
-@pytest.mark.parametrize("searched_series", [1000, 0], ids=["by series", "by outcome alone"])
+@each("searched_series", [1000, 0], ids=["by series", "by outcome alone"])
 def test_filters_let_through_what_they_say_newest_first(
     filled: Engine,
     monkeypatch: pytest.MonkeyPatch,
@@ -79,7 +80,7 @@ def test_a_result_without_values_agrees_with_the_full_one(filled: Engine) -> Non
             assert (result.subject_kind, result.subject_id) == (item.subject.kind, item.subject.id)
 
 
-@pytest.mark.parametrize(
+@each(
     ("result_filter", "expected"),
     [
         (ResultFilter(), [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),

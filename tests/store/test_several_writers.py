@@ -16,7 +16,7 @@ from tracegrade.store.arrivals import number_range
 from tracegrade.store.open import reading
 from tracegrade.store.read import changing_mark, stored_traces
 from tracegrade.store.write import StoreWriter
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 pytestmark = needs_postgresql
 
@@ -30,7 +30,7 @@ def written(postgresql: Engine) -> Engine:
         process.start()
     begin.set()
     for process in writers:
-        process.join(60)
+        process.join(WITHIN_S)
     assert [process.exitcode for process in writers] == [0] * WRITERS
     return postgresql
 
@@ -116,7 +116,7 @@ def test_two_that_store_one_trace_at_once_keep_the_higher_revision(
     start = multiprocessing.get_context("spawn")
     monkeypatch.setattr(write_module, "insert_rows", beside_the_other)
     StoreWriter(postgresql).write([judged(1, "pass", revision=2), judged(2)])
-    came[0].join(60)
+    came[0].join(WITHIN_S)
     assert came[0].exitcode == 0
     with reading(postgresql) as connection:
         (found,) = stored_traces(connection, bytes.fromhex(trace_id(1)))

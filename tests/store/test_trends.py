@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from build import each
 from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
@@ -72,7 +73,7 @@ def test_each_minute_is_in_its_own_step_however_long_the_window(sqlite: Engine, 
     assert found == Counter((START + minute) // step_minutes for minute in came)
 
 
-@pytest.mark.parametrize(
+@each(
     ("result_filter", "keys"),
     [
         (ResultFilter(), {("shop", "support", "1.0"), ("shop", "billing", "1.0"), ("bank", "support", "1.0")}),

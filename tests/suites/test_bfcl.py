@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.evaluator import Evidence
@@ -24,7 +25,7 @@ def rule_of(*entries: dict[str, Any], **more: Any) -> tuple[Rule, Any]:
     return validate(parse(dumped(imported.rule), "rule.yaml"), Rule), imported
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "made", "passes"),
     [
         ([{"f": {"city": ["Paris", "Paris, France"]}}], [("f", {"city": "paris, france"})], True),

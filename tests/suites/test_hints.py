@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from build import each
 from tracegrade.suites.hints import hints_of
 from tracegrade.suites.stored import read_suite
 
@@ -28,7 +27,7 @@ def hints(*cases: dict[str, Any], description: str = "") -> list[str]:
     return hints_of(read_suite(document, "default", "a", 7).suite)
 
 
-@pytest.mark.parametrize(
+@each(
     "case",
     [
         GOOD,
@@ -57,9 +56,7 @@ def test_a_parameter_that_the_tool_does_not_have_is_told() -> None:
     assert hint.startswith("Parameters are expected in 1 case (case-1) that the schema of the tool does not have")
 
 
-@pytest.mark.parametrize(
-    "prompt", ["get the current weather for a city", "The current weather", "weather", "Get weather."]
-)
+@each("prompt", ["get the current weather for a city", "The current weather", "weather", "Get weather."])
 def test_a_prompt_that_is_a_description_is_told(prompt: str) -> None:
     (hint,) = hints({**GOOD, "prompt": prompt})
     assert hint.startswith("What is asked in 1 case (case-1) is a tool's description, or a word or two")

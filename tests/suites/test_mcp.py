@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from build import each
 from tracegrade.cli import main
 from tracegrade.rule.load import load_rules
 from tracegrade.suites.imported import SuiteError
@@ -103,7 +104,7 @@ def test_the_tools_become_a_rule_and_a_suite(tmp_path: Path) -> None:
     assert kept["tools"][0]["function"] == function
 
 
-@pytest.mark.parametrize(
+@each(
     ("server", "why"),
     [
         ("stdio:no-such-program --x", "none answers .*No such file"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.mcp.address import Allowed, checked_address
 from tracegrade.suites.settings import split_host
@@ -17,7 +18,7 @@ def refused(url: str, *hosts: str, listeners: tuple[tuple[str, int], ...] = ()) 
     return str(raised.value).removeprefix(f"{url}: ")
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "is_what"),
     [
         ("169.254.169.254", "169.254.169.254 is a link-local address"),
@@ -51,7 +52,7 @@ def test_an_interface_makes_no_other_address() -> None:
     assert refused("http://[fe80::1%1]/mcp", "fe80::1%1").endswith(" a link-local address, which is never asked")
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         *("10.0.0.5", "192.168.1.2", "172.16.0.1", "127.0.0.1", "127.8.9.1", "100.64.0.1", "localhost", "2130706433"),
@@ -91,7 +92,7 @@ def test_every_address_of_a_name_must_do(monkeypatch: pytest.MonkeyPatch) -> Non
     assert refused("http://two.example/", "two.example").startswith("two.example is 169.254.169.254, a link-local")
 
 
-@pytest.mark.parametrize(
+@each(
     ("listening", "url"),
     [
         ("127.0.0.1", "http://127.0.0.1:4318/"),
@@ -115,7 +116,7 @@ def test_a_listener_that_is_open_to_all_is_not_on_other_machines() -> None:
     assert checked_address("http://127.0.0.1:81/", Allowed(["127.0.0.1"], [("nowhere.invalid", 81)])).port == 81
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "said"),
     [
         ("ftp://h/x", "expected http://HOST/PATH or https://HOST/PATH, in ASCII and without spaces"),
@@ -141,7 +142,7 @@ def test_a_password_in_an_address_is_not_shown() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "found"),
     [
         ("LocalHost", ("localhost", None)),
@@ -155,7 +156,7 @@ def test_hosts_are_read(entry: str, found: tuple[str, int | None]) -> None:
     assert split_host(entry) == found
 
 
-@pytest.mark.parametrize("entry", ["", "http://h", "h:x", "10.0.0.0/8", "[::1", "[x]:80", "a b", ":80"])
+@each("entry", ["", "http://h", "h:x", "10.0.0.0/8", "[::1", "[x]:80", "a b", ":80"])
 def test_what_is_no_host_is_refused(entry: str) -> None:
     with pytest.raises(ValueError, match="HOST"):
         split_host(entry)

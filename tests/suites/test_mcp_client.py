@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import trustme
 
+from build import each
 from suites.scripted_mcp import TOOL, WELCOME, Handler, Refused, Script, Server, event, scripted, sse_script
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.mcp.address import Allowed, checked_address
@@ -84,7 +85,7 @@ def test_what_a_server_asks_meanwhile_is_answered(script: Script) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_each_version_that_a_server_counters_with_is_spoken(version: str) -> None:
     script = Script()
     script.results["initialize"] = [WELCOME | {"protocolVersion": version}]
@@ -143,7 +144,7 @@ def welcoming(result: Any) -> Script:
     return script
 
 
-@pytest.mark.parametrize(
+@each(
     ("script", "said"),
     [
         pytest.param(
@@ -243,8 +244,8 @@ def test_messages_without_an_answer_are_bounded() -> None:
     assert refusal(script) == "sends more than 1000 messages and no answer to initialize"
 
 
-@pytest.mark.parametrize("events", [False, True])
-@pytest.mark.parametrize("method", ["notifications/initialized", "tools/list"])
+@each("events", [False, True])
+@each("method", ["notifications/initialized", "tools/list"])
 def test_a_server_that_lost_the_session_is_not_asked_by_the_other_transport(method: str, events: bool) -> None:
     def answer(handler: Handler) -> None:
         request = script.seen[-1][3]
@@ -271,7 +272,7 @@ def test_no_answer_shows_the_key_that_it_repeats() -> None:
         assert ask(base + "/mcp", KEY).tools[0]["description"] == "call me with **********"
 
 
-@pytest.mark.parametrize(
+@each(
     "endpoint",
     [
         "http://169.254.169.254/latest",
@@ -296,7 +297,7 @@ def test_the_older_transport_posts_to_its_own_server_alone(endpoint: str) -> Non
     assert script.methods[-1] == "GET"
 
 
-@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:PORT/m?a=b", "//127.0.0.1:PORT/m?a=b", "m?a=b", "/m?a=b"])
+@each("endpoint", ["http://127.0.0.1:PORT/m?a=b", "//127.0.0.1:PORT/m?a=b", "m?a=b", "/m?a=b"])
 def test_the_address_to_post_to_may_be_written_in_each_way(endpoint: str) -> None:
     script = sse_script()
     with scripted(script) as base:

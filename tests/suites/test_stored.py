@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.rule.reading import FILES_ALONE
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.suites.imported import SuiteError
@@ -83,7 +84,7 @@ def test_a_suite_may_have_neither_cases_nor_tools_and_is_run_when_it_has_cases()
     assert runnable_suite(with_cases(suite, [PARIS], 8)).cases[0].id == "case-1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "message"),
     [
         (3, "the suite: expected an object, found 3"),
@@ -156,7 +157,7 @@ def test_a_case_is_replaced_in_its_place() -> None:
         with_case(suite, "case-2", {**PARIS, "id": "b"}, 9)
 
 
-@pytest.mark.parametrize(
+@each(
     ("case", "message"),
     [
         ("a", 'the case: expected an object, found "a"'),

@@ -7,6 +7,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.cli import main
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse
@@ -90,7 +91,7 @@ def test_a_contradiction_is_said_and_the_tool_counts() -> None:
     assert rule_of(imported).cases is not None
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "said"),
     [
         ({"test_cases": [PARIS]}, "name: expected the name"),

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from tracegrade.testing.agent_test import AgentTest
 from tracegrade.testing.collected import Collected
+from waiting import WITHIN_S
 
 TRACER = trace.get_tracer("shop")
 
@@ -173,12 +174,12 @@ def test_spans_that_end_in_a_thread_after_the_call_returned_are_waited_for(trace
         with TRACER.start_as_current_span("invoke_agent late") as span:
             span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "late"})
             begun.set()
-            go_on.wait(10)
+            go_on.wait(WITHIN_S)
             call("issue_refund")
 
     thread = threading.Thread(target=late)
     thread.start()
-    begun.wait(10)
+    begun.wait(WITHIN_S)
     releasing = threading.Timer(0.05, go_on.set)
     releasing.start()
     tracegrade.assert_passes(ARGUMENTS)
@@ -195,13 +196,13 @@ def test_a_run_that_has_only_begun_elsewhere_is_waited_for_though_another_is_who
         with TRACER.start_as_current_span("invoke_agent support") as span:
             span.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "support"})
             begun.set()
-            go_on.wait(20)
+            go_on.wait(WITHIN_S)
             call("issue_refund")
 
     agent()  # whole: nothing is known to be missing
     thread = threading.Thread(target=late)
     thread.start()
-    assert begun.wait(20)
+    assert begun.wait(WITHIN_S)
     releasing = threading.Timer(0.05, go_on.set)
     wait = Collected.wait
 
@@ -305,6 +306,6 @@ def test_other_processes_send_to_one_port_by_either_protocol(tracegrade: AgentTe
     assert os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] == endpoint == tracegrade.listen()
     started = [subprocess.Popen([sys.executable, "-c", IN_ANOTHER_PROCESS, name]) for name in ("grpc", "http")]
     judged = tracegrade.judge("builtin:default", traces=2, within=30)
-    assert [process.wait(30) for process in started] == [0, 0]
+    assert [process.wait(WITHIN_S) for process in started] == [0, 0]
     assert {run.agent for item in judged.traces for run in item.judgement.extraction.runs} == {"other"}
     assert len(judged.traces) == 2

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from jobs.place import Place
 from tracegrade.config import WebSettings
+from waiting import WITHIN_S
 from web.site import Site, serving
 
 
@@ -24,7 +25,7 @@ class Stream:
     open: ClassVar[list["Stream"]] = []
 
     def __init__(self, site: Site, job: str, query: str = "", **headers: str) -> None:
-        self._connection = HTTPConnection(site.url.removeprefix("http://"), timeout=20)
+        self._connection = HTTPConnection(site.url.removeprefix("http://"), timeout=WITHIN_S)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         self._connection.request("GET", f"/api/v1/jobs/{job}/events{query}", headers=named)
         self.answer: HTTPResponse = self._connection.getresponse()

@@ -20,6 +20,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store, reading
 from tracegrade.web.app import build_app
 from tracegrade.web.sources import Sources
+from waiting import WITHIN_S
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Site:
 
     def get(self, path: str) -> Answer:
         try:
-            with urlopen(self.url + path, timeout=20) as response:
+            with urlopen(self.url + path, timeout=WITHIN_S) as response:
                 return Answer(response.status, response.headers, response.read().decode())
         except HTTPError as error:
             with error:

@@ -5,6 +5,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
+from build import each
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token, rotate_token
 from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
@@ -46,7 +47,7 @@ def test_a_token_in_the_request_lets_in() -> None:
     assert call(app, "DELETE", API, authorization=f"bearer {TOKEN}").body == b"let in"
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x"])
+@each("authorization", ["", "Bearer wrong", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x"])
 def test_the_api_without_one_is_a_problem_in_json(authorization: str) -> None:
     answer = call(guarded(), "GET", API, authorization=authorization)
     assert answer.status == 401
@@ -93,7 +94,7 @@ def test_a_session_ends_after_its_time_and_at_sign_out() -> None:
     assert call(app, "GET", "/", cookie=second).status == 303
 
 
-@pytest.mark.parametrize("cookie", ["tracegrade", "tracegrade=", "a=\x01;[}=;;tracegrade=\xff", "=" * 9000])
+@each("cookie", ["tracegrade", "tracegrade=", "a=\x01;[}=;;tracegrade=\xff", "=" * 9000])
 def test_a_cookie_that_is_none_of_ours_is_no_session(cookie: str) -> None:
     assert call(guarded(), "GET", "/", cookie=cookie).status == 303
 
@@ -127,14 +128,14 @@ def test_a_session_ends_when_its_token_is_rotated_or_revoked(tmp_path: Path, mon
     assert call(app, "GET", "/", cookie=session).status == 303
 
 
-@pytest.mark.parametrize(
+@each(
     "wanted", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:x", "/a%0d%0aSet-Cookie:%20x"]
 )
 def test_nobody_is_sent_elsewhere_after_signing_in(wanted: str) -> None:
     assert sign_in(guarded(), wanted=wanted).headers["location"] == "/"
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
     [
         {"sec_fetch_site": "cross-site"},
@@ -179,7 +180,7 @@ def test_a_session_goes_on_while_its_address_guesses() -> None:
     assert call(app, "GET", API, cookie=session).body == b"let in"
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "status"),
     [
         ("127.0.0.1:4319", 200),

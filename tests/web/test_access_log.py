@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp
 
+from build import each
 from tracegrade.access.log import Access
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
@@ -87,7 +88,7 @@ def test_no_secret_is_noted(place: Place) -> None:
 LEFT_OUT = {"/live"}  # says only that something is new
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), every_route())
+@each(("path", "methods", "route"), every_route())
 def test_every_page_and_operation_leaves_one_entry(place: Place, path: str, methods: set[str], route: object) -> None:
     named = path.replace(":path", "")
     values = {name: f"{number:032x}" for number, name in enumerate(re.findall(r"\{([a-z_]+)\}", named), 1)}

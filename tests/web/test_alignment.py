@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.evaluate import registry
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.evaluator import Evaluator, Evidence, ExpectedCall, ExpectedCalls, ParameterModel, Score
@@ -52,7 +53,7 @@ def steps(*items: Any) -> dict[str, Any]:
     return {"evaluator": "partial-order", "steps": list(items)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("item", "calls", "expected"),
     [
         pytest.param(

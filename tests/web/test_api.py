@@ -11,7 +11,7 @@ from urllib.parse import quote
 import jsonschema_rs
 import pytest
 
-from build import store_with
+from build import each, store_with
 from store.stored_alerts import store_incident
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Choice, Deletions
@@ -85,7 +85,7 @@ def test_results_are_those_of_the_command_line(api: Api) -> None:
     assert api.get("/results?agent=nobody")["items"] == []
 
 
-@pytest.mark.parametrize("choice", ["", "outcome=pass&", "session=talk%2F1&", "release=1.5.0&"])
+@each("choice", ["", "outcome=pass&", "session=talk%2F1&", "release=1.5.0&"])
 def test_pages_put_together_are_the_whole(api: Api, choice: str) -> None:
     whole = api.get(f"/results?{choice}limit=1000")
     assert whole["next"] is None
@@ -132,8 +132,8 @@ def test_rates_are_those_of_the_command_line(api: Api) -> None:
     assert api.get("/rates")["items"] == api.command("results", "stats")
 
 
-@pytest.mark.parametrize("by", ["rule", "service", "agent", "release"])
-@pytest.mark.parametrize("step", ["1m", "1h", "1d"])
+@each("by", ["rule", "service", "agent", "release"])
+@each("step", ["1m", "1h", "1d"])
 def test_trends_add_up_to_the_rates(api: Api, by: str, step: str) -> None:
     shown = api.get(f"/trends?by={by}&step={step}")
     assert shown["items"]
@@ -282,7 +282,7 @@ def test_times_are_taken_as_the_command_line_takes_them(api: Api) -> None:
     assert api.get("/traces?since=2016-12-31T23:59:60Z")["items"] == whole
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "named"),
     [
         ("/results?limit=0", "limit: "),
@@ -311,7 +311,7 @@ def test_what_is_not_there_is_a_problem_too(api: Api) -> None:
     api.refused("/nowhere", 404, "not-found")
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "address", "allowed"),
     [
         ("DELETE", "/results", {"GET", "HEAD"}),
@@ -326,7 +326,7 @@ def test_another_method_is_told_which_the_address_takes(api: Api, method: str, a
     assert set(wrong.headers["allow"].split(", ")) == allowed
 
 
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@each(("method", "path"), OPERATIONS)
 def test_every_operation_refuses_parameters_that_it_does_not_know(api: Api, method: str, path: str) -> None:
     address = re.sub(r"\{.*?\}", "a" * 32, path)
     needed = {

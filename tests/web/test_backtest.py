@@ -12,6 +12,7 @@ from urllib.parse import quote_plus
 import pytest
 from click.testing import CliRunner
 
+from build import each
 from rule.beside import EVALUATOR, write_rule
 from tracegrade.access.caller import KNOWN, Caller
 from tracegrade.cli import main
@@ -110,7 +111,7 @@ def test_a_wrong_rule_is_shown_with_line_and_column(site: Site) -> None:
     assert "tool-call-ordr" in html.partition("<textarea")[2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "since", "status", "said"),
     [
         ("", "1d", 400, "Line 1, column 1"),
@@ -198,7 +199,7 @@ def test_explanations_are_for_those_who_may_see_values(
     assert not any(example["explanation"] or example["explanation_before"] for example in examples)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "type_", "said"),
     [
         ({"rule": "id: x\nlevel: grave\n"}, 400, "invalid-parameter", "rule:2:1: "),

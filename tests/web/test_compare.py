@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.access.caller import Caller
 from tracegrade.compare.shares import Difference
 from tracegrade.web import rights
@@ -75,7 +76,7 @@ def test_a_difference_is_drawn_to_scale_and_said() -> None:
     assert '<line class="interval" x1="10.00%" x2="40.00%"' in drawn
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "status", "said"),
     [
         ("a=prompts/1&b=prompts/1", 409, "A and B are the same"),
@@ -118,7 +119,7 @@ def test_two_traces_are_shown_call_by_call(site: Site) -> None:
     assert "− 1 only on A" in text_of(site.get(swapped[1].replace("&amp;", "&")).text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "status", "said"),
     [
         ("a=ab", 404, "or the first 4 or more of a trace in the store"),

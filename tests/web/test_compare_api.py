@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from build import each
 from tracegrade.access.caller import KNOWN, Caller
 from tracegrade.cli import main
 from tracegrade.compare.sides import CompareError
@@ -46,7 +47,7 @@ def by_command(api: Api, *arguments: str) -> Any:
     return json.loads(shown.stdout)
 
 
-@pytest.mark.parametrize(
+@each(
     ("sides", "query", "options"),
     [
         (("release:1.4.2", "release:1.5.0"), "", ["--rates-only"]),
@@ -75,7 +76,7 @@ def test_what_got_worse_is_worse_and_its_pairs_are_named(api: Api) -> None:
     assert "notify_sales" in {tool["tool"] for tool in found["behaviour"]["tools"] if tool["change"] == "new"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "said"),
     [
         ("a=prompts/1&b=prompts/1", "A and B are the same"),

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import Connection, text
 
+from build import each
 from tracegrade.web.app import build_app
 from web.calls import call
 from web.shop import fill, traffic
@@ -70,7 +71,7 @@ def _figures(html: str) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("chosen", _FILTERS, ids=urlencode)
+@each("chosen", _FILTERS, ids=urlencode)
 def test_the_figures_of_the_overview_obey_its_filters(busy: Site, chosen: dict[str, str]) -> None:
     figures = _figures(busy.get(f"/?{urlencode(chosen)}").text)
     with busy.store() as connection:
@@ -86,7 +87,7 @@ def test_the_figures_of_the_overview_obey_its_filters(busy: Site, chosen: dict[s
     assert unjudged in figures["Coverage"]
 
 
-@pytest.mark.parametrize("chosen", _FILTERS, ids=urlencode)
+@each("chosen", _FILTERS, ids=urlencode)
 def test_what_fails_now_is_counted_whole_and_never_rises_by_a_filter(busy: Site, chosen: dict[str, str]) -> None:
     def fails(html: str) -> list[int]:
         shown = html.partition('id="failures"')[2].partition("</section>")[0]
@@ -106,7 +107,7 @@ def test_what_fails_now_is_counted_whole_and_never_rises_by_a_filter(busy: Site,
     assert sum(found) <= sum(fails(busy.get("/").text))
 
 
-@pytest.mark.parametrize("chosen", [item for item in _FILTERS if "rule" not in item], ids=urlencode)
+@each("chosen", [item for item in _FILTERS if "rule" not in item], ids=urlencode)
 def test_the_numbers_of_each_rule_obey_the_filters(busy: Site, chosen: dict[str, str]) -> None:
     listed = busy.get(f"/rules?{urlencode(chosen)}").text
     for rule in busy.rules.rules:
@@ -118,7 +119,7 @@ def test_the_numbers_of_each_rule_obey_the_filters(busy: Site, chosen: dict[str,
         assert f'<td class="num">{judged}</td>' in row
 
 
-@pytest.mark.parametrize("chosen", _FILTERS, ids=urlencode)
+@each("chosen", _FILTERS, ids=urlencode)
 def test_rates_and_trends_of_the_api_obey_their_parameters(busy: Site, chosen: dict[str, str]) -> None:
     app = build_app(busy.sources)
     with busy.store() as connection:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from build import store_with
+from build import each, store_with
 from models.scripted import write_models
 from tracegrade.access.caller import Caller
 from tracegrade.config import Config
@@ -112,7 +112,7 @@ def test_the_form_offers_suites_and_models_and_queues_what_is_chosen(evals: Eval
     assert "Call &lt;tools&gt;.</textarea>" in again
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "problem"),
     [
         ({"repeat": "often"}, "Nothing was queued: repeat: expected a whole number, found 'often'."),

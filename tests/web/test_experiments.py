@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
+from build import each
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.store.experiment_entries import ReportedKind
 from tracegrade.web.app import build_app
@@ -131,7 +132,7 @@ def test_labels_are_written_a_line_each(site: Site) -> None:
     assert post(site, "/runs/prompts/3", labels="a=b").status == 409
 
 
-@pytest.mark.parametrize("address", ["/experiments/promts", "/runs/prompts/9", "/traces?run=promts", "/sessions?run=x"])
+@each("address", ["/experiments/promts", "/runs/prompts/9", "/traces?run=promts", "/sessions?run=x"])
 def test_what_is_not_there_is_said(site: Site, address: str) -> None:
     answer = site.get(address)
     assert answer.status == 404

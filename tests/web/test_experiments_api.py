@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.config import Config
 from tracegrade.rule.load import load_rules
 from tracegrade.store.jobs import Job, add_job
@@ -82,7 +83,7 @@ def test_labels_are_put_in_place_of_those_before(api: Api) -> None:
     assert api.get("/runs/prompts/2")["labels"] == {"prompt": "v2"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("run", "body", "status", "said"),
     [
         ("prompts/3", {"labels": {"a": "b"}}, 409, "prompts/3 is incomplete"),

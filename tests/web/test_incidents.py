@@ -13,6 +13,7 @@ import pytest
 from tracegrade.config import WebSettings
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import stored_incident
+from waiting import WITHIN_S
 from web.shop import HOUR, SECOND, fill, traffic
 from web.shop_incidents import FELL, fall, over, store, store_waiting
 from web.site import Site, serving, text_of
@@ -34,7 +35,7 @@ def _fall(site: Site, hours: float = 3.5) -> list[StoredAlert]:
 def _post(site: Site, path: str, **headers: str) -> tuple[int, str]:
     request = Request(site.url + path, method="POST", headers={k.replace("_", "-"): v for k, v in headers.items()})
     try:
-        with urlopen(request, timeout=20) as response:
+        with urlopen(request, timeout=WITHIN_S) as response:
             return response.status, response.url
     except HTTPError as error:
         with error:

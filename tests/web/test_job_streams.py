@@ -13,13 +13,14 @@ from urllib.request import urlopen
 import pytest
 from sqlalchemy import Engine
 
+from build import each
 from jobs.place import Place, placed, right
 from models.scripted import Answer
 from tracegrade.access.caller import Caller
 from tracegrade.jobs.submit import cancel
 from tracegrade.web import job_events, rights, streams
 from tracegrade.web.api import jobs as jobs_api
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 from web.job_streams import Stream, names, page
 from web.site import Site
 from web.websockets import Client, Refused, opened
@@ -151,7 +152,7 @@ def test_a_websocket_of_one_job_replays_it_and_is_closed_at_its_end(here: Place)
             assert _all(client) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "status", "said"),
     [
         ("?job=none", 404, "job 'none'"),
@@ -187,7 +188,7 @@ def test_streams_end_when_the_token_is_taken_back(here: Place, monkeypatch: pyte
     job = here.submit("m-1")
     with page(here, auth={"token_file": str(path)}) as site, opened(site.url, "/ws", **BEARER) as client:
         stream = Stream(site, job.id, **BEARER).read()
-        live = HTTPConnection(site.url.removeprefix("http://"), timeout=20)
+        live = HTTPConnection(site.url.removeprefix("http://"), timeout=WITHIN_S)
         live.request("GET", "/live", headers=BEARER)
         lines = live.getresponse()
         assert next(stream)["type"] == "job_created"
@@ -217,7 +218,7 @@ def test_streams_end_when_the_server_stops(here: Place) -> None:
 def test_there_are_only_so_many_streams(here: Place, monkeypatch: pytest.MonkeyPatch, bound: str, status: int) -> None:
     monkeypatch.setattr(streams, bound, 3)
     job = here.submit("m-1")
-    with page(here) as site, urlopen(f"{site.url}/live", timeout=20) as live:
+    with page(here) as site, urlopen(f"{site.url}/live", timeout=WITHIN_S) as live:
         assert live.readline() == b"retry: 3000\n"
         with opened(site.url) as client:
             stream = Stream(site, job.id)
@@ -226,11 +227,11 @@ def test_there_are_only_so_many_streams(here: Place, monkeypatch: pytest.MonkeyP
             assert (full.status, full.headers["Retry-After"]) == (status, "10")
             assert json.loads(full.read())["type"] == "urn:tracegrade:problem:busy"
             with pytest.raises(HTTPError, match=str(status)) as refused:
-                urlopen(f"{site.url}/live", timeout=20)
+                urlopen(f"{site.url}/live", timeout=WITHIN_S)
             assert json.loads(refused.value.read())["type"] == "urn:tracegrade:problem:busy"
             with pytest.raises(Refused, match=str(status)), opened(site.url):
                 pass
-            with urlopen(f"{site.url}/rules", timeout=20) as answer:
+            with urlopen(f"{site.url}/rules", timeout=WITHIN_S) as answer:
                 assert answer.status == 200
             client.say('{"type": "ping"}')
             assert client.read() == {"type": "pong"}

@@ -15,7 +15,7 @@ from tracegrade.store.incidents import accept
 from tracegrade.store.open import open_store
 from tracegrade.store.read import changing_mark
 from tracegrade.store.write import StoreWriter
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 from web.site import Site, serving
 
 
@@ -28,7 +28,7 @@ def empty(tmp_path: Path) -> Iterator[Site]:
 
 def _numbers(site: Site, count: int) -> Iterator[int]:
     """The numbers of the next events."""
-    with urlopen(f"{site.url}/live", timeout=20) as response:
+    with urlopen(f"{site.url}/live", timeout=WITHIN_S) as response:
         assert response.headers["Content-Type"].startswith("text/event-stream")
         for _ in range(count):
             line = response.readline().decode()
@@ -80,7 +80,7 @@ def test_an_open_page_asks_the_store_once_a_second_and_a_closed_one_does_not(
         return changing_mark(connection)
 
     monkeypatch.setattr("tracegrade.web.live.changing_mark", counted)
-    with urlopen(f"{empty.url}/live", timeout=20) as response:
+    with urlopen(f"{empty.url}/live", timeout=WITHIN_S) as response:
         while not response.readline().startswith(b"data: "):
             pass
         assert looked
@@ -88,7 +88,7 @@ def test_an_open_page_asks_the_store_once_a_second_and_a_closed_one_does_not(
 
 
 def test_an_open_page_does_not_hold_up_the_end(empty: Site) -> None:
-    with urlopen(f"{empty.url}/live", timeout=20) as response:
+    with urlopen(f"{empty.url}/live", timeout=WITHIN_S) as response:
         while not response.readline().startswith(b"data: "):
             pass
         empty.stopping = True

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
+from build import each
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Role
 from tracegrade.access.tokens import new_token
@@ -135,7 +136,7 @@ SHOWS = {
 """The reads whose answers hold planted values for those who may see them: so the others are not looked at in vain."""
 
 
-@pytest.mark.parametrize("path", sorted({param.values[0] for param in READS} - STREAMS))
+@each("path", sorted({param.values[0] for param in READS} - STREAMS))
 def test_a_read_without_the_right_holds_no_value(place: Place, path: str) -> None:
     asked = addresses(place, path)
     everything = [place.call("all", "GET", address) for address in asked]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from tracegrade.telemetry.metrics import Telemetry
 from tracegrade.web.render import SECTIONS
 from web.site import Site, text_of
@@ -98,7 +99,7 @@ def test_ingest_names_what_is_wrong_now(shop: Site) -> None:
     assert "senders are being refused the disk is full make room" in page
 
 
-@pytest.mark.parametrize("path", [path for path, _ in SECTIONS])
+@each("path", [path for path, _ in SECTIONS])
 def test_every_section_marks_itself_and_leads_to_the_others(shop: Site, path: str) -> None:
     html = shop.get(path).text
     nav = re.search(r'<nav aria-label="Sections">(.*?)</nav>', html, re.DOTALL)

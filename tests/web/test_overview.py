@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from build import each
 from web.site import Site, rows_of, text_of
 
 
@@ -44,7 +45,7 @@ def test_fails_that_say_the_same_are_one(shop: Site) -> None:
     assert text_of(shop.get("/").text).count("Over the limit: 40 calls of 25.") == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "shown", "left_out"),
     [
         ("agent=crawler", "Over the limit", "expected order"),

@@ -7,6 +7,7 @@ import pytest
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from build import each
 from tracegrade.access.settings import AccessSettings
 from tracegrade.config import WebSettings, load_config
 from tracegrade.document.problem import FileError
@@ -55,7 +56,7 @@ def test_who_shows_a_certificate_is_known_by_it_and_has_its_tenant() -> None:
     assert asked("other.example", "CN=other.example") == ("certificate: CN=other.example", None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("groups", "rights"),
     [
         ("", ["read"]),
@@ -92,8 +93,8 @@ def test_the_tenant_of_the_proxy_holds_where_it_signs_nobody_in(auth: Any) -> No
     assert (answer.status, answer.json["type"]) == (403, PREFIX + "untrusted-header")
 
 
-@pytest.mark.parametrize("user", ["", "ann@shop.example"])
-@pytest.mark.parametrize("tenant", ["", "a b", "(null)"])
+@each("user", ["", "ann@shop.example"])
+@each("tenant", ["", "a b", "(null)"])
 def test_a_tenant_that_cannot_be_is_refused_and_does_not_stand_for_all(app: ASGIApp, user: str, tenant: str) -> None:
     async def naming(scope: Scope, receive: Receive, send: Send) -> None:  # `call` sends no empty header
         await app({**scope, "headers": [*scope["headers"], (b"x-tenant", tenant.encode())]}, receive, send)
@@ -121,8 +122,8 @@ def test_a_browser_behind_the_proxy_is_not_asked_to_sign_in(app: ASGIApp) -> Non
     assert call(app, "GET", "/traces", client="10.0.0.7", x_forwarded_email="ann@shop.example").status == 200
 
 
-@pytest.mark.parametrize("header", ["x_forwarded_email", "x_forwarded_groups", "x_tenant"])
-@pytest.mark.parametrize("authorization", ["", f"Bearer {TOKEN}"])
+@each("header", ["x_forwarded_email", "x_forwarded_groups", "x_tenant"])
+@each("authorization", ["", f"Bearer {TOKEN}"])
 def test_from_elsewhere_the_header_is_refused_and_not_ignored(app: ASGIApp, header: str, authorization: str) -> None:
     for address in (API, "/traces"):
         answer = call(app, "GET", address, client="10.0.1.7", authorization=authorization, **{header: "sre"})
@@ -161,7 +162,7 @@ def test_a_name_that_cannot_be_shown_is_refused(app: ASGIApp, user: str) -> None
     assert b"expected a name of 1 to 100 printable characters" in answer.body
 
 
-@pytest.mark.parametrize(
+@each(
     ("access", "why"),
     [
         ("{user_header: x-user, user_roles: [read]}", "is believed from trusted_proxies alone, and there are none"),

@@ -1,5 +1,6 @@
 """Every page and operation says which right it needs, and refuses callers who lack it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
+from build import each
 from tracegrade.access.caller import KNOWN, UNKNOWN, Caller
 from tracegrade.access.rights import RIGHTS, Right
 from tracegrade.config import Config
@@ -18,7 +20,7 @@ from tracegrade.web.api.parameters import NeededRight
 from tracegrade.web.app import build_app, routes
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import Needs
-from web.calls import call
+from web.calls import Called, call
 from web.site import Site
 
 API = Api()
@@ -79,7 +81,7 @@ def test_nothing_but_static_files_is_mounted_beside_the_routes() -> None:
     ]
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), every_route())
+@each(("path", "methods", "route"), every_route())
 def test_every_route_says_which_right_it_needs(path: str, methods: set[str], route: BaseRoute) -> None:
     needed = rights_of(route)
     assert needed, path
@@ -90,37 +92,35 @@ def test_every_route_says_which_right_it_needs(path: str, methods: set[str], rou
         assert needed <= {"read", "read-values"}, path
 
 
-@pytest.mark.parametrize("right", RIGHTS)
+@each("right", RIGHTS)
 def test_who_is_known_has_every_right_and_others_may_look(right: Right) -> None:
     assert KNOWN.may(right)
     assert UNKNOWN.may(right) is (right in ("read", "read-values"))
     assert not Caller(frozenset()).may(right)
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), every_route())
-def test_callers_without_a_right_get_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, methods: set[str], route: BaseRoute
-) -> None:
+def test_callers_without_a_right_get_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rights, "UNKNOWN", Caller(frozenset()))
-    app = app_for(tmp_path, **OPEN_TO_OTHERS)
-    address = path.replace("{trace_id}", "ab" * 16)
-    for method in methods - {"HEAD"}:
-        answer = call(app, method, address)
-        assert answer.status == 403, (method, path, answer.body)
-        if path.startswith("/api/"):
-            assert answer.json["type"] == PREFIX + "read-only"
+    answers = answers_to_other_machines(tmp_path, lambda methods: methods - {"HEAD"})
+    assert {asked for asked, answer in answers.items() if answer.status != 403} == set()
+    of_apis = {asked: answer.json["type"] for asked, answer in answers.items() if "/api/" in asked}
+    assert {asked for asked, type_ in of_apis.items() if type_ != PREFIX + "read-only"} == set()
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), every_route())
-def test_other_machines_change_nothing_without_authentication(
-    tmp_path: Path, path: str, methods: set[str], route: BaseRoute
-) -> None:
-    app = app_for(tmp_path, **OPEN_TO_OTHERS)
-    address = path.replace("{trace_id}", "ab" * 16)
-    for method in methods & WRITES:
-        answer = call(app, method, address)
-        assert answer.status == 403, (method, path, answer.body)
-        assert b"web.auth" in answer.body
+def test_other_machines_change_nothing_without_authentication(tmp_path: Path) -> None:
+    answers = answers_to_other_machines(tmp_path, lambda methods: methods & WRITES)
+    assert answers
+    assert {asked for asked, answer in answers.items() if answer.status != 403} == set()
+    assert {asked for asked, answer in answers.items() if b"web.auth" not in answer.body} == set()
+
+
+def answers_to_other_machines(folder: Path, chosen: Callable[[set[str]], set[str]]) -> dict[str, Called]:
+    """What every page and operation answers to the chosen ones of its methods."""
+    app = app_for(folder, **OPEN_TO_OTHERS)
+    asked = (
+        (path, method) for path, methods, _ in (param.values for param in every_route()) for method in chosen(methods)
+    )
+    return {f"{method} {path}": call(app, method, path.replace("{trace_id}", "ab" * 16)) for path, method in asked}
 
 
 def test_this_machine_and_known_callers_may_delete(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import delete, select
 from starlette.types import ASGIApp
 
-from build import store_with
+from build import each, store_with
 from jobs.place import weather
 from store.judged_traces import judged
 from tracegrade.access.tokens import new_token
@@ -230,7 +230,7 @@ READ = [param for param in every_route() if "GET" in param.values[1] and param.v
 WRITE = [param for param in every_route() if param.values[1] & {"POST", "PUT", "PATCH", "DELETE"}]
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), READ)
+@each(("path", "methods", "route"), READ)
 def test_reading_another_tenants_is_as_reading_nothing(
     full: World, empty: World, path: str, methods: set[str], route: Any
 ) -> None:
@@ -242,7 +242,7 @@ def test_reading_another_tenants_is_as_reading_nothing(
         assert not found or path in OF_ALL, address
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), READ)
+@each(("path", "methods", "route"), READ)
 def test_who_it_belongs_to_reads_it(full: World, path: str, methods: set[str], route: Any) -> None:
     """The requests above ask for what is there."""
     answer = full.ask("default", "GET", asked(path, full.names))
@@ -280,7 +280,7 @@ def test_a_former_text_that_was_of_another_tenant_is_not_shown(full: World) -> N
         connection.execute(delete(rule_texts).where(rule_texts.c.rule_id == rule_id))
 
 
-@pytest.mark.parametrize(("path", "methods", "route"), WRITE)
+@each(("path", "methods", "route"), WRITE)
 def test_changing_another_tenants_is_as_changing_nothing(
     full: World, empty: World, path: str, methods: set[str], route: Any
 ) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from build import store_with
+from build import each, store_with
 from store.stored_runs import begin
 from suites.scripted_mcp import Script, scripted
 from tracegrade.config import Config
@@ -191,7 +191,7 @@ def test_saving_a_case_untouched_changes_nothing(place: Place, case: str) -> Non
     assert place.suite().cases == before
 
 
-@pytest.mark.parametrize(
+@each(
     "expected", ["a", ["a", "b"], ["a"], None, ["with, comma", "b"], "with, comma", "[a]"], ids=str
 )  # fmt: skip
 def test_every_expected_tool_survives_its_form(place: Place, expected: Any) -> None:
@@ -233,7 +233,7 @@ def test_what_was_typed_is_shown_again_with_what_is_wrong(place: Place) -> None:
     assert len(place.suite().cases) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "said"),
     [
         ({"prompt": " "}, "prompt: expected what a user says to the model, found nothing."),
@@ -279,7 +279,7 @@ def test_what_an_import_leaves_out_is_shown(place: Place) -> None:
     assert len(place.ids()) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "text", "said"),
     [
         (b"", " ", "expected a file or a text, found neither."),
@@ -314,7 +314,7 @@ def test_tools_of_a_server_are_imported(place: Place) -> None:
     assert "make poor prompts" in place.site.get(f"/suites/{suite.id}").text
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "said"),
     [
         ({"url": "stdio:ls"}, "url: expected the address of an MCP server, http://... or https://...."),
@@ -343,7 +343,7 @@ def test_suites_of_others_are_not_found(place: Place) -> None:
     assert len(place.suite().cases) == 3
 
 
-@pytest.mark.parametrize("page", ["new", "import", "import-mcp", "ID/edit", "ID/new-case", "ID/cases/case-1"])
+@each("page", ["new", "import", "import-mcp", "ID/edit", "ID/new-case", "ID/cases/case-1"])
 def test_who_may_not_write_gets_no_form(place: Place, page: str) -> None:
     web = {"endpoint": "0.0.0.0:4319", "insecure": True}
     config = Config.model_validate({"data_dir": place.site.config.data_dir, "web": web})

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 from starlette.types import Message
 
-from build import store_with
+from build import each, store_with
 from suites.scripted_mcp import TOOL, Handler, Script, scripted
 from suites.weather import WEATHER_SUITE
 from tracegrade.config import Config
@@ -223,7 +223,7 @@ FIELDS = "name, description, system_prompt, tools"
 SERVER = "/tool-eval/import/mcp"
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "address", "body", "detail"),
     [
         ("POST", "/tool-suites", {}, "name: expected the name of the suite, found nothing"),
@@ -299,7 +299,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert refused(api, method, address.replace("SUITE", suite), body, 400, "invalid-parameter") == detail
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "detail"),
     [
         (
@@ -376,7 +376,7 @@ def test_no_redirect_of_a_server_is_followed(tmp_path: Path) -> None:
     assert "307" in said
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "why"),
     [
         ("http://169.254.169.254/mcp", "is a link-local address, which is never asked"),

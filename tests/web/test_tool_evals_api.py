@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import Engine, func, select
 
+from build import each
 from jobs.place import Place, placed
 from models.scripted import Answer, calling, prompt_of, saying
 from tracegrade.access.caller import Caller
@@ -249,7 +250,7 @@ def test_targets_name_models_and_a_system_prompt_is_for_all_or_one(here: Place, 
     assert "tool_choice required" in found["hints"][LARGE][0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "type_", "said"),
     [
         ({}, 400, "invalid-parameter", "suite_id"),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine, func, select
 
-from build import store_with
+from build import each, store_with
 from store.judged_traces import START_NS, judged
 from store.stored_runs import run_of
 from tracegrade.cli import main
@@ -112,7 +112,7 @@ def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(ap
     assert "no experiment 'prompts'" in api.refused("/experiments/prompts", 404, "not-found")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "type_", "said"),
     [
         ({}, 400, "invalid-parameter", "name"),
@@ -246,7 +246,7 @@ def test_an_eval_is_best_only_if_it_is_better_than_the_tunes_before_it(api: Api,
     assert found["best"]["source_id"] == "tuning/3"
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         {"type": "eval", "score": 0.5},

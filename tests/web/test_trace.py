@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
@@ -90,7 +91,7 @@ def test_a_span_has_a_page_with_all_that_was_kept_of_it(shop: Site) -> None:
     assert "service.version 1.5.0" in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "message"),
     [
         ("/traces/a1", "'a1': no stored trace or session has this id"),

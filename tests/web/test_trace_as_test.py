@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.rule_tests import run_tests
+from waiting import WITHIN_S
 from web.site import Site, text_of
 
 TRACE = f"a1{1:030x}"
@@ -25,7 +26,7 @@ def test_a_judged_trace_shows_the_command(shop: Site) -> None:
 
 def test_the_files_of_the_download_are_a_test_that_holds(shop: Site, tmp_path: Path) -> None:
     rule_id = _failed_rule(shop)
-    with urlopen(f"{shop.url}/traces/{TRACE}/tests/{rule_id}.zip", timeout=20) as answer:
+    with urlopen(f"{shop.url}/traces/{TRACE}/tests/{rule_id}.zip", timeout=WITHIN_S) as answer:
         assert answer.headers["Content-Type"] == "application/zip"
         packed = answer.read()
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
@@ -43,7 +44,10 @@ def test_a_session_becomes_a_test_of_all_its_traces(shop: Site, tmp_path: Path) 
     assert f"tracegrade promote {session} --rule {rule_id}" in text_of(html)
     address = f"/traces/{session}/tests/{rule_id}.zip"
     assert f'href="{address}"' in html
-    with urlopen(f"{shop.url}{address}", timeout=20) as answer, zipfile.ZipFile(io.BytesIO(answer.read())) as archive:
+    with (
+        urlopen(f"{shop.url}{address}", timeout=WITHIN_S) as answer,
+        zipfile.ZipFile(io.BytesIO(answer.read())) as archive,
+    ):
         assert len([name for name in archive.namelist() if "/traces/" in name]) == 2
         archive.extractall(tmp_path)
     (rule,) = [one for one in shop.rules.rules if one.id == rule_id]

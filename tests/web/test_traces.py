@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from build import each
 from web.site import Site, text_of
 
 
@@ -10,7 +11,7 @@ def _listed(html: str) -> list[int]:
     return [int(trace_id[-4:], 16) for trace_id in re.findall(r'<th scope="row"><a href="/traces/([0-9a-f]{32})', html)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "numbers"),
     [
         ("", [7, 6, 5, 4, 3, 2, 1]),
@@ -43,7 +44,7 @@ def test_older_traces_are_on_further_pages(shop: Site, monkeypatch: pytest.Monke
     assert seen == [7, 6, 5, 4, 3, 2, 1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "message"),
     [
         ("outcome=bad", "outcome: expected one of pass, fail, not_evaluable, error, found 'bad'"),
@@ -52,7 +53,7 @@ def test_older_traces_are_on_further_pages(shop: Site, monkeypatch: pytest.Monke
         ("before=-1", "before: expected a number, found '-1'"),
     ],
 )
-@pytest.mark.parametrize("section", ["/traces", "/sessions"])
+@each("section", ["/traces", "/sessions"])
 def test_an_address_that_says_nothing_is_refused(shop: Site, section: str, query: str, message: str) -> None:
     answer = shop.get(f"{section}?{query}")
     assert answer.status == 400

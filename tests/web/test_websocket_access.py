@@ -12,6 +12,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from build import each
 from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
 from tracegrade.receive.access import guarded
@@ -23,7 +24,7 @@ from tracegrade.web.access import Access
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.security import SecurityHeaders
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 from web.websockets import Refused, opened
 
 TOKEN = "secret-of-the-page"
@@ -74,7 +75,7 @@ def refused(url: str, **headers: str) -> Refused:
 
 
 def posted(address: str, path: str, form: str, cookie: str = "") -> HTTPResponse:
-    connection = HTTPConnection(address.removeprefix("http://"), timeout=20)
+    connection = HTTPConnection(address.removeprefix("http://"), timeout=WITHIN_S)
     connection.request("POST", path, form, {"Sec-Fetch-Site": "same-origin", "Cookie": cookie, "Connection": "close"})
     answer = connection.getresponse()
     answer.read()
@@ -108,7 +109,7 @@ def test_a_token_lets_in(url: str) -> None:
     assert TOKEN not in found["owner"]
 
 
-@pytest.mark.parametrize("authorization", ["", "Bearer wrong", "Bearer", f"Basic {TOKEN}"])
+@each("authorization", ["", "Bearer wrong", "Bearer", f"Basic {TOKEN}"])
 def test_without_one_it_is_refused_with_a_problem(url: str, authorization: str) -> None:
     found = refused(url, **({"authorization": authorization} if authorization else {}))
     assert (found.status, found.json["type"]) == (401, PREFIX + "unauthenticated")
@@ -121,7 +122,7 @@ def test_a_token_in_the_address_is_none(url: str) -> None:
         pass
 
 
-@pytest.mark.parametrize(
+@each(
     "headers",
     [
         {"origin": "https://evil.example"},
@@ -253,6 +254,6 @@ def _opens(address: str) -> bool:
 def _answer(address: str, head: str) -> int:
     """The status that a server answers to a request of these lines."""
     host, _, port = address.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as client:
+    with socket.create_connection((host, int(port)), timeout=WITHIN_S) as client:
         client.sendall(f"{head}\r\n".encode())
         return int(client.makefile("rb").readline().split()[1])

@@ -4,6 +4,7 @@ from math import comb, exp, log
 
 import pytest
 
+from build import each
 from tracegrade.alert.detect.bounds import bernstein, chernoff_lower, divergence, wilson
 
 
@@ -18,7 +19,7 @@ def test_wilson_at_the_ends() -> None:
     assert wilson(10, 10, 0.01)[1] == 1.0
 
 
-@pytest.mark.parametrize(("share", "samples"), [(0.9, 30), (0.9, 100), (0.95, 60), (0.5, 30), (0.99, 200)])
+@each(("share", "samples"), [(0.9, 30), (0.9, 100), (0.95, 60), (0.5, 30), (0.99, 200)])
 def test_wilson_s_bounds_are_wrong_as_rarely_as_they_say(share: float, samples: int) -> None:
     """Exactly: the binomial probability of all counts whose upper bound at 1 % lies below; about is within twice."""
     wrong = sum(
@@ -40,8 +41,8 @@ def test_bernstein_by_hand() -> None:
     assert 0.5 - low == pytest.approx(high - 0.5)
 
 
-@pytest.mark.parametrize("true_share", [0.5, 0.9, 0.99])
-@pytest.mark.parametrize("samples", [10, 60, 300])
+@each("true_share", [0.5, 0.9, 0.99])
+@each("samples", [10, 60, 300])
 def test_the_lower_bound_of_a_baseline_is_wrong_as_rarely_as_it_says(true_share: float, samples: int) -> None:
     """Exactly: the binomial probability of all counts whose bound lies above the true share."""
     wrong = sum(

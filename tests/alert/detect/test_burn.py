@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from alert.staged import DAY, HourlyStage, Stage, rule_of
+from build import each
 from tracegrade.alert.check import Before, check, slo_statuses
 from tracegrade.alert.detect.burn import Budget, fires_after_s, pairs_of
 from tracegrade.alert.notify.message import lines, summary
@@ -33,7 +34,7 @@ def budget(stage: Stage, minute: int) -> Budget:
     return found.budget
 
 
-@pytest.mark.parametrize(
+@each(
     ("window", "expected"),
     [
         ("30d", [(60, 5, 14.4), (360, 30, 6), (4320, 360, 1)]),
@@ -224,7 +225,7 @@ def test_an_hour_of_which_a_part_lies_within_a_time_counts_in_part() -> None:
     assert budget(stage, noon).burn(360).rate == pytest.approx(100 * 20 / 200)
 
 
-@pytest.mark.parametrize(
+@each(
     ("objective", "fails", "minutes"),
     [
         (0.99, 1.0, 8.64),  # 14.4 % of an hour
@@ -240,7 +241,7 @@ def test_when_it_fires_is_known_beforehand(objective: float, fails: float, minut
     assert (found and found / 60) == (minutes and pytest.approx(minutes, abs=0.01))
 
 
-@pytest.mark.parametrize("fails", [1.0, 0.2, 0.07, 0.02])
+@each("fails", [1.0, 0.2, 0.07, 0.02])
 def test_it_fires_when_it_was_said_to(fails: float) -> None:
     """20 results each minute, a month without fails before."""
     expected = fires_after_s(slo(), fails)

@@ -6,6 +6,7 @@ from math import exp, log
 
 import pytest
 
+from build import each
 from tracegrade.alert.detect.evidence import HOURS, Change, Evidence, Step
 from tracegrade.alert.detect.evidence import look_for as look_back_for
 
@@ -34,8 +35,8 @@ def test_the_worked_example_of_the_module_is_true() -> None:
     assert shown == [("0.000434", None), ("0.0327", 60), ("0.611", 60), ("11", 60)]
 
 
-@pytest.mark.parametrize("dispersion", [0.0, 0.05, 0.5])
-@pytest.mark.parametrize("true_share", [0.9, 0.95])
+@each("dispersion", [0.0, 0.05, 0.5])
+@each("true_share", [0.9, 0.95])
 def test_a_time_adds_its_part_at_most_while_nothing_has_fallen(true_share: float, dispersion: float) -> None:
     """Exactly, over all outcomes of two hours of three results, drawn from an urn each: 2 h of 30 days at most."""
 

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from alert.staged import DAY, HourlyStage, Stage, rule_of
+from build import each
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.notify.message import lines, summary
 from tracegrade.rule.rule import Rule
@@ -38,8 +37,8 @@ def test_silence_fires_to_the_minute_and_is_over_when_results_come_again() -> No
     assert summary(stage.earlier[0]).endswith("results came again after 3h")
 
 
-@pytest.mark.parametrize("minute", [0, 1, 29, 30, 31, 59])
-@pytest.mark.parametrize("silent", ["1m", "30m", "2h", "5h30m", "3d"])
+@each("minute", [0, 1, 29, 30, 31, 59])
+@each("silent", ["1m", "30m", "2h", "5h30m", "3d"])
 def test_silence_of_any_length_at_any_minute_of_an_hour_is_exact(silent: str, minute: int) -> None:
     last = 14 * DAY + 300 + minute
     stage = silent_after(last, rule_of({"coverage": {"silent": silent}}))

@@ -5,6 +5,7 @@ import random
 import pytest
 from bench.alert_rates import Traffic, by_hour
 
+from build import each
 from tracegrade.alert.detect.evidence import HOURS, Step
 from tracegrade.alert.detect.moments import PRIOR_DISPERSION
 from tracegrade.alert.detect.usual import dispersion_of, usual_of, without_incidents
@@ -34,8 +35,8 @@ def test_independent_results_show_next_to_no_dispersion_whatever_the_season(traf
     assert true <= dispersion_of(week(traffic)) < 0.004
 
 
-@pytest.mark.parametrize(("concentration", "true"), [(10.0, 0.5 / 11), (30.0, 0.5 / 31)])
-@pytest.mark.parametrize("a_day", [2000, 20_000])
+@each(("concentration", "true"), [(10.0, 0.5 / 11), (30.0, 0.5 / 31)])
+@each("a_day", [2000, 20_000])
 def test_bursts_show_as_dispersion(concentration: float, true: float, a_day: float) -> None:
     """Half of what two results of one burst have in common: an hour has two bursts."""
     found = [dispersion_of(week(Traffic(0.9, a_day, concentration=concentration), seed)) for seed in range(8)]
@@ -74,7 +75,7 @@ def test_an_incident_is_no_part_of_what_is_usual(traffic: Traffic) -> None:
     assert usual.dispersion < 0.01
 
 
-@pytest.mark.parametrize(
+@each(
     "traffic",
     [Traffic(0.97, 2000), Traffic(0.9, 2000, 0.05, 10), Traffic(0.85, 20_000, concentration=10), Traffic(0.9, 20)],
 )

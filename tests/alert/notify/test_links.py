@@ -1,10 +1,11 @@
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.alert.settings import AlertsSettings
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "trace"),
     [
         ({}, "ab"),

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from build import each
 from store.stored_alerts import ALERT
 from tracegrade.alert.notify.message import lines
 from tracegrade.store.alerts import StoredAlert
@@ -19,7 +18,7 @@ def alert(reason: Reason, where: Slice, **changes: Any) -> StoredAlert:
     return replace(ALERT, facts=facts, **changes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "why", "where"),
     [
         (

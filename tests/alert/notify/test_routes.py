@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from store.stored_alerts import ALERT
 from tracegrade.alert.notify.routes import routed
 from tracegrade.alert.settings import AlertsSettings
@@ -19,7 +20,7 @@ def settings(*routes: dict[str, Any]) -> AlertsSettings:
 PAGER = {"labels": {"level": ["high", "critical"]}, "channels": ["pager"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("routes", "told"),
     [
         pytest.param([], NAMES, id="without routes everyone is told"),
@@ -48,7 +49,7 @@ def test_an_incident_goes_to_the_channels_of_each_member() -> None:
     assert routed([ALERT, replace(ALERT, level="low")], routes, NAMES) == {"pager", "chat"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("route", "said"),
     [
         ({"channels": ["phone"]}, "no channel 'phone'; expected one of pager, chat, mail"),

@@ -3,8 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-import pytest
-
+from build import each
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.web.charts.curves import Level, Mark, curve, small_curve
 from tracegrade.web.watched_values import Value, WatchedValues
@@ -34,7 +33,7 @@ def texts(svg: str, name: str) -> list[ElementTree.Element]:
     return [text for text in ElementTree.fromstring(svg).iter("text") if str(text.get("class")).startswith(name)]
 
 
-@pytest.mark.parametrize(
+@each(
     "values",
     [
         found(),
