@@ -110,7 +110,7 @@ def do(stage: KeepingStage, now: int, action: tuple[Any, ...]) -> int:
     return now
 
 
-@settings(max_examples=settings().max_examples // 2 or 1, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(actions, min_size=2, max_size=12))
 def test_what_is_kept_is_what_would_be_found_anew(chosen: list[tuple[Any, ...]]) -> None:
     stage, now = filled(), START

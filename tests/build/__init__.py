@@ -4,6 +4,6 @@ One way to make each thing. A test imports what it needs from here: ``from build
 """
 
 from build.stores import store_with
-from build.tables import each
+from build.tables import each, rest_long
 
-__all__ = ["each", "store_with"]
+__all__ = ["each", "rest_long", "store_with"]

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +55,11 @@ def each(
         return run
 
     return decorate
+
+
+def rest_long(values: Iterable[Any], usual: Container[Any]) -> list[Any]:
+    """The rows of `pytest.mark.parametrize`, of which those outside `usual` are marked ``long``."""
+    return [pytest.param(value, marks=[] if value in usual else [pytest.mark.long]) for value in values]
 
 
 @contextmanager

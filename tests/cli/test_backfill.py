@@ -249,12 +249,13 @@ def test_an_older_store_says_what_to_do(tmp_path: Path) -> None:
     assert "written by an older TraceGrade (tables of version 0012" in result.stderr
 
 
+@pytest.mark.long
 def test_a_store_that_was_just_brought_up_to_date_takes_a_backfill(tmp_path: Path) -> None:
     """The traces are those of the version before 0008."""
     with tarfile.open(Path(__file__).parents[1] / "upgrade" / "0007.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     data_dir = tmp_path / "data"
-    store_with(data_dir)
+    open_store(f"sqlite:///{data_dir / 'tracegrade.db'}").dispose()
     new = (tmp_path / "rules").glob("*.rule.yaml")
     rules = tmp_path / "new"
     for number, path in enumerate(new):
@@ -272,6 +273,7 @@ def test_a_store_that_was_just_brought_up_to_date_takes_a_backfill(tmp_path: Pat
         assert {key: sums for key, sums in counted_all(data_dir).items() if key[0] != "backfill"} == before
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_the_same_again_stores_the_rest_and_nothing_twice(tmp_path: Path) -> None:
     store_with(tmp_path, *(stored(number, "1.0", calls=1 + number % 2) for number in range(1500)))
     path = write_rule(tmp_path / "rules", NEW)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -94,7 +94,6 @@ def test_a_pipe_gets_every_column_unless_columns_says_less_and_no_blanks_at_the_
     assert not [line for line in (*text.splitlines(), *narrow.splitlines()) if line != line.rstrip()]
 
 
-@settings(max_examples=300)
 @given(
     cells=st.integers(1, 4).flatmap(
         lambda columns: st.lists(st.lists(_cells, min_size=columns, max_size=columns), min_size=2, max_size=4)

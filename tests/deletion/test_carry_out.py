@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
@@ -113,7 +113,6 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     return filled(tmp_path_factory.mktemp("full"))
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(STEPS), st.integers(0, 3), st.booleans())
 def test_a_kill_at_any_step_leaves_a_deletion_that_is_finished_later(
     full: Kept, step: str, at: int, after: bool

@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 
 # A store is made from one number: there is nothing to make smaller.
 _examples = settings(
-    max_examples=10,
+    max_examples=settings().max_examples // 2,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

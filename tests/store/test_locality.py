@@ -32,7 +32,7 @@ def test_sums_and_blocks_of_many_series_change_few_pages(tmp_path: Path) -> None
             )
         )
     checkpoint(engine)
-    log = tmp_path / "store.db-wal"
+    log = tmp_path / "tracegrade.db-wal"
     assert log.stat().st_size == 0
     rows = [("id", series + 1, None, 0, "subject", 0, 1.0, 0) for series in range(SERIES)]
     sums, blocks = CountChanges(), Blocks()

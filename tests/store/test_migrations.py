@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from click.testing import CliRunner
 from sqlalchemy import Connection, MetaData, Table, create_engine, func, select, text
 
-from build import store_with
+from build import rest_long, store_with
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from store.stored_alerts import ALERT, store_incident
@@ -122,10 +122,7 @@ def run(url: str, tmp_path: Path, *arguments: str) -> tuple[int, str]:
 USUAL = (VERSIONS[0], VERSIONS[len(VERSIONS) // 2])
 
 
-@pytest.mark.parametrize(
-    "version",
-    [pytest.param(version, marks=[] if version in USUAL else [pytest.mark.long]) for version in VERSIONS],
-)
+@pytest.mark.parametrize("version", rest_long(VERSIONS, USUAL))
 def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
     version: str, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

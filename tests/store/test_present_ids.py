@@ -25,7 +25,7 @@ def writer(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def present(tmp_path: Path, writer: Engine) -> Iterator[PresentIds]:
-    engine = open_store(f"sqlite:///{tmp_path / 'store.db'}", read_only=True)
+    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}", read_only=True)
     present = PresentIds(lambda: engine)
     yield present
     present.close()

@@ -163,7 +163,7 @@ def test_no_byte_of_a_value_stays_in_the_file(tmp_path: Path) -> None:
     StoreWriter(engine).write([with_values(number) for number in range(6)])
     sought = with_values(1).spans[20:60]
     cut_log(engine)
-    assert sought in (tmp_path / "store.db").read_bytes()
+    assert sought in (tmp_path / "tracegrade.db").read_bytes()
     delete_values(engine)
     cut_log(engine)
     assert all(sought not in path.read_bytes() for path in tmp_path.iterdir())

@@ -2,7 +2,7 @@ from collections import Counter
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
@@ -28,7 +28,6 @@ def test_rows_and_counts_agree_in_any_store(tmp_path_factory, monkeypatch: pytes
     monkeypatch.setattr(any_store, "delete_older", lambda *_: 0)
     engine = open_store(store_with(tmp_path_factory.mktemp("store")))
 
-    @settings(max_examples=60, deadline=None)
     @given(st.integers(0, 10_000), st.integers(0, 25), any_store.filters)
     def agree(seed: int, size: int, drawn: ResultFilter) -> None:
         any_store.filled(engine, seed, size)

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
@@ -83,7 +83,6 @@ def test_a_lower_revision_that_comes_late_changes_nothing(engine: Engine) -> Non
     assert content(engine) == after
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=8).flatmap(
         lambda items: st.tuples(st.permutations(items), st.lists(st.integers(1, 4), max_size=8))

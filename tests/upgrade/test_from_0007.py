@@ -43,6 +43,8 @@ from tracegrade.store.trends import trends
 from tracegrade.store.write import StoreWriter
 from waiting import eventually
 
+pytestmark = pytest.mark.long
+
 NS = 1_000_000_000
 CHECKED = "order-without-check"
 # What its results carried before and after its title was corrected, and those of the other two.

@@ -34,7 +34,7 @@ from web.site import Site
 
 # A store is made from one number: there is nothing to make smaller.
 _examples = settings(
-    max_examples=5,
+    max_examples=settings().max_examples // 4,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

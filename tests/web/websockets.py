@@ -20,7 +20,7 @@ from wsproto.events import (
     TextMessage,
 )
 
-WITHIN_S = 20.0
+from waiting import WITHIN_S
 
 
 class Refused(Exception):
