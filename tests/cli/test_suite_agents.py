@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from build import each
+from build import each, rest_long
 from models.scripted import calling, prompt_of, serving, write_models
 from processes import processes_with
 from tracegrade.cli import main
@@ -48,59 +48,79 @@ FLIGHT = {
     "mock_responses": {},
 }
 
-# Takes how it is to behave as arguments: a transport, and words that change what it does.
+# Sends what an instrumented agent would, without the second that importing OpenTelemetry's SDK takes. Its arguments
+# change what it does.
 AGENT = """\
 import json, os, sys, time
-from opentelemetry import trace
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from urllib.parse import unquote
+from urllib.request import Request, urlopen
 
-transport, *how = sys.argv[1:]
-if transport == "grpc":
-    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-else:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+how = sys.argv[1:]
 prompt = sys.stdin.read()
 city = prompt.removeprefix("Weather in ").removesuffix("?")
 print("not kept:", prompt)
 print("working on", city, file=sys.stderr)
-said = {"tracegrade.case.id": "case-2"} if "other-case" in how else {"service.name": "shop"}
-resource = Resource(said) if "own-resource" in how else Resource.create(said)
-provider = TracerProvider(resource=resource)
-for _ in range(2 if "twice" in how else 1):
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-tracer = provider.get_tracer("agent")
+pairs = (pair.split("=") for pair in os.environ["OTEL_RESOURCE_ATTRIBUTES"].split(","))
+resource = {} if "own-resource" in how else {key: unquote(value) for key, value in pairs}
+if "other-case" in how:
+    resource["tracegrade.case.id"] = "case-2"
+spans = []
 
-def call(tool, arguments):
-    with tracer.start_as_current_span("execute_tool " + tool) as span:
-        span.set_attributes({
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": tool,
-            "gen_ai.tool.call.arguments": json.dumps(arguments),
-        })
+def attributes(values):
+    return [{"key": key, "value": {"stringValue": value}} for key, value in values.items()]
 
-with tracer.start_as_current_span("invoke_agent shop") as run:
-    run.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"})
-    if "hang" in how and city == "Tokyo":
-        time.sleep(3600)
-    if "helper" in how:
-        with tracer.start_as_current_span("invoke_agent helper") as helper:
-            helper.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "helper"})
-            call("get_weather", {"city": city})
-    elif "two-traces" not in how:
-        call("get_weather", {"city": "Milan" if "wrong" in how and city == "Rome" else city})
-    if "open" in how:
-        provider.force_flush()
-        os._exit(0)
+def span(trace, parent, operation, **more):
+    spans.append({
+        "traceId": trace, "spanId": os.urandom(8).hex(), "parentSpanId": parent, "name": operation,
+        "startTimeUnixNano": time.time_ns(), "endTimeUnixNano": time.time_ns() + 1,
+        "attributes": attributes({"gen_ai.operation.name": operation, **{"gen_ai." + k: v for k, v in more.items()}}),
+    })
+    return spans[-1]["spanId"]
+
+if "hang" in how and city == "Tokyo":
+    time.sleep(3600)
+trace = os.urandom(16).hex()
+parent = span(trace, "", "invoke_agent", **{"agent.name": "shop"})
+if "helper" in how:
+    parent = span(trace, parent, "invoke_agent", **{"agent.name": "helper"})
 if "two-traces" in how:
-    call("get_weather", {"city": city})
-if "silent" not in how:
-    provider.shutdown()
+    trace, parent = os.urandom(16).hex(), ""
+asked = {"city": "Milan" if "wrong" in how and city == "Rome" else city}
+span(trace, parent, "execute_tool", **{"tool.name": "get_weather", "tool.call.arguments": json.dumps(asked)})
+if "open" in how:
+    del spans[0]
+scopes = [{"scope": {}, "spans": spans}]
+body = json.dumps({"resourceSpans": [{"resource": {"attributes": attributes(resource)}, "scopeSpans": scopes}]})
+for _ in range(2 if "twice" in how else 1):
+    address = os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] + "/v1/traces"
+    urlopen(Request(address, body.encode(), {"Content-Type": "application/json"})).close()
 if "fail" in how and city == "Rome":
     print("no more flights", file=sys.stderr)
     sys.exit(7)
-os._exit(0)
+"""
+
+# The same by OpenTelemetry's SDK, over the transport that it is told.
+SDK_AGENT = """\
+import json, sys
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+if sys.argv[1] == "grpc":
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+else:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+city = sys.stdin.read().removeprefix("Weather in ").removesuffix("?")
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+tracer = provider.get_tracer("agent")
+with tracer.start_as_current_span("invoke_agent shop") as run:
+    run.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop"})
+    with tracer.start_as_current_span("execute_tool get_weather") as span:
+        asked = {"city": "Milan" if city == "Rome" else city}
+        span.set_attribute("gen_ai.operation.name", "execute_tool")
+        span.set_attribute("gen_ai.tool.name", "get_weather")
+        span.set_attribute("gen_ai.tool.call.arguments", json.dumps(asked))
+provider.shutdown()
 """
 
 
@@ -146,19 +166,20 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.mark.parametrize("transport", ["grpc", "http"])
 def test_each_case_is_judged_by_what_its_command_sent(place: Place, transport: str) -> None:
-    done = place.run(*place.command(transport, "wrong"), "--max-parallel", "3", "--experiment", "own")
+    place.agent.write_text(SDK_AGENT)
+    done = place.run(*place.command(transport), "--max-parallel", "3", "--experiment", "own")
     assert done.exit_code == 0, done.output
     assert "Stored as run own/1 of experiment own: 3 traces, score 0.8667." in done.stderr
     assert "fail agent.py case-3 overall 0.6" in done.stderr
     (run,) = place.runs()
     assert (run.state, run.labels) == ("complete", {"model": "agent.py"})
-    assert run.selection["command"] == f"{sys.executable} {place.agent} {transport} wrong"
+    assert run.selection["command"] == f"{sys.executable} {place.agent} {transport}"
     with reading_store(f"sqlite:///{place.data / 'tracegrade.db'}") as connection:
         assert (rates(connection, ResultFilter()), trace_heads(connection, ResultFilter(), 9)) == ([], [])  # not live
 
 
 def test_a_result_has_the_calls_the_exit_code_and_the_end_of_stderr(place: Place) -> None:
-    first, _, last = place.results(*place.command("http", "fail"))
+    first, _, last = place.results(*place.command("fail"))
     assert first["calls"] == [{"name": "get_weather", "arguments": {"city": "Paris"}}]
     assert (first["outcome"], first["overall"], first["exit_code"], first["stderr"]) == (
         "pass",
@@ -173,7 +194,7 @@ def test_a_result_has_the_calls_the_exit_code_and_the_end_of_stderr(place: Place
 
 
 def test_a_command_that_hangs_is_ended_and_the_others_count(place: Place) -> None:
-    results = place.results(*place.command("http", "hang"), "--agent-timeout", "8s", "--max-parallel", "3")
+    results = place.results(*place.command("hang"), "--agent-timeout", "8s", "--max-parallel", "3")
     assert [item["outcome"] for item in results] == ["pass", "error", "pass"]
     assert results[1]["explanation"].endswith("the agent took longer than 8 s and was ended")
     assert not processes_with(str(place.agent))
@@ -189,43 +210,43 @@ def test_no_span_is_an_error_that_says_what_to_set(place: Place) -> None:
 
 @pytest.mark.parametrize("how", [("other-case",), ("other-case", "own-resource")])
 def test_the_id_of_another_case_is_an_error_and_does_not_reach_that_case(place: Place, how: tuple[str, ...]) -> None:
-    first, second, third = place.results(*place.command("http", *how))
+    first, second, third = place.results(*place.command(*how))
     assert [first["outcome"], second["outcome"], third["outcome"]] == ["error", "pass", "error"]
     assert "its spans say tracegrade.case.id 'case-2', and it was asked 'case-1'" in first["explanation"]
     assert second["calls"] == [{"name": "get_weather", "arguments": {"city": "Tokyo"}}]
 
 
 def test_a_resource_that_says_nothing_will_do_where_one_case_runs_at_a_time(place: Place) -> None:
-    assert [item["outcome"] for item in place.results(*place.command("http", "own-resource"))] == ["pass"] * 3
+    assert [item["outcome"] for item in place.results(*place.command("own-resource"))] == ["pass"] * 3
 
 
 def test_spans_without_their_parent_are_no_result(place: Place) -> None:
-    first, *_ = place.results(*place.command("http", "open"), "--agent-spans-within", "300ms")
+    first, *_ = place.results(*place.command("open"), "--agent-spans-within", "300ms")
     assert first["outcome"] == "error"
     assert "1 span did not come that others name as their parent" in first["explanation"]
 
 
 def test_spans_that_come_twice_count_once(place: Place) -> None:
-    first, *_ = place.results(*place.command("http", "twice"))
+    first, *_ = place.results(*place.command("twice"))
     assert (first["outcome"], len(first["calls"])) == ("pass", 1)
 
 
 def test_the_traces_of_one_case_are_judged_as_one(place: Place) -> None:
-    first, *_ = place.results(*place.command("http", "two-traces"))
+    first, *_ = place.results(*place.command("two-traces"))
     assert (first["outcome"], first["calls"]) == ("pass", [{"name": "get_weather", "arguments": {"city": "Paris"}}])
     assert first["notes"] == ["its spans were in 2 traces, which are judged as one"]
 
 
 def test_what_another_agent_called_for_it_is_its_call(place: Place) -> None:
-    results = place.results(*place.command("http", "helper"))
+    results = place.results(*place.command("helper"))
     assert [(item["outcome"], len(item["calls"])) for item in results] == [("pass", 1)] * 3
-    assert len(place.results(*place.command("http", "helper"), "--repeat", "2")) == 6  # one result a run of a case
+    assert len(place.results(*place.command("helper"), "--repeat", "2")) == 6  # one result a run of a case
 
 
 def test_models_and_an_agent_are_asked_in_one_command_and_compared(place: Place) -> None:
     with serving(lambda body: calling(("get_weather", {"city": prompt_of(body)[11:-1]}))) as server:
         models = write_models(place.folder, server.url)
-        own = (*place.command("http", "wrong"), "--agent-name", "own", "--temperature", "0.5")
+        own = (*place.command("wrong"), "--agent-name", "own", "--temperature", "0.5")
         done = place.run("--model", "m-1", "--models", str(models), *own)
         assert done.exit_code == 0, done.output
     assert [(run.labels["model"], run.state) for run in place.runs()] == [
@@ -257,7 +278,7 @@ def test_the_prompt_is_one_argument_without_a_shell(place: Place) -> None:
 
 def test_the_port_is_closed_at_the_end(place: Place) -> None:
     port = _free_port()
-    place.results(*place.command("http"), "--listen", f"127.0.0.1:{port}")
+    place.results(*place.command(), "--listen", f"127.0.0.1:{port}")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port)).close()
 
@@ -300,15 +321,15 @@ def test_a_command_that_cannot_be_started_ends_the_run_and_stores_nothing(place:
 def test_an_address_that_is_taken_is_said(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = place.run(*place.command("http"), "--listen", address)
+        done = place.run(*place.command(), "--listen", address)
     assert done.exit_code == 2, done.output
     assert f"--listen: cannot listen on '{address}': Address already in use" in done.stderr
     assert place.runs() == []
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", rest_long([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
 def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: signal.Signals) -> None:
-    options = (*place.command("http", "hang"), "--experiment", "own", "--max-parallel", "3")
+    options = (*place.command("hang"), "--experiment", "own", "--max-parallel", "3")
     command = [sys.executable, "-m", "tracegrade", *place.arguments(*options)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -325,8 +346,9 @@ def test_ctrl_c_ends_agents_and_the_same_command_goes_on(place: Place, how: sign
     assert "3 traces, score 1.0000" in done.stderr
 
 
+@pytest.mark.long
 def test_a_killed_run_loses_no_case_and_stores_none_twice(place: Place) -> None:
-    options = (*place.command("http"), "--experiment", "own", "--repeat", "4")
+    options = (*place.command(), "--experiment", "own", "--repeat", "4")
     command = [sys.executable, "-m", "tracegrade", *place.arguments(*options)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
