@@ -1,6 +1,7 @@
 """Packages of others, installed into a folder, and an interpreter that finds them: another one, or this one."""
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 
 def install(folder: Path, package: str, version: str, source: str, group: str, entry_point: str) -> None:
@@ -31,8 +33,32 @@ def run(folder: Path, *arguments: str, stdin: str = "") -> "subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
     )
+
+
+class Ran(NamedTuple):
+    """What a command ended with and printed."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+_COMMANDS = """
+import json, sys
+from click.testing import CliRunner
+from tracegrade.cli import main
+for line in sys.stdin:
+    ran = CliRunner().invoke(main, line.split())
+    print(json.dumps([ran.exit_code, ran.stdout, ran.stderr]))
+"""
+
+
+def run_commands(folder: Path, *commands: str) -> list[Ran]:
+    """Commands of TraceGrade, one after another in one interpreter that finds what is installed in `folder`."""
+    done = run(folder, "-c", _COMMANDS, stdin="".join(f"{command}\n" for command in commands))
+    assert done.returncode == 0, done.stderr
+    return [Ran(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
 @contextmanager

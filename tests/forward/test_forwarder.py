@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.forward.deliveries import Waiting
@@ -467,7 +467,6 @@ answers = st.sampled_from([SENT, BUSY, REFUSED, Answer("sent", rejected=2), Answ
 traffic = st.lists(st.tuples(st.sampled_from([Signal.TRACES, Signal.LOGS]), st.lists(answers, max_size=4)), max_size=30)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     traffic=traffic,
     taken=st.sampled_from([["traces"], ["logs"], ["traces", "logs"]]),

@@ -168,7 +168,7 @@ REOPEN = st.tuples(st.just("reopen"), st.none())
 FORGET = st.tuples(st.just("forget"), st.integers(0, 5000))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(APPEND | REOPEN | CRASH | CUT | FORGET, max_size=15))
 def test_any_history_gives_back_exactly_what_was_answered(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int | bytes | None]]

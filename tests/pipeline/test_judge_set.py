@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.journal.position import Position
@@ -114,7 +114,6 @@ class Steps:
         return counted
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_kill_at_any_point_of_a_change_leaves_nothing_unread(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -205,7 +205,6 @@ def seen_of(result: TraceResult) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("rule_set", [RULES, TOOLS, SESSIONS], ids=["rules", "rules for tools", "rules for sessions"])
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_what_is_not_decoded_is_stored_as_if_it_were(rule_set: RuleSet, data: st.DataObject) -> None:
     journal = drawn_journal(data)

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.harness import Content, Run, batches_of, otlp_span, records, tool_span
@@ -189,7 +189,6 @@ def test_every_rule_has_something_to_say_of_these_turns() -> None:
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_what_is_remembered_changes_no_record(data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=4), label="sent again")

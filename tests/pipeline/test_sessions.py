@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.harness import Content, Run, batches_of, otlp_span, packing, records, tool_span
@@ -88,7 +88,6 @@ def test_a_session_is_judged_over_its_traces_in_order_of_start(rule_set: RuleSet
     assert session_results(run) == {"chat-1": ("pass", True), "chat-2": ("fail", True), "chat-3": ("fail", True)}
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: RuleSet, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
@@ -123,7 +122,6 @@ turns = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(turns, st.booleans(), st.data())
 def test_any_conversations_are_judged_alike_however_they_arrive_once_they_are_quiet(
     rule_set: RuleSet, conversations: list[tuple[str, str, int]], is_quiet: bool, data: st.DataObject
@@ -150,7 +148,6 @@ def test_any_conversations_are_judged_alike_however_they_arrive_once_they_are_qu
     assert all(complete for _, complete in ended)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_replay_gives_the_lines_of_the_live_run(rule_set: RuleSet, data: st.DataObject) -> None:
     journal = records(batches_of(data.draw(st.permutations(CONTENTS), label="arrival order"), data))

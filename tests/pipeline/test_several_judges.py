@@ -1,7 +1,7 @@
 """As many judges as there are, whoever is killed and however their number changes: the results are those of one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.harness import Content, Run, batches_of, log_payload, otlp_log, otlp_span, packing, records
@@ -61,13 +61,11 @@ def check(rules: RuleSet, traces: TracesSettings, contents: list[Content], data:
     assert judges.store.canonical() == one_judge(rules, traces, contents)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_traces_and_log_records_are_judged_as_by_one(rule_set: RuleSet, data: st.DataObject) -> None:
     check(rule_set, TRACE_SETTINGS, TRACES, data)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_sessions_are_judged_as_by_one(data: st.DataObject) -> None:
     check(RuleSet([LOOKED_UP_FIRST, PER_TRACE]), SESSION_SETTINGS, TURNS, data)
@@ -105,7 +103,6 @@ def test_a_session_is_judged_again_after_its_trace_was(first: list[Content], lat
     assert judges.store.canonical() == one_judge(rules, SESSION_SETTINGS, [*first, *late])
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_each_judge_counts_its_share_and_together_they_count_everything(rule_set: RuleSet, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(TRACES), max_size=8), label="sent again")

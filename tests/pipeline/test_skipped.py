@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.journal.errors import SegmentDeleted
@@ -57,7 +57,6 @@ class Judge:
         self._reader.close()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_accepted_span_is_read_unread_or_dropped_once(tmp_path_factory: Any, data: st.DataObject) -> None:
     folder: Path = tmp_path_factory.mktemp("journal")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import packages
-from packages import run
+from packages import run, run_commands
 from tracegrade.plugins.entry_points import PluginError
 from tracegrade.plugins.installed import load_plugins
 
@@ -151,22 +151,13 @@ def refused(folder: Path) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["extract", "no.json"],
-        ["serve"],
-        ["rules", "test", "builtin:demo"],
-        ["traces", "show", "0123"],
-    ],
-    ids=" ".join,
-)
-def test_no_command_that_reads_traces_starts_with_one(tmp_path: Path, arguments: list[str]) -> None:
+def test_no_command_that_reads_traces_starts_with_one(tmp_path: Path) -> None:
     install(tmp_path, "import nowhere")
-    done = run(tmp_path, "-m", "tracegrade", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: entry point own = acme_tracing:DIALECT")
-    assert done.stderr.endswith("; fix or uninstall acme-tracing\n")
+    commands = "extract no.json", "serve", "rules test builtin:demo", "traces show 0123"
+    for ran in run_commands(tmp_path, *commands):
+        assert (ran.exit_code, ran.stdout) == (2, "")
+        assert ran.stderr.startswith("Error: entry point own = acme_tracing:DIALECT")
+        assert ran.stderr.endswith("; fix or uninstall acme-tracing\n")
 
 
 def test_a_dialect_of_ours_cannot_be_replaced(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
@@ -34,7 +34,6 @@ def reason(*chunks: bytes, compression: Compression = "gzip", bound: int = BOUND
     return caught.value.refused.reason
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     compression=st.sampled_from(list(PACK)),
     content=st.binary(max_size=500),

@@ -205,7 +205,7 @@ ALL = ["receive", "status", "status with tokens", "page", "page with tokens"]
 
 
 @pytest.mark.parametrize("name", ALL)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wire=heads | st.binary(max_size=200))
 @example(wire=b"GET / HTTP/1.1\r\nHost: [\r\n\r\n")
 @example(wire=b"POST /login HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\r\n\r\n")

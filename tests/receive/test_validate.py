@@ -161,7 +161,7 @@ def test_44_damaged_bytes_cost_a_log_record_and_no_request() -> None:
     assert checked.message.startswith("1 log record rejected: ")
 
 
-@settings(max_examples=3 * settings().max_examples, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     wire=st.binary() | st.binary().map(lambda body: b"\x0a" + bytes([len(body) & 0x7F]) + body),
     signal=st.sampled_from([Signal.TRACES, Signal.LOGS, Signal.METRICS]),

@@ -3,18 +3,16 @@
 import pytest
 from fuzz.hostile_spans import KEYS, TEXTS, Choices, request
 from fuzz.targets import TARGETS
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=150)
 @given(data=st.binary(max_size=600))
 def test_any_bytes_are_taken(target: str, data: bytes) -> None:
     TARGETS[target](data)
 
 
-@settings(max_examples=100)
 @given(st.sampled_from(TEXTS), st.sampled_from(TEXTS))
 @example("{}", "[" * 1100)  # two parsers find different mistakes
 def test_any_text_is_a_value_and_a_rule_file(one: str, other: str) -> None:
