@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from judged_records import summary_of
 from tracegrade.codec.results import decode_result, encode_result, new_result
 from tracegrade.deliver.consumer import SinkConsumer
@@ -89,7 +90,7 @@ def test_a_record_comes_back_as_it_was_whatever_its_numbers() -> None:
     assert decode_result(encode_result(judged("a"))) == judged("a")
 
 
-@pytest.mark.parametrize("payload", [b"", b"\x01\x00", b"\x09" + bytes(8), encode_result(judged("a"))[:20]])
+@each("payload", [b"", b"\x01\x00", b"\x09" + bytes(8), encode_result(judged("a"))[:20]])
 def test_what_is_no_record_is_said_to_be_none(payload: bytes) -> None:
     with pytest.raises(TraceGradeError, match="results journal"):
         decode_result(payload)
@@ -276,8 +277,8 @@ def test_what_one_sink_read_from_another_process_is_decoded_once_for_all(
     (first, fast), (second, slow), (third, behind) = consumer("a"), consumer("b"), consumer("c")
     for item in ("a", "b"):
         journalled.append(item, remember=False)
-        for each in (fast, slow):
-            asyncio.run(each.drain(asyncio.Event()))
+        for consumer in (fast, slow):
+            asyncio.run(consumer.drain(asyncio.Event()))
     assert (first.batches, second.batches, len(decoded)) == ([["a"], ["b"]], [["a"], ["b"]], 2)
     asyncio.run(behind.drain(asyncio.Event()))
     assert (third.batches, len(decoded)) == ([["a"], ["b"]], 2)

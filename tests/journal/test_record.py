@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.journal.conftest import entry
 
+from build import each
 from tracegrade.journal.append import Append
 from tracegrade.journal.record import (
     HEADER_BYTES,
@@ -89,7 +90,7 @@ def test_zeros_are_corrupt() -> None:
     assert decode_header(bytes(HEADER_BYTES), 0, 0) is Unreadable.CORRUPT
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         (Entry(Signal.TRACES, Encoding.JSON, "t" * 1025, 1, b""), "tenant of 1025 bytes; expected at most 1024"),

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from tests.journal.conftest import SIZE, FakeClock, Opener, entry, payloads
 
+from build import each
 from tracegrade.journal.errors import JournalFull
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Signal
@@ -16,7 +17,7 @@ FIRST, SECOND, THIRD = SEGMENTS = [Segment(base, base + 100, last_ns=base + 100)
 REFUSE, DROP = "refuse", "drop_oldest"
 
 
-@pytest.mark.parametrize(
+@each(
     ("consumers", "expired_ns", "keep_bytes", "expected"),
     [
         pytest.param({}, 0, 1000, Deletable([], []), id="young and small: all stay"),

@@ -1,6 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.journal.settings import JournalSettings
 
 
@@ -19,7 +20,7 @@ def test_a_small_journal_has_small_segments() -> None:
     assert JournalSettings(max_size_mib=64).segment_bytes == 2 * 1024**2
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [{"sync": "never"}, {"max_size_mib": 7}, {"max_age": "0s"}, {"segment_size_mib": 0}, {"sync_interval": "soon"}],
 )

@@ -5,6 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
+from build import each
 from canonical import canonical_line
 from pipeline.harness import Content, Run, agent_span, otlp_span, records, tool_span
 from tracegrade.assemble.settings import TracesSettings
@@ -59,7 +60,7 @@ LATE: dict[str, Batches] = {
 }
 
 
-@pytest.mark.parametrize("batches", LATE.values(), ids=LATE)
+@each("batches", LATE.values(), ids=LATE)
 def test_lateness_and_repetition_change_no_result(rule_set: RuleSet, batches: Batches) -> None:
     clean = judged(rule_set, LATE["in time"])
     run = judged(rule_set, batches)
@@ -75,7 +76,7 @@ def test_what_comes_beyond_reopen_for_is_counted_and_changes_nothing(rule_set: R
     assert run.store.canonical() == judged(rule_set, [(0.0, WHOLE[:2])]).store.canonical()
 
 
-@pytest.mark.parametrize(
+@each(
     ("spans", "missing"),
     [
         (CHILDREN, ["root", "parent:" + (1).to_bytes(8, "big").hex()]),
@@ -88,7 +89,7 @@ def test_what_never_comes_is_named(rule_set: RuleSet, spans: list[Content], miss
     assert (trace.trace.missing, trace.trace.complete) == (missing, False)
 
 
-@pytest.mark.parametrize("skew_ns", [-HOUR_NS, HOUR_NS], ids=["an hour behind", "an hour ahead"])
+@each("skew_ns", [-HOUR_NS, HOUR_NS], ids=["an hour behind", "an hour ahead"])
 def test_a_skewed_clock_of_the_tools_changes_no_outcome(rule_set: RuleSet, skew_ns: int) -> None:
     def outcomes(tools_ahead_ns: int) -> list[tuple[str, str]]:
         run = judged(rule_set, [(0.0, order_trace(tools_ahead_ns=tools_ahead_ns))])

@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
+from build import each
 from pipeline.harness import (
     Content,
     Run,
@@ -259,7 +260,7 @@ def judged_alone(
     return judged
 
 
-@pytest.mark.parametrize("masked", ["[redacted]", "__REDACTED__"])
+@each("masked", ["[redacted]", "__REDACTED__"])
 def test_a_session_that_its_sender_masked_is_none_without_decoding_too(masked: str) -> None:
     contents = order_trace(30, masked)
     assert judged_alone(contents, RULES).trace.session is None
@@ -267,7 +268,7 @@ def test_a_session_that_its_sender_masked_is_none_without_decoding_too(masked: s
     assert judged_alone(order_trace(31, "talk 1"), RULES).trace.session == "talk 1"
 
 
-@pytest.mark.parametrize(("contents", "session"), IN_METADATA, ids=["mlflow", "langwatch", "of no model", "python"])
+@each(("contents", "session"), IN_METADATA, ids=["mlflow", "langwatch", "of no model", "python"])
 def test_a_session_inside_of_metadata_is_found_without_decoding(contents: list[Content], session: str | None) -> None:
     judged = judged_alone(contents, RULES)
     assert judged.trace.not_decoded is not None
@@ -286,7 +287,7 @@ def test_what_log_records_say_may_decide_whose_metadata_counts() -> None:
     assert judged_alone(contents, RULES).trace.not_decoded is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("span", "is_decoded"),
     [
         (tool_span(1, 2, 1, "check_inventory"), False),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from pipeline.harness import Content, Run, batches_of, otlp_span, packing, records, tool_span
 from pipeline.test_promises import check_replay
 from tracegrade.assemble.closed_traces import ClosedTraces
@@ -206,7 +207,7 @@ def test_the_end_attribute_ends_a_session_with_its_trace(rule_set: RuleSet) -> N
     assert run.session_heads[-1].close_reason == "end_attribute"
 
 
-@pytest.mark.parametrize(
+@each(
     ("bound", "found"),
     [
         ({"max_traces_per_session": 2}, ("fail", ["max_traces_per_session"], 2)),
@@ -268,7 +269,7 @@ def test_a_trace_that_turns_out_to_be_of_another_session_leaves_one_that_has_end
     assert session_results(run) == {"c-3": ("fail", True)}
 
 
-@pytest.mark.parametrize("kept", [0, 1])
+@each("kept", [0, 1])
 def test_a_kill_between_the_results_of_a_trace_and_of_its_session_loses_neither(rule_set: RuleSet, kept: int) -> None:
     journal = records([(0.0, turn(1, "chat-1", "refund", 1000))])
     run = Run(rule_set, SETTINGS)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from pipeline.harness import Content, Run, batches_of, log_payload, otlp_log, otlp_span, packing, records
 from pipeline.several_judges import Judges
 from pipeline.test_promises import CONTENTS as TRACES
@@ -78,7 +79,7 @@ LATE_CALL = turn(ELSEWHERE, "chat-1", "find_order", 1000)
 MOVED = otlp_span(6, 1, start=500, end=700, gen_ai__operation__name="invoke_agent", gen_ai__conversation__id="chat-3")
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "late"),
     [
         pytest.param([LATE_CALL[0], *turn(2, "chat-1", "refund", 2000)], LATE_CALL[1:], id="a call came late"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from build import each
 from pipeline.harness import Content, logged_trace, records
 from pipeline.shown import Shown, end_on_trace_4, everything
 from pipeline.test_promises import SETTINGS, order_trace
@@ -82,7 +83,7 @@ def alone(records: list[Record], traces: TracesSettings, rule_set: RuleSet) -> l
     return [shown for item in judged if (shown := everything(item)) is not None]
 
 
-@pytest.mark.parametrize("scope", ["traces", "sessions"])
+@each("scope", ["traces", "sessions"])
 def test_workers_show_what_one_process_shows_in_its_order(rules: str, scope: str) -> None:
     (Path(rules) / f"{scope}.rule.yaml").write_text(RULES[scope])
     rule_set = load_rules([rules])

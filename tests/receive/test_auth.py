@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from build import each
 from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
 from tracegrade.access.wrong_tokens import FAILURES
@@ -55,7 +56,7 @@ def over_http(served: Any, wire: bytes, authorization: str | None) -> tuple[int,
         connection.close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("authorization", "why"),
     [
         (None, "no header 'authorization'"),
@@ -212,7 +213,7 @@ def test_a_made_token_sends_where_it_has_the_right(serve: Serve, wire: bytes, tm
 SHORT = "expected a token of at least 16 characters, which nobody can guess, found one of 4"
 
 
-@pytest.mark.parametrize(
+@each(
     ("tokens", "why"),
     [
         (["abcd"], SHORT),
@@ -282,7 +283,7 @@ def test_what_is_shown_of_all_tenants_is_not_for_a_token_of_one(
     assert ("is of one" in answer.body.decode()) == (tenant is not None)
 
 
-@pytest.mark.parametrize("settings", [{}, {"auth": {"tokens": ["0123456789abcdef"]}}])
+@each("settings", [{}, {"auth": {"tokens": ["0123456789abcdef"]}}])
 def test_what_is_of_all_tenants_is_not_shown_to_who_is_sent_for_one(settings: dict[str, Any]) -> None:
     listen = TelemetrySettings.model_validate(settings)
     access = AccessSettings.model_validate(

@@ -8,6 +8,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import each
 from tracegrade.receive.body import Body, BodyBounds, BodyRefusedError, Compression
 from tracegrade.receive.ingest import InFlight
 
@@ -48,8 +49,8 @@ def test_what_is_compressed_is_read_whatever_its_chunks_and_streams(
     assert read(*(body[index : index + 1] for index in range(len(body))), compression=compression) == content * streams
 
 
-@pytest.mark.parametrize("compression", PACK)
-@pytest.mark.parametrize("content", [b"", b"x" * 60])
+@each("compression", PACK)
+@each("content", [b"", b"x" * 60])
 def test_streams_behind_one_another_are_bounded(compression: Compression, content: bytes) -> None:
     one = PACK[compression](content)
     assert read(one * 100, compression=compression) == content * 100
@@ -57,7 +58,7 @@ def test_streams_behind_one_another_are_bounded(compression: Compression, conten
     assert reason(*[one] * 101, compression=compression) == "too_dense"
 
 
-@pytest.mark.parametrize("compression", PACK)
+@each("compression", PACK)
 def test_32_what_is_not_compressed_as_announced_is_undecodable(compression: Compression) -> None:
     pack = PACK[compression]
     whole = pack(b"x" * 1000)
@@ -87,7 +88,7 @@ def test_the_bound_holds_before_and_after_decompression() -> None:
     assert reason(*[gzip.compress(b"x" * 60)] * 2, bound=100) == "too_large"
 
 
-@pytest.mark.parametrize("compression", PACK)
+@each("compression", PACK)
 def test_a_bomb_is_noticed_before_much_of_it_exists(compression: Compression, peak_memory: Any) -> None:
     bomb = PACK[compression](bytes(100 * BOUND))
     in_flight = InFlight(10 * BOUND)

@@ -1,7 +1,6 @@
 """What circulates between instances that forward to each other is named, and only that."""
 
-import pytest
-
+from build import each
 from tracegrade.model.signal import Signal
 from tracegrade.receive.circle import COMES_BACK, FORGOTTEN_AFTER_S, Circle
 from tracegrade.telemetry.conditions import Conditions
@@ -79,7 +78,7 @@ def test_who_is_not_heard_from_is_forgotten_and_the_condition_ends() -> None:
     assert not first.names()
 
 
-@pytest.mark.parametrize("heard", ["", ",", "a" * 200, "x\ny", "other," * 100, "öther"])
+@each("heard", ["", ",", "a" * 200, "x\ny", "other," * 100, "öther"])
 def test_what_a_sender_says_is_bounded_and_nothing_breaks(heard: str) -> None:
     first = Instance("first")
     assert not first.circle.comes_back(Signal.TRACES, None, heard)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
+from build import each
 from otlp.metric_snapshots import INSTANCE
 from receive.conftest import FakeJournal, until_closed
 from tracegrade.config import TelemetrySettings, WebSettings
@@ -249,7 +250,7 @@ def test_the_status_pages_are_called_by_this_machines_name_or_with_a_token(serve
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("host", "name", "is_here"),
     [
         ("localhost", "localhost", True),

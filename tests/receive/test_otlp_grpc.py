@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
+from build import each
 from receive.conftest import exports_after_idle
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.model.signal import Signal
@@ -119,7 +120,7 @@ def test_14_all_three_services_are_served(serve: Serve, request_of: RequestOf) -
     ]
 
 
-@pytest.mark.parametrize("method", ["/opentelemetry.proto.collector.profiles.v1.ProfilesService/Export", "/x/y"])
+@each("method", ["/opentelemetry.proto.collector.profiles.v1.ProfilesService/Export", "/x/y"])
 def test_14_what_is_not_served_is_unimplemented(serve: Serve, method: str) -> None:
     assert error_of(serve(), b"", method).code() is grpc.StatusCode.UNIMPLEMENTED
 
@@ -138,7 +139,7 @@ with grpc.insecure_channel(address, options=options, compression=grpc.Compressio
 """
 
 
-@pytest.mark.parametrize(("size_mib", "compression"), [(2, "NoCompression"), (200, "Gzip")], ids=["plain", "bomb"])
+@each(("size_mib", "compression"), [(2, "NoCompression"), (200, "Gzip")], ids=["plain", "bomb"])
 def test_15_oversize_is_final_and_memory_stays_flat(
     serve: Serve, size_mib: int, compression: str, wire: bytes, peak_memory: Callable[[], Any]
 ) -> None:
@@ -196,7 +197,7 @@ def test_17_a_mistake_of_ours_is_internal_and_never_unknown(serve: Serve, wire: 
     assert error_of(served, wire).code() is grpc.StatusCode.INTERNAL
 
 
-@pytest.mark.parametrize(
+@each(
     ("trouble", "is_retried"),
     [
         (JournalFull("no room"), True),
@@ -261,7 +262,7 @@ def test_21_health_is_told_to_those_who_show_a_token_where_one_is_asked_for(serv
         states.cancel()
 
 
-@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+@each("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
 def test_21_health_may_be_asked_for_compressed(serve: Serve, compression: grpc.Compression) -> None:
     service = EXPORT.split("/")[1].encode()
     asked = b"\x0a" + bytes([len(service)]) + service

@@ -22,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from build import each
 from receive.conftest import until_closed
 from tracegrade.journal.errors import JournalFull, JournalUnavailable
 from tracegrade.journal.record import Encoding
@@ -101,16 +102,14 @@ def test_1_gzip_is_accepted(serve: Serve, wire: bytes, json_wire: bytes, content
     assert served.journal.entries[0].payload == wire
 
 
-@pytest.mark.parametrize(
-    ("name", "pack"), [("zstd", zstandard.compress), ("deflate", zlib.compress), ("zlib", zlib.compress)]
-)
+@each(("name", "pack"), [("zstd", zstandard.compress), ("deflate", zlib.compress), ("zlib", zlib.compress)])
 def test_1_zstd_and_deflate_are_accepted(serve: Serve, wire: bytes, name: str, pack: Callable[[bytes], bytes]) -> None:
     served = serve()
     assert send(served, pack(wire), Content_Encoding=name).status == 200
     assert served.journal.entries[0].payload == wire
 
 
-@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+@each("content_type", [PROTOBUF, JSON])
 def test_2_empty_requests_succeed_and_are_not_journalled(serve: Serve, content_type: str) -> None:
     served = serve()
     empty = {PROTOBUF: [b"", b"\x0a\x00"], JSON: [b"{}", b'{"resourceSpans":[{"scopeSpans":[{"spans":[]}]}]}']}
@@ -146,7 +145,7 @@ def test_5_a_warning_rejects_nothing_and_has_a_message(serve: Serve) -> None:
     assert len(served.journal.entries) == 1
 
 
-@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+@each("content_type", [PROTOBUF, JSON])
 def test_5_44_a_repaired_text_rejects_nothing_and_is_remarked(
     serve: Serve, request_of: Callable[..., ExportTraceServiceRequest], content_type: str
 ) -> None:
@@ -207,7 +206,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("body", "how", "status", "message"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+@each(("body", "how", "status", "message"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
 def test_26_27_30_32_bad_requests_get_a_status_in_their_encoding(
     serve: Serve, body: Any, how: dict[str, Any], status: int, message: str, wire: bytes
 ) -> None:
@@ -259,9 +258,7 @@ def test_28_oversize_raw_or_decompressed_is_413_and_memory_stays_flat(
     assert memory.growth_mib() < 16
 
 
-@pytest.mark.parametrize(
-    ("error", "status"), [(JournalFull("2.0 of 2.0 GiB"), 429), (JournalUnavailable("disk failed"), 503)]
-)
+@each(("error", "status"), [(JournalFull("2.0 of 2.0 GiB"), 429), (JournalUnavailable("disk failed"), 503)])
 def test_29_overload_says_when_to_come_back(serve: Serve, wire: bytes, error: Exception, status: int) -> None:
     served = serve()
     served.journal.refuse_with = error
@@ -280,7 +277,7 @@ def test_29_no_room_for_requests_in_work_is_429(serve: Serve, wire: bytes) -> No
     assert "max_in_flight_mib" in answer.message()
 
 
-@pytest.mark.parametrize("bad", [b"x" * 2_000_000, [b"x"] * 50_000], ids=["one long", "many"])
+@each("bad", [b"x" * 2_000_000, [b"x"] * 50_000], ids=["one long", "many"])
 def test_8_an_answer_stays_short_however_much_there_is_to_say(serve: Serve, bad: bytes | list[bytes]) -> None:
     ids = [bad] if isinstance(bad, bytes) else bad
     spans = [{"traceId": text.decode(), "spanId": text.decode(), "name": "work"} for text in ids]
@@ -291,7 +288,7 @@ def test_8_an_answer_stays_short_however_much_there_is_to_say(serve: Serve, bad:
     assert len(answer.body) < 4096
 
 
-@pytest.mark.parametrize("name", ["Upgrade", "preface"])
+@each("name", ["Upgrade", "preface"])
 def test_35_who_asks_for_http_2_is_answered_in_http_1(serve: Serve, wire: bytes, name: str) -> None:
     served = serve()
     if name == "Upgrade":

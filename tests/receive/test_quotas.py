@@ -11,6 +11,7 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.access.quotas import QuotasSettings
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
@@ -49,7 +50,7 @@ def taken(bound: Quotas, clock: Clock, seconds: float, sent: Entry, every_s: flo
     return items
 
 
-@pytest.mark.parametrize("items", [1, 7, 100, 3000])
+@each("items", [1, 7, 100, 3000])
 def test_the_rate_is_the_same_for_batches_of_any_size(items: int) -> None:
     clock = Clock()
     bound = quotas(clock, tenants={"acme": {"spans_per_second": 50}})
@@ -103,7 +104,7 @@ def test_a_refusal_is_named_by_a_metric_and_a_condition_that_ends() -> None:
     assert not telemetry.conditions.holds("over_quota", "acme")
 
 
-@pytest.mark.parametrize("signal", ["grpc", "http"])
+@each("signal", ["grpc", "http"])
 def test_senders_are_told_to_come_back_and_when(serve: Callable[..., Any], wire: bytes, signal: str) -> None:
     served = serve()
     clock = Clock()
@@ -139,7 +140,7 @@ def send(served: Any, wire: bytes, protocol: str) -> tuple[str, str, float]:
     return "OK", "", 0.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "said"),
     [
         ({"each": {"spans_per_second": 0}}, "greater than 0"),

@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from build import each
 from tracegrade.journal.errors import JournalFull
 from tracegrade.model.signal import Signal
 
@@ -107,7 +108,7 @@ def test_an_exporter_whose_request_is_too_large_gives_up_at_once(serve: Serve) -
     assert served.requests() == served.requests(outcome="refused", reason="too_large") == 1
 
 
-@pytest.mark.parametrize("transport", ["grpc", "http"])
+@each("transport", ["grpc", "http"])
 def test_metrics_arrive(serve: Serve, transport: str) -> None:
     served = serve()
     exporter: Any = (
@@ -122,7 +123,7 @@ def test_metrics_arrive(serve: Serve, transport: str) -> None:
     assert (entry.signal, entry.items) == (Signal.METRICS, 1)
 
 
-@pytest.mark.parametrize("transport", ["grpc", "http"])
+@each("transport", ["grpc", "http"])
 def test_log_records_arrive(serve: Serve, transport: str) -> None:
     served = serve()
     exporter: Any = (

@@ -1,9 +1,9 @@
 """What is searched of a request: all texts, as they stand."""
 
-import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from build import each
 from tracegrade.model.signal import Signal
 from tracegrade.receive.searched import searched
 
@@ -14,8 +14,8 @@ def _request(span: Span) -> ExportTraceServiceRequest:
     return request
 
 
-@pytest.mark.parametrize("parent", [b"", b"p" * 8])
-@pytest.mark.parametrize("name", ["", "chat", "n" * 300])
+@each("parent", [b"", b"p" * 8])
+@each("name", ["", "chat", "n" * 300])
 def test_ids_and_times_are_blank_and_all_else_is_as_it_was(parent: bytes, name: str) -> None:
     span = Span(trace_id=b"t" * 16, span_id=b"s" * 8, parent_span_id=parent, name=name, kind=Span.SPAN_KIND_CLIENT)
     span.start_time_unix_nano = span.end_time_unix_nano = 0x4141414141414141

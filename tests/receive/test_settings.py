@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.receive.settings import OtlpReceiverSettings, ReceiversSettings, split_endpoint
 
 
@@ -14,7 +15,7 @@ def test_7_11_both_protocols_are_on_with_their_ports_and_bounds_by_default() -> 
     assert protocols.grpc.max_recv_msg_size_bytes == protocols.http.max_request_body_size_bytes == 64 * 2**20
 
 
-@pytest.mark.parametrize("written", [None, {}])
+@each("written", [None, {}])
 def test_presence_of_a_key_enables_its_protocol_and_no_other(written: Any) -> None:
     protocols = OtlpReceiverSettings.model_validate({"protocols": {"http": written}}).protocols
     assert protocols.grpc is None
@@ -31,8 +32,8 @@ TLS = {"cert_file": "c", "key_file": "k"}
 AUTH = {"token_file": "tokens"}
 
 
-@pytest.mark.parametrize("endpoint", ["0.0.0.0:4317", "[::]:4317", "192.168.0.4:4317", "collector:4317"])
-@pytest.mark.parametrize(
+@each("endpoint", ["0.0.0.0:4317", "[::]:4317", "192.168.0.4:4317", "collector:4317"])
+@each(
     ("settings", "missing"),
     [
         ({}, r"no tls and no auth \(or tls.client_ca_file\); set tls and auth"),
@@ -54,14 +55,12 @@ def test_to_be_open_to_other_machines_without_tls_and_auth_must_be_asked_for(
             OtlpReceiverSettings.model_validate(protocols)
 
 
-@pytest.mark.parametrize("endpoint", ["127.0.0.1:4317", "127.9.9.9:1", "localhost:4317", "[::1]:4317"])
+@each("endpoint", ["127.0.0.1:4317", "127.9.9.9:1", "localhost:4317", "[::1]:4317"])
 def test_loopback_needs_neither(endpoint: str) -> None:
     OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint}}})
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["collector", ":4317", "host:", "host:x", "host:70000", "host:٣", "http://127.0.0.1:4318", ""]
-)
+@each("endpoint", ["collector", ":4317", "host:", "host:x", "host:70000", "host:٣", "http://127.0.0.1:4318", ""])
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
     with pytest.raises(ValidationError, match="expected host:port"):
         OtlpReceiverSettings.model_validate({"protocols": {"grpc": {"endpoint": endpoint}}})
@@ -71,7 +70,7 @@ def test_addresses_of_version_6_lose_their_brackets() -> None:
     assert split_endpoint("[::1]:4317") == ("::1", 4317)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"auth": {"authenticator": "bearer"}},  # another's way of saying it: silently open would be worse than refused

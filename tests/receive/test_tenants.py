@@ -12,6 +12,7 @@ import trustme
 from cryptography import x509
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import EVERYTHING
 from tracegrade.access.settings import AccessSettings
@@ -101,7 +102,7 @@ def test_a_header_that_can_be_no_tenant_is_refused(serve: Serve, wire: bytes, se
     assert "found '../etc'" in said
 
 
-@pytest.mark.parametrize("second", ["globex", "acme", ""])
+@each("second", ["globex", "acme", ""])
 def test_a_header_that_comes_twice_is_refused(serve: Serve, wire: bytes, second: str) -> None:
     """A proxy that adds its own to what a client sent: neither is known to be the proxy's."""
     served = serve(access=AccessSettings(tenant_header="x-scope-orgid", trusted_proxies=["127.0.0.1"]))
@@ -123,7 +124,7 @@ def test_a_header_that_comes_twice_is_refused(serve: Serve, wire: bytes, second:
     assert not served.journal.entries
 
 
-@pytest.mark.parametrize("name", ["x-tenant-bin", "grpc-tenant", "Authorization", "x tenant", ""])
+@each("name", ["x-tenant-bin", "grpc-tenant", "Authorization", "x tenant", ""])
 def test_a_name_that_no_proxy_can_set_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="expected the name of a header such as 'x-scope-orgid'"):
         AccessSettings(tenant_header=name, trusted_proxies=["127.0.0.1"])
@@ -167,7 +168,7 @@ def test_a_whole_subject_is_written_as_grpc_writes_it() -> None:
     assert subjects_of({}) == subjects_of(None) == ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("peer", "address"),
     [
         ("ipv4:10.0.0.7:5000", "10.0.0.7"),
@@ -181,7 +182,7 @@ def test_a_peer_of_grpc_has_an_address(peer: str, address: str) -> None:
     assert grpc_address(peer) == address
 
 
-@pytest.mark.parametrize("address", ["10.0.0.7", "::ffff:10.0.0.7", "fd00::7%eth0"])
+@each("address", ["10.0.0.7", "::ffff:10.0.0.7", "fd00::7%eth0"])
 def test_a_proxy_is_known_in_each_spelling_of_its_address(address: str) -> None:
     settings = AccessSettings(tenant_header="x-tenant", trusted_proxies=["10.0.0.7", "fd00::/64"])
     assert SenderTenants(settings).tenant_of(Sender(None, ["acme"], address)) == "acme"
@@ -194,7 +195,7 @@ def test_who_may_send_for_every_tenant_sends_for_the_one_that_the_proxy_names() 
     assert isinstance(tenants.tenant_of(Sender(operator, ["acme"], "")), Refused)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "said"),
     [
         ({"tenant_header": "x-tenant"}, "is believed from trusted_proxies alone, and there are none"),

@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
@@ -34,7 +35,7 @@ def test_a_good_request_is_journalled_as_the_bytes_that_came(wire: bytes) -> Non
     assert (checked.items, checked.rejected, checked.message) == (1, {}, "")
 
 
-@pytest.mark.parametrize(
+@each(
     ("ids", "reason"),
     [
         ((b"", S, b""), "invalid_trace_id"),
@@ -71,7 +72,7 @@ def test_9_unknown_fields_survive_the_removal_of_a_bad_span(request_of: RequestO
     assert checked.payload.count(unknown) == 3
 
 
-@pytest.mark.parametrize(
+@each(
     "envelope",
     [
         {},
@@ -126,7 +127,7 @@ def test_37_ignored_snake_case_keys_are_a_warning(request_of: RequestOf) -> None
     assert checked.message == "1 keys in snake_case were ignored; OTLP/JSON keys are lowerCamelCase"
 
 
-@pytest.mark.parametrize("signal", [Signal.TRACES, Signal.LOGS, Signal.METRICS])
+@each("signal", [Signal.TRACES, Signal.LOGS, Signal.METRICS])
 def test_garbage_is_undecodable(signal: Signal) -> None:
     with pytest.raises(UndecodableError, match=f"not an OTLP {signal.name.lower()} request in protobuf"):
         check(signal, Encoding.PROTOBUF, b"\xff\xff\xff garbage")
@@ -134,8 +135,8 @@ def test_garbage_is_undecodable(signal: Signal) -> None:
         check(signal, Encoding.JSON, b"\x0a\x00")
 
 
-@pytest.mark.parametrize("encoding", list(Encoding))
-@pytest.mark.parametrize("filler", [0, 2 * 1024**2], ids=["small", "large"])
+@each("encoding", list(Encoding))
+@each("filler", [0, 2 * 1024**2], ids=["small", "large"])
 def test_44_text_that_is_not_utf_8_is_repaired_and_remarked(
     request_of: RequestOf, encoding: Encoding, filler: int
 ) -> None:

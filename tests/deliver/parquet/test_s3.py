@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from build import each
 from s3_server import BUCKET, S3Server
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.erase import delete_days_before, erase
@@ -97,7 +98,7 @@ def test_a_bucket_that_is_not_there_is_named(settings: ParquetSettings) -> None:
         check_place(settings.model_copy(update={"url": "s3://other-results/x"}))
 
 
-@pytest.mark.parametrize(
+@each(
     ("status", "expected"),
     [
         (403, "the bucket 'agent-results' refuses these keys; set parquet.s3.access_key_id"),

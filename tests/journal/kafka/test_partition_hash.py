@@ -1,8 +1,8 @@
 """Keys and their partitions."""
 
-import pytest
 from confluent_kafka import Producer
 
+from build import each
 from tracegrade.journal.kafka.partition_hash import partition_of
 
 
@@ -20,7 +20,7 @@ def test_keys_belong_where_librdkafka_puts_them() -> None:
     assert {key: partition_of(key, 4) for key in found} == found
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "digest"),
     [(b"", 0x811C9DC5), (b"a", 0xE40C292C), (b"foobar", 0xBF9CF968)],  # test vectors of the FNV draft
 )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from build import each
 from tracegrade.config import Config, load_config
 from tracegrade.document.problem import FileError
 from tracegrade.journal.errors import KafkaUnfit
@@ -58,7 +59,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "said"), MISTAKES)
+@each(("wrong", "said"), MISTAKES)
 def test_a_mistake_is_told_in_one_sentence(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         _settings(**wrong)
@@ -116,7 +117,7 @@ def test_what_a_client_must_do_wins_over_what_is_passed_through() -> None:
     assert (config["bootstrap.servers"], config["acks"]) == ("127.0.0.1:9092", "all")
 
 
-@pytest.mark.parametrize(
+@each(
     ("client", "said"),
     [
         ({"sasl.user": "x"}, 'No such configuration property: "sasl.user"'),

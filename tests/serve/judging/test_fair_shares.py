@@ -1,10 +1,10 @@
 """A judge that is far behind leaves out who sends most, and judges who sends little."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
 from tracegrade.journal.record import Encoding, Record, Signal
 from tracegrade.otlp.service import service_of
 from tracegrade.serve.judging.fair_shares import ENDS_BELOW, LEVELS, FairShares
@@ -60,7 +60,7 @@ def test_the_same_service_of_two_tenants_is_two_senders() -> None:
     assert shares.condition() == "spans are left out of service 'shop' of tenant 'acme'"
 
 
-@pytest.mark.parametrize("sent", [[("default", "one", 900)], [("default", "one", 900), ("default", "two", 900)]])
+@each("sent", [[("default", "one", 900)], [("default", "one", 900), ("default", "two", 900)]])
 def test_nobody_is_left_out_where_nobody_sends_more_than_others(sent: list[tuple[str, str, int]]) -> None:
     """Then retention deletes the oldest, as it always did."""
     shares = FairShares(BOUND)
@@ -98,7 +98,7 @@ def test_what_was_sent_long_ago_counts_less() -> None:
     assert shares.over == {("default", "other")}
 
 
-@pytest.mark.parametrize("service", ["shop", "", "größe", None])
+@each("service", ["shop", "", "größe", None])
 def test_the_service_is_that_of_the_first_resource(service: str | None) -> None:
     assert service_of(request(service)) == (service or "")
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from build import each
 from otlp.metric_snapshots import INSTANCE
 from tracegrade.serve.receiving.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
@@ -53,7 +52,7 @@ PROMETHEUS_ASKS = (  # version 2.42
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("accept", "answered"),
     [
         (PROMETHEUS_ASKS, OPENMETRICS),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from build import each
 from tracegrade.serve.supervising.supervisor import CRASHED, Ended, Launch, Restart, supervise
 
 
@@ -56,7 +57,7 @@ def test_a_child_is_ended_when_there_is_a_reason_to(caplog: pytest.LogCaptureFix
     assert [ended.reason for ended in child.ends] == ["hung"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("script", "stop_within_s"),
     [("import sys; sys.stdin.read()", 20.0), ("import time; time.sleep(60)", 0.1)],
     ids=["leaves with its pipe", "does not leave"],
