@@ -239,6 +239,29 @@ def test_log_records_that_nobody_reads_are_passed_over(made: LogRecord) -> None:
     assert Decoder(LOGS_FILTER).log_records(logs_request(made)) == []
 
 
+KNOWN_WHOLE = AttributeFilter(
+    frozenset(), by_shape=True, own_names=("acme.",), passed_over=frozenset({("acme.logs", "decision")})
+)
+
+
+def test_log_events_that_a_dialect_knows_and_does_not_read_are_not_kept_to_be_read_by_shape() -> None:
+    made = log_record("decision")
+    made.attributes.append(attribute("tool_name", string_value="search"))
+    decoder = Decoder(KNOWN_WHOLE)
+    assert decoder.log_records(logs_request(made, scope="acme.logs")) == []
+    assert [record.event.name for record in decoder.log_records(logs_request(made, scope="other"))] == ["decision"]
+
+
+def test_spans_that_a_dialect_knows_by_their_names_are_not_kept_whole() -> None:
+    request = request_with(attribute("tool_name", string_value="search"))
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    kept = []
+    for name in ("acme.tool", "tool"):
+        span.name = name
+        kept += Decoder(KNOWN_WHOLE).spans(request.SerializeToString())
+    assert [span.is_whole for span in kept] == [False, True]
+
+
 @pytest.mark.parametrize("side", ["input", "output"])
 def test_content_moved_to_an_event_named_after_its_scope_is_kept(side: str) -> None:
     made = log_record("lib")

@@ -60,10 +60,12 @@ def _is_whole(short: dict[str, Any]) -> bool:
     """Whether decoding would keep the span whole, to be read by shape."""
     keys = tuple(short.get("attributes", {}))
     chosen = _CHOICE[keys]
-    return chosen.whole is not None and (not chosen.by_name or names_tool(short.get("name", "span")))
+    name = short.get("name", "span")
+    is_known = name.startswith(OURS.own_names)
+    return chosen.whole is not None and not is_known and (not chosen.by_name or names_tool(name))
 
 
-_CHOICE = _Choice(AttributeFilter(OURS.attributes, OURS.prefixes, OURS.events, OURS.marks, by_shape=True))
+_CHOICE = _Choice(AttributeFilter.of(OURS, frozenset(), by_shape=True))
 
 
 def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:

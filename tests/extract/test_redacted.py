@@ -17,7 +17,7 @@ ARGUMENTS = {"to": "ann@corp.io", "n": 3}
 
 def call_of(request: Any) -> ToolCall:
     read = in_force()
-    decoder = Decoder(AttributeFilter(read.attributes, read.prefixes, read.events, read.marks))
+    decoder = Decoder(AttributeFilter.of(read, frozenset(), by_shape=False))
     spans = decoder.spans(request.SerializeToString())
     (call,) = extract(Trace(spans[0].trace_id, "default", spans, "settled", [], 1)).calls
     return call

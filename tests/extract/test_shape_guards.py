@@ -299,6 +299,21 @@ def test_nothing_is_read_by_shape_where_no_span_is_whole(monkeypatch: pytest.Mon
     assert [call.name for call in extract(trace).calls] == ["find"]
 
 
+def test_a_span_around_model_calls_that_a_dialect_reads_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    messages_of = messages.messages_of
+    monkeypatch.setattr(
+        "tracegrade.extract.shape.looked.messages_of", lambda span: searched.append(span) or messages_of(span)
+    )
+    around = {"id": 1, "name": "infer", "attributes": {"acme.kind": "llm", "acme.output": _CONVERSATION}}
+    said = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"role": "assistant", "content": "Yes."}]'}
+    model_calls = [{"id": number, "parent": 1, "attributes": said} for number in (2, 3)]
+    assert extract(make_trace([around, *model_calls])).calls == []
+    assert not searched
+    assert len(extract(make_trace([around])).calls) == 1  # the same span alone is a model call
+    assert searched
+
+
 def test_no_message_is_searched_for_where_none_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[object] = []
     nested = messages.nested

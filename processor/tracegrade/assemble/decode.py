@@ -44,6 +44,7 @@ class Decoder:
         self._demand_of = demand_of
         self._kept_events = attribute_filter.events
         self._by_shape = attribute_filter.by_shape
+        self._passed_over = attribute_filter.passed_over
 
     def spans(self, payload: bytes, trace_ids: Container[bytes] | None = None) -> list[Span]:
         """The spans of one ExportTraceServiceRequest, in its order; spans of our own scope are counted instead.
@@ -145,8 +146,10 @@ class Decoder:
         name = record.event_name or (keyed[EVENT_NAME].string_value if EVENT_NAME in keyed else "")
         is_moved = bool(name) and name == scope
         is_known = is_moved or name in self._kept_events
-        if not is_known and not (self._by_shape and _may_hold_messages(record)):
-            return None
+        if not is_known:
+            is_left = self._by_shape and (scope, name) not in self._passed_over
+            if not is_left or not _may_hold_messages(record):
+                return None
         if len(record.trace_id) != 16 or len(record.span_id) != 8:
             return None
         body = json_value(record.body)

@@ -244,8 +244,7 @@ def raw_reader_of(further: Iterable[str]) -> RawReader:
     """What reads kept spans again, by the dialects in force and with these `further_attributes`."""
     read = in_force()
     named = frozenset(further)
-    attributes = read.attributes.union(named - {BY_SHAPE})
-    return _raw_reader(AttributeFilter(attributes, read.prefixes, read.events, read.marks, BY_SHAPE in named))
+    return _raw_reader(AttributeFilter.of(read, named - {BY_SHAPE}, by_shape=BY_SHAPE in named))
 
 
 @lru_cache(maxsize=16)

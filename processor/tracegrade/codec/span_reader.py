@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from tracegrade.extract.dialect_set import DialectSet
 from tracegrade.extract.shape.look import (
     MAX_BYTES,
     MAX_KEYS,
@@ -45,7 +46,8 @@ class AttributeFilter:
     An event may also be a log record. ``marks`` are the keys by which dialects recognise their spans: all keys of a
     span that has none of them and looks like a tool call are noted (see `extract.unread`).
 
-    With ``by_shape``, spans that are worth it are kept whole, with all attributes and events (see `extract.shape`).
+    With ``by_shape``, spans that are worth it are kept whole, with all attributes and events (see `extract.shape`); not
+    those whose names begin with one of ``own_names``, nor log events with a scope and name of ``passed_over``.
     """
 
     attributes: frozenset[str]
@@ -53,12 +55,20 @@ class AttributeFilter:
     events: frozenset[str] = frozenset()
     marks: frozenset[str] = frozenset()
     by_shape: bool = False
+    own_names: tuple[str, ...] = ()
+    passed_over: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, read: DialectSet, attributes: frozenset[str], *, by_shape: bool) -> "AttributeFilter":
+        """The filter that keeps what some dialects read, and `attributes`."""
+        kept = read.attributes | attributes
+        return cls(kept, read.prefixes, read.events, read.marks, by_shape, read.own_names, read.passed_over)
 
     @property
     def hash(self) -> str:
         """16 hex digits that change when the filter keeps other attributes."""
         parts = (self.attributes, self.prefixes, self.events, self.marks)
-        shape = ("shape",) if self.by_shape else ()
+        shape = ("shape", *self.own_names, *sorted(self.passed_over)) if self.by_shape else ()
         return blake2b(repr([*(sorted(part) for part in parts), *shape]).encode(), digest_size=8).hexdigest()
 
 
@@ -134,6 +144,7 @@ class SpanReader:
         self.filter_hash = attribute_filter.hash
         self._chosen = _Choice(attribute_filter)
         self._kept_events = attribute_filter.events
+        self._own_names = attribute_filter.own_names
 
     def read(self, span: Any, scope: str, resource: Resource) -> Span:
         """One `span` of a `KeyedRequest`."""
@@ -141,7 +152,7 @@ class SpanReader:
         keyed = span.attributes
         kept, unmarked, looks_like_tool, whole, by_name = self._chosen[tuple(keyed)]
         is_whole = False
-        if whole is not None and (not by_name or names_tool(span.name)) and span.ByteSize() <= MAX_BYTES:
+        if whole is not None and self._is_worth_it(span, by_name):
             kept, is_whole = whole, True
         for key in kept:
             value = keyed[key]
@@ -172,6 +183,14 @@ class SpanReader:
             unmarked,
             is_whole,
         )
+
+    def _is_worth_it(self, span: Any, by_name: bool) -> bool:
+        """Whether a span whose keys are worth it is kept whole; with `by_name`, its name is to have the word tool."""
+        name = span.name
+        if name.startswith(self._own_names) or (by_name and not names_tool(name)):
+            return False
+        size: int = span.ByteSize()
+        return size <= MAX_BYTES
 
     def _events(self, events: Iterable[Any], is_whole: bool) -> Iterator[SpanEvent]:
         for event in events:

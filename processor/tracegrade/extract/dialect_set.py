@@ -74,6 +74,7 @@ class DialectSet:
     Attributes:
         marks: the attribute keys by which spans of any are known.
         attributes, prefixes, events: what assembly keeps of a span: attribute keys, how such begin, names of events.
+        own_names, passed_over: what is not kept to be read by shape, as in `Dialect`.
         session_keys, user_keys: where the trace as a whole is asked for its session or user, in order of preference.
         metadata: attributes with a JSON object that may hold a session.
         session_marks: the marks of dialects that read a session by code; None when they go by more than marks.
@@ -105,6 +106,8 @@ class DialectSet:
         )
         self.prefixes = tuple(sorted({prefix for dialect in known for prefix in dialect.prefixes}))
         self.events: frozenset[str] = frozenset({s.EXCEPTION_EVENT, *(e for dialect in known for e in dialect.events)})
+        self.own_names = tuple(sorted({name for dialect in known for name in dialect.own_names}))
+        self.passed_over: frozenset[tuple[str, str]] = frozenset().union(*(d.passed_over for d in known))
         # An MCP session is a connection rather than a conversation: better than nothing.
         self.session_keys = (*keys.session, s.MCP_SESSION_ID)
         self.user_keys = keys.user

@@ -148,10 +148,9 @@ def _nested_message(fields: dict[str, JsonValue], position: int, left_out: JsonV
     if type(content) is str and type(role) is str and len(fields) == 2 and role != "tool":
         return Message(role, content)  # nearly all
     texts = [content] if isinstance(content, str) else []
-    contents = members(fields, "contents.")
-    calls = _nested_calls(members(fields, "tool_calls."), position, left_out) or _nested_calls(
-        contents, position, left_out
-    )
+    calls = _nested_calls(members(fields, "tool_calls."), position, left_out)
+    contents = members(fields, "contents.") if not texts or not calls else []
+    calls = calls or _nested_calls(contents, position, left_out)
     if not texts:
         texts = [text for block in contents if isinstance(text := block.get("message_content.text"), str)]
     if not calls and isinstance(name := fields.get("function_call_name"), str) and name:

@@ -81,10 +81,12 @@ def _read_list(value: JsonValue) -> list[Message]:
         for position, item in enumerate(value)
         if isinstance(item, dict)
     ]
-    if any(map(_results_of, messages)):  # few lists: most are what models answer
-        written = [item for item in value if isinstance(item, dict)]
-        say_empty(messages, written, _has_content)
-        _tell_apart(messages, written)
+    for message in messages:
+        if message.results:  # few lists: most are what models answer
+            written = [item for item in value if isinstance(item, dict)]
+            say_empty(messages, written, _has_content)
+            _tell_apart(messages, written)
+            break
     return messages
 
 

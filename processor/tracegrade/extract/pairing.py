@@ -31,7 +31,7 @@ from tracegrade.extract.reading import ShownResult
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.witnesses import may_wrap, open_arguments, open_output
+from tracegrade.extract.witnesses import WRAPPERS, may_wrap, open_arguments, open_output
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -287,7 +287,7 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas) -> None:
                 paired.arguments = requested
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
-    elif request is not None and (may_wrap(arguments.value) or _asks_for_null(request.call.arguments)):
+    elif request is not None and (not WRAPPERS.isdisjoint(arguments.value) or _asks_for_null(request.call.arguments)):
         paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
     is_missing = paired.output.status in ("absent", "redacted", "truncated")
     if paired.error is None and (is_missing or may_wrap(paired.output.value)):

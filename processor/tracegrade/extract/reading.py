@@ -169,6 +169,9 @@ class Dialect(NamedTuple):
     attributes: frozenset[str] = frozenset()  # further attributes that the functions read
     prefixes: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
+    # Spans with names that begin so, and log events of these scopes and names, are known whole: shape looks at neither.
+    own_names: tuple[str, ...] = ()
+    passed_over: frozenset[tuple[str, str]] = frozenset()
     outputs: Callable[[Span], list[Message]] = _no_messages
     inputs: Callable[[Span], list[Message]] = _no_messages
     tool_events: Callable[[Span], ToolEvents] = _no_tool_events
@@ -213,8 +216,10 @@ class Dialect(NamedTuple):
         """The agent in whose run a span is by LangChain's metadata, in an object or flat; "" when these name none."""
         for key in self.agent_metadata:
             raw = span.attributes.get(key)
-            if isinstance(raw, str) and (found := _LANGCHAIN_AGENT.search(raw)) is not None:
-                return found[1]  # on every span: reading all of the metadata costs ten times as much
+            # On every span: the name is looked for first, as searching for the pattern costs ten times as much, and
+            # reading all of the metadata a hundred times.
+            if isinstance(raw, str) and s.LANGCHAIN_AGENT in raw and (found := _LANGCHAIN_AGENT.search(raw)):
+                return found[1]
         for key in keys.agent:
             if key.endswith(s.LANGCHAIN_AGENT):
                 return first_text(span, (key,))

@@ -48,7 +48,7 @@ def build_calls(
         node = paired.node
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
-        own = node.named_agent()
+        own = node.named_agent() if node.keys.agent or node.dialect.agent_metadata else ""
         is_sure = bool(own) and (
             own in names or not run.agent or own == node.dialect.langchain_agent(node.span, node.keys)
         )

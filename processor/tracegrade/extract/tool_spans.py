@@ -209,7 +209,8 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     if output is not None:
         execution.output = output.result
         execution.call_id = execution.call_id or output.call_id
-        execution.error = output.said_error()
+        if output.failed or output.error is not None:
+            execution.error = output.said_error()
 
 
 def _unset(span: Span) -> JsonValue:

@@ -109,8 +109,12 @@ def _holds_content(span: Span) -> bool:
     That is an object or a list that is not empty, under a key for messages, inputs or outputs; in events of a prompt or
     a completion also a text.
     """
-    if any(_is_content(key, value) for key, value in span.attributes.items()):
-        return True
+    for key, value in span.attributes.items():  # models' spans without content are many, and their keys more
+        if type(value) is str:
+            if value[:1] in _CLOSED_BY and _is_content(key, value):
+                return True
+        elif type(value) in (dict, list) and _is_content(key, value):
+            return True
     return bool(span.events) and any(
         _is_content(key, value)
         or (_is_text_of_model(key) and isinstance(value, str) and value and not is_masked(value))

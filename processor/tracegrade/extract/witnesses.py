@@ -18,7 +18,7 @@ _MAX_REPR_CHARS = 100_000
 _OBJECT = " object at 0x"
 
 # Members of which envelopes are made. A value without any of them is none, and costs no look at the other witness.
-_WRAPPERS = frozenset(
+WRAPPERS = frozenset(
     {"arg", "args", "arguments", "body", "content", "contents", "data", "input", "inputs", "kwargs", "message"}
     | {"messages", "output", "outputs", "param", "parameters", "params", "payload", "request", "response", "result"}
     | {"results", "return", "returned", "text", "tool_input", "tool_output", "update", "value", "values", "_value"}
@@ -44,9 +44,9 @@ def open_arguments(executed: Decoded, requested: Decoded) -> Decoded:
 def may_wrap(value: JsonValue) -> bool:
     """Whether a value may be an envelope, or the printed form of an object, so that another witness is worth asking."""
     if isinstance(value, dict):
-        return not _WRAPPERS.isdisjoint(value)
+        return not WRAPPERS.isdisjoint(value)
     if isinstance(value, list):
-        return bool(value) and all(isinstance(item, dict) and not _WRAPPERS.isdisjoint(item) for item in value)
+        return bool(value) and all(isinstance(item, dict) and not WRAPPERS.isdisjoint(item) for item in value)
     return isinstance(value, str) and (_OBJECT in value or _is_call(value))
 
 
@@ -91,9 +91,9 @@ def _members(envelope: JsonValue) -> Iterator[tuple[bool, bool, JsonValue]]:
         below: list[tuple[bool, JsonValue]] = []
         for known, value in level:  # grows by the items of lists, which are no deeper
             if isinstance(value, dict):
-                holding = {key for key in value.keys() & _WRAPPERS if value[key] not in _EMPTY}
+                holding = {key for key in value.keys() & WRAPPERS if value[key] not in _EMPTY}
                 for key, item in value.items():
-                    is_word = known and key in _WRAPPERS
+                    is_word = known and key in WRAPPERS
                     yield is_word, not holding <= {key}, item
                     below.append((is_word, item))
             elif isinstance(value, list):

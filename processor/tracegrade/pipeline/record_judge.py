@@ -36,9 +36,8 @@ def attribute_filter_for(rule_set: RuleSet, traces: TracesSettings) -> Attribute
     """The filter that keeps what dialects, rules and settings read of a span."""
     named = (traces.end_attribute, traces.session_end_attribute, *(o.end_attribute for o in traces.overrides))
     ends = {end for end in named if end is not None}
-    read = in_force()
-    attributes = read.attributes.union(rule_set.attributes_read, ends, traces.kept_attributes)
-    return AttributeFilter(attributes, read.prefixes, read.events, read.marks, traces.read_by_shape)
+    further = frozenset(ends.union(rule_set.attributes_read, traces.kept_attributes))
+    return AttributeFilter.of(in_force(), further, by_shape=traces.read_by_shape)
 
 
 class RecordJudge:

@@ -29,6 +29,9 @@ _DETAILS = {
 }
 _EVENT_KEYS = ("output", "content", "diff")
 _LOGS = frozenset({s.CLAUDE_PROMPT_LOG, s.CLAUDE_ANSWER_LOG, s.CLAUDE_RESULT_LOG})
+# Log events that say nothing which the spans do not say: what a call was allowed by, and what a model call cost.
+_LOG_SCOPE = "com.anthropic.claude_code.events"
+_OTHER_LOGS = ("api_error", "api_request", "tool_decision")
 # Stands in a logged input for what is nested in a list or an object there.
 _LEFT_OUT = '"<nested>"'
 
@@ -106,6 +109,10 @@ DIALECT: Dialect = Dialect(
     ),
     attributes=frozenset({s.CLAUDE_SUCCESS, s.CLAUDE_ERROR, s.CLAUDE_DECISION, _COMMAND, *_DETAILS}),
     events=frozenset({s.CLAUDE_OUTPUT_EVENT, *_LOGS, *(s.CLAUDE_PREFIX + name for name in _LOGS)}),
+    own_names=(s.CLAUDE_PREFIX,),
+    passed_over=frozenset(
+        (_LOG_SCOPE, beginning + name) for name in _OTHER_LOGS for beginning in ("", s.CLAUDE_PREFIX)
+    ),
     inputs=_inputs,
     outputs=_outputs,
     tool_events=_tool_events,

@@ -25,6 +25,11 @@ class Looked:
     def __init__(self, span: Span) -> None:
         self.span = span
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it has nothing but a name."""
+        return not self.span.attributes and not self.span.events
+
     @cached_property
     def document(self) -> dict[str, JsonValue]:
         """The span as one value."""

@@ -1,9 +1,11 @@
 """Reads the spans of one trace by shape: which are of models, agents and tools, and what they say."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -55,10 +57,22 @@ class _Trace:
         """The tools of the tool spans that dialects read."""
         return {node.span.span_id: _name_of(node) for node in self._nodes if node.kind == "tool"}
 
+    @cached_property
+    def _models_below(self) -> Counter[bytes]:
+        """How many model calls that dialects read lie directly below each span, with no other of them in between."""
+        return Counter(
+            above
+            for node in self._nodes
+            if node.kind == "chat"
+            for above in takewhile(lambda span_id: span_id not in self._chats, self._above(node.span))
+        )
+
     def read(self) -> ReadByShape:
         chats, agents, models, others = [], [], [], []
         for looked in self._looked:
-            kind = self._kind(looked)
+            kind = None if looked.is_bare else self._kind(looked)
+            if kind == "around":
+                continue
             if kind == "chat":
                 chats.append(_chat_node(looked))
             elif kind == "agent":
@@ -71,8 +85,10 @@ class _Trace:
         _without_repeated(chats)
         shown = {node.span.span_id for node in chats} | self._chats
         models = [model for model in models if not any(above in shown for above in self._above(model[0]))]
-        shows_work = bool(chats or agents or models) or any(looked.kinds.is_agent for looked in self._looked)
-        shows_work = shows_work or any(node.kind in ("chat", "agent", "tool") for node in self._nodes)
+        shows_work = bool(chats or agents or models) or any(
+            node.kind in ("chat", "agent", "tool") for node in self._nodes
+        )
+        shows_work = shows_work or any(looked.kinds.is_agent for looked in self._looked)
         tools: list[Node] = []
         nameless: list[Span] = []
         outside: list[Span] = []
@@ -99,8 +115,8 @@ class _Trace:
         )
         return ReadByShape(nodes, nameless, outside, models)
 
-    def _kind(self, looked: Looked) -> SpanKind | None:
-        """chat, agent; other: a model's span without a message; None: what is left."""
+    def _kind(self, looked: Looked) -> Literal["chat", "agent", "other", "around"] | None:
+        """chat, agent; other: a model's span without a message; around: one around model calls; None: what is left."""
         kinds = looked.kinds
         if looked.is_foreign:
             return None
@@ -109,6 +125,8 @@ class _Trace:
                 return None
             if self._is_shown_by_dialect(looked.span):
                 return None
+            if self._models_below.get(looked.span.span_id, 0) > 1:
+                return "around"  # known before its messages, often those of all, are read
             if looked.messages:
                 return "chat"
             if kinds.is_other or kinds.is_tool or kinds.is_function:
@@ -222,13 +240,13 @@ def _name_of(node: Node) -> str:
 
 def _is_candidate(looked: Looked, requests: Requests) -> bool:
     """Whether a span that shows nothing but its name has one that may be a tool's."""
-    span = looked.span
-    if span.attributes or span.events:
-        return True
-    return bool(names.sentence_name(span.name) or names.named_among(requests.names, span.name))
+    name = looked.span.name
+    return not looked.is_bare or bool(names.sentence_name(name) or names.named_among(requests.names, name))
 
 
 def _may_be_tool(looked: Looked) -> bool:
+    if looked.is_bare:
+        return True
     kinds = looked.kinds
     if kinds.is_other or (looked.is_model and not kinds.is_tool):
         return False

@@ -131,8 +131,7 @@ def _items(signal: Signal, request: Any) -> int:
 
 def _outermost_agent(trace_id: bytes, spans: ExportTraceServiceRequest) -> str:
     """The name of the first agent that no other encloses; "" where none has a name."""
-    read = in_force()
-    decoder = Decoder(AttributeFilter(read.attributes, read.prefixes, read.events, read.marks, by_shape=True))
+    decoder = Decoder(AttributeFilter.of(in_force(), frozenset(), by_shape=True))
     decoded = {span.span_id: span for span in decoder.spans(spans.SerializeToString())}
     runs = extract(Trace(trace_id, "", list(decoded.values()), "end_of_input", [], 0)).runs
     return next((run.agent for run in runs if run.parent_span_id is None and run.agent), "")
