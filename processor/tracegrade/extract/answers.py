@@ -90,6 +90,27 @@ class Answers:
                 return shown.get(node.run) or next(iter(shown.values()))
         return None
 
+    def in_place_of(self, executions: Sequence[Node]) -> dict[Node, ShownResult]:
+        """The results of tool spans that no message requests, where they are shown without ids: each at its place.
+
+        A model call is then given as many results as tools ran before it, since the model call before that.
+
+        Args:
+            executions: the tool spans, in order of start.
+        """
+        chats = self._of_kind("chat")
+        given: dict[Node, list[Node]] = {}
+        for node in executions:
+            following = _next_for(node, chats)
+            if following is not None:
+                given.setdefault(following, []).append(node)
+        found: dict[Node, ShownResult] = {}
+        for chat, tools in given.items():
+            requested, results = self._trailing_of(chat)
+            if not requested and len(results) == len(tools) and all(result.call_id is None for result in results):
+                found.update(zip(tools, results, strict=True))
+        return found
+
     def _note(self, run: Node | None, messages: Sequence[Message]) -> None:
         """Keep the results in some messages, by call id and name ("" where no message shows the request)."""
         assert self._by_id is not None
@@ -126,6 +147,17 @@ class Answers:
                     _add_result(found, result)
             self._trailing[chat] = requested, found
         return self._trailing[chat]
+
+
+def _next_for(tool: Node, chats: Sequence[Node]) -> Node | None:
+    """The first model call after a tool span in its run, or in one around that."""
+    around: set[Node | None] = set()
+    run = tool.run
+    while run is not None and run not in around:
+        around.add(run)
+        run = run.parent.run if run.parent is not None else None
+    end_ns = tool.span.end_ns
+    return next((chat for chat in chats if chat.span.start_ns >= end_ns and chat.run in around), None)
 
 
 def _at_its_place(

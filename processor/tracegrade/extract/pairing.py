@@ -86,9 +86,11 @@ def pair(
     results = Answers(nodes, turns)
     schemas = Schemas(nodes)
     calls = []
+    unrequested = [execution for execution in executions if execution not in requested_by]
+    in_place = results.in_place_of([e.node for e in unrequested]) if any(map(_lacks_output, unrequested)) else {}
     for execution in _with_refused_attempts(executions):
         paired = PairedCall(execution, requested_by.get(execution), execution.node)
-        _complete(paired, results, schemas)
+        _complete(paired, results, schemas, in_place.get(execution.node))
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
     called_agents = CalledAgents(nodes)
@@ -274,8 +276,15 @@ def _drop_handoffs(requests: Sequence[ToolRequest], nodes: Sequence[Node]) -> No
                 break
 
 
-def _complete(paired: PairedCall, results: Answers, schemas: Schemas) -> None:
-    """Fill in arguments, output and error from messages where the tool span does not hold them."""
+def _lacks_output(execution: Execution) -> bool:
+    return execution.output.status == "absent" and execution.error is None
+
+
+def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: ShownResult | None) -> None:
+    """Fill in arguments, output and error from messages where the tool span does not hold them.
+
+    ``in_place`` is the result that only its place among others shows to be the call's.
+    """
     execution, request = paired.execution, paired.request
     if execution is None:
         return
@@ -290,17 +299,22 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas) -> None:
     elif request is not None and (not WRAPPERS.isdisjoint(arguments.value) or _asks_for_null(request.call.arguments)):
         paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
     is_missing = paired.output.status in ("absent", "redacted", "truncated")
-    if paired.error is None and (is_missing or may_wrap(paired.output.value)):
+    is_blank = paired.output.value == ""
+    if paired.error is None and (is_missing or is_blank or may_wrap(paired.output.value)):
         shown = (
             results.of(request)
             if request is not None
-            else results.by_id(execution.call_id, execution.name, paired.node)
+            else results.by_id(execution.call_id, execution.name, paired.node) or in_place
         )
         if shown is not None:
             output = paired.node.dialect.read_output(paired.node.span, shown.output)
             if is_missing and output.result.status != "absent":
                 paired.output = output.result
                 paired.error = message_error(output, shown)
+            elif is_blank:
+                # Some senders write what is false in Python as no text; what a model is told of no text is a sentence.
+                if not output.result.value and output.result.is_readable:
+                    paired.output = output.result
             elif output.result.status not in ("absent", "redacted", "truncated"):
                 paired.output = open_output(paired.output, output.result)
 

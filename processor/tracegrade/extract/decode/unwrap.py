@@ -5,10 +5,12 @@ They are recognised by their form, never by their sender, because instrumentatio
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from tracegrade.extract.decode.reprs import CLASS, read_repr
-from tracegrade.extract.decode.values import Decoded, call_id, decode
+from tracegrade.extract.decode.values import Decoded, call_id, decode, literal_json
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -30,7 +32,10 @@ _BLOCK_KEYS = frozenset(
 )
 
 _MESSAGE_REPR = re.compile(r"""content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)
-_MESSAGE_STARTS = ("content='", 'content="')
+_MESSAGE_STARTS = ("content='", 'content="', "content=[", "content={")
+# What the repr of a message may say after its content.
+_MESSAGE_MEMBER = re.compile(r" (?:additional_kwargs|response_metadata|name|id|tool_call_id|artifact|status)=")
+_MAX_MESSAGE_MEMBERS = 32
 _REPR_CALL_ID = re.compile(r"\btool_call_id='([^']*)'")
 _REPR_FAILED = re.compile(r"\bstatus='error'")
 _MAX_REPR_CHARS = 100_000
@@ -79,7 +84,7 @@ def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Outpu
         content, failed = open_function_response(value)
         layer = None if content is value else (content, None, failed)
     if layer is None:
-        is_cut = isinstance(value, str) and value.startswith(_MESSAGE_STARTS) and not _MESSAGE_REPR.match(value)
+        is_cut = isinstance(value, str) and value.startswith(_MESSAGE_STARTS) and not any(_ends_of_content(value))
         return Output(Decoded(value, "truncated") if is_cut else decoded)
     found_id: str | None = None
     failed = False
@@ -225,16 +230,24 @@ def _open_blocks(blocks: list[JsonValue]) -> tuple[JsonValue, str | None, bool] 
 
 def _open_repr(text: str) -> tuple[JsonValue, str | None, bool] | None:
     """The ``repr`` of a LangChain ToolMessage: ``content='...' name='...' tool_call_id='...'``."""
-    if len(text) > _MAX_REPR_CHARS or (match := _MESSAGE_REPR.match(text)) is None:
+    if len(text) > _MAX_REPR_CHARS:
         return None
-    rest = text[match.end() :]
-    if (found := _REPR_CALL_ID.search(rest)) is None:
-        return None
-    try:
-        content = ast.literal_eval(match[1])
-    except (ValueError, SyntaxError):
-        return None
-    return content, call_id(found[1]), _REPR_FAILED.search(rest) is not None
+    for end in _ends_of_content(text):
+        if (found := _REPR_CALL_ID.search(text, end)) is None:
+            return None
+        try:
+            content = literal_json(ast.literal_eval(text[len("content=") : end]))
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        return content, call_id(found[1]), _REPR_FAILED.search(text, end) is not None
+    return None
+
+
+def _ends_of_content(text: str) -> Iterable[int]:
+    """The places where the content of a message may end in its ``repr``; that of a text is known."""
+    if (match := _MESSAGE_REPR.match(text)) is not None:
+        return (match.end(),)
+    return (member.start() for member in islice(_MESSAGE_MEMBER.finditer(text), _MAX_MESSAGE_MEMBERS))
 
 
 def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
