@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -29,11 +28,6 @@ settings.register_profile("few", deadline=None, max_examples=20)
 settings.register_profile("many", deadline=None, max_examples=200)
 settings.load_profile("few")
 
-_HERE = Path(__file__).parent
-
-# What takes longest, first; each as the path of its files begins.
-_LONG = ("system/reliability", "docs", "system", "test_site.py", "upgrade", "library")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tracegrade")
@@ -45,44 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Four on two cores where everything is run: tests of whole processes wait more than they work.
+    """One more than cores where everything is run: tests of whole processes wait now and then.
 
     In this process where folders or files are named: tables of what was read and lost are printed by the process that
     ran the tests.
     """
     runs_all = config.args == config.getini("testpaths")
-    return 2 * min(2, os.cpu_count() or 1) if runs_all and config.option.collectonly is False else 0
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if (worker := getattr(config, "workerinput", None)) is not None:
-        items[:] = _dealt(items, worker["workercount"])
-
-
-def _dealt(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """The same in another order: each worker begins with its share of the files that take longest.
-
-    xdist gives every worker an equal run of the items, and who is done first takes from the end of another's. By name,
-    one worker would have all whole processes, and the longest of them last.
-    """
-    ranks = {item: next((rank for rank, name in enumerate(_LONG) if _is_in(item, name)), len(_LONG)) for item in items}
-    long = sorted((item for item in items if ranks[item] < len(_LONG)), key=ranks.__getitem__)
-    rest = [item for item in items if ranks[item] == len(_LONG)]
-    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for number, (_, of_file) in enumerate(groupby(long, key=lambda item: item.path)):
-        shares[number % workers] += of_file
-    for number, share in enumerate(shares):
-        missing = len(items) * (number + 1) // workers - len(items) * number // workers - len(share)
-        share += rest[: max(0, missing)]
-        del rest[: max(0, missing)]
-    return [item for share in shares for item in share] + rest
-
-
-def _is_in(item: pytest.Item, name: str) -> bool:
-    parts = tuple(name.split("/"))
-    return _place(item)[: len(parts)] == parts
-
-
-def _place(item: pytest.Item) -> tuple[str, ...]:
-    """Its file, below this folder."""
-    return item.path.relative_to(_HERE).parts
+    return 1 + (os.cpu_count() or 1) if runs_all and not config.option.collectonly else 0

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from generator import evaluators, matchers, tables
-from generator.api import APIS
+from generator.api import APIS, document
 
 from build import each
 from tracegrade.cli import COMMANDS, main
@@ -35,7 +35,7 @@ PAGES = {
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 }
 README = PAGES["README.md"]
-PATHS_OF_APIS = {page: app().openapi()["paths"] for page, app in APIS.items()}
+PATHS_OF_APIS = {page: document(page)["paths"] for page in APIS}
 REFERENCE = {name.removeprefix("docs/reference/"): text for name, text in PAGES.items()}
 RULES_GUIDE = PAGES["docs/guides/rules.md"]
 

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Far beyond what a busy machine takes, and below the bound of the runner: a wait fails only where nothing will come.
-WITHIN_S = 300.0
+# Just below the bound of the runner, which would not say what for: a wait fails only where nothing will come.
+WITHIN_S = 590.0
 
 
 def eventually(look: Callable[[], Any], what: str = "it", within_s: float = WITHIN_S, every_s: float = 0.005) -> Any:

@@ -1,6 +1,7 @@
 """The JSON API from its OpenAPI document: operations with their parameters, and the documents that they answer."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from generator.fields import kind
@@ -15,19 +16,25 @@ APIS: dict[str, Callable[[], Api]] = {"api": Api, "tool-eval-api": tool_eval_api
 """By the name of their page."""
 
 
+@cache
+def document(page: str) -> dict[str, Any]:
+    """The OpenAPI document of a page, made once."""
+    return APIS[page]().openapi()
+
+
 def operations(page: str) -> str:
     """A part for each operation."""
-    document = APIS[page]().openapi()
+    schemas, paths = document(page)["components"]["schemas"], document(page)["paths"]
     return "\n\n".join(
-        _operation(f"{method.upper()} {path}", operation, document["components"]["schemas"])
-        for path, by_method in document["paths"].items()
+        _operation(f"{method.upper()} {path}", operation, schemas)
+        for path, by_method in paths.items()
         for method, operation in by_method.items()
     )
 
 
 def documents(page: str) -> str:
     """A part for each kind of object that operations take and answer."""
-    schemas = APIS[page]().openapi()["components"]["schemas"]
+    schemas = document(page)["components"]["schemas"]
     return "\n\n".join(_document(name, schema, schemas) for name, schema in sorted(schemas.items()))
 
 

@@ -14,7 +14,7 @@ import click
 import yaml
 from click.testing import CliRunner
 
-from generator.api import APIS
+from generator.api import document
 from generator.fields import field_rows, kind
 from tracegrade.cel.variables import VARIABLES, CelType
 from tracegrade.cli import main
@@ -42,7 +42,7 @@ def api_table(page: str) -> str:
     """What a JSON API has."""
     rows = [
         (method.upper(), f"`{path}`", operation["summary"])
-        for path, operations in APIS[page]().openapi()["paths"].items()
+        for path, operations in document(page)["paths"].items()
         for method, operation in operations.items()
     ]
     return markdown_table(["", "path", "what"], rows)

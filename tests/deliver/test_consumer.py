@@ -138,7 +138,7 @@ def test_a_retry_repeats_the_batch_and_a_failure_gives_it_up(journalled: Journal
     async def run() -> int:
         consumer = journalled.consumer(sink)
         stop = asyncio.Event()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(600):
             await consumer.drain(stop)
         return consumer.position
 

@@ -350,7 +350,7 @@ def test_stopping_does_not_wait_for_a_retry():
         assert position.load() in (None, 0)
         assert forwarder.queued == 1
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 600))
 
 
 def test_few_requests_are_under_way_at_a_time_and_the_rest_is_counted_as_queued():

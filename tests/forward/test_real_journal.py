@@ -41,7 +41,7 @@ def test_what_was_journalled_arrives_byte_for_byte_across_a_restart(tmp_path):
 
     def append(numbers) -> None:
         entries = [Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, payload(number)) for number in numbers]
-        journal.append_all(entries).result(timeout=10)
+        journal.append_all(entries).result()
 
     async def forward_until(peer: Peer, count: int, port: int) -> Telemetry:
         settings = ExporterSettings.model_validate({"endpoint": f"127.0.0.1:{port}", "tls": {"insecure": True}})

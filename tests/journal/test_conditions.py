@@ -52,17 +52,17 @@ def test_a_failing_disk_is_one_state_that_ends_without_any_sender(
 ) -> None:
     disk = FailingDisk()
     journal = opener(disk=disk)
-    journal.append(entry(b"before")).result(5)
+    journal.append(entry(b"before")).result()
     setattr(disk, f"{when}_error", error)
     for _ in range(30):
         with pytest.raises(JournalRefused):
-            journal.append(entry(b"refused")).result(5)
+            journal.append(entry(b"refused")).result()
     assert names(journal) == ["disk_failing"]
     (condition,) = journal.telemetry.conditions.current()
     assert os.strerror(error) in condition.message
     setattr(disk, f"{when}_error", 0)
     eventually(lambda: names(journal) == [])
-    journal.append(entry(b"after")).result(5)
+    journal.append(entry(b"after")).result()
     assert payloads(opener.folder) == [b"before", b"after"]
     assert [record.message.partition(": ")[0].partition(" is over")[0] for record in caplog.records] == [
         "disk_failing (journal)",
@@ -75,7 +75,7 @@ def test_a_disk_with_room_for_less_than_was_refused_still_fails(opener: Opener) 
     journal = opener(disk=disk)
     disk.write_error, disk.room = ENOSPC, 100
     with pytest.raises(JournalFull):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     disk.room = 190
     written = disk.writes
     eventually(lambda: disk.writes >= written + 3)  # it was tried, and again
@@ -88,7 +88,7 @@ def test_a_disk_with_room_for_less_than_was_refused_still_fails(opener: Opener) 
 def test_a_full_journal_is_one_state_that_ends_when_there_is_room(opener: Opener) -> None:
     journal = opener(SmallSettings())
     while journal.end + 200 <= SmallSettings().max_bytes:
-        end = journal.append(entry(bytes(SIZE))).result(5)
+        end = journal.append(entry(bytes(SIZE))).result()
     with pytest.raises(JournalFull):
         journal.append(entry(bytes(SIZE)))
     assert names(journal) == ["journal_full"]
@@ -101,10 +101,10 @@ def test_a_full_journal_is_one_state_that_ends_when_there_is_room(opener: Opener
 def test_a_probe_leaves_nothing_behind(opener: Opener, tmp_path: Path) -> None:
     disk = FailingDisk()
     journal = opener(disk=disk)
-    end = journal.append(entry(b"before")).result(5)
+    end = journal.append(entry(b"before")).result()
     disk.write_error = ENOSPC
     with pytest.raises(JournalFull):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     disk.write_error = 0
     eventually(lambda: names(journal) == [])
     (segment,) = (opener.folder / "segments").iterdir()

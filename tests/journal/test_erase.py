@@ -23,8 +23,8 @@ def stays(number: int) -> bytes:
 def test_positions_and_all_other_records_stay(opener: Opener) -> None:
     journal = opener()
     for number in range(4):
-        journal.append(entry(gone(number))).result(5)
-        journal.append(entry(stays(number), items=7)).result(5)
+        journal.append(entry(gone(number))).result()
+        journal.append(entry(stays(number), items=7)).result()
     before = read_all(opener.reader())
     assert journal.erase(zeros) == 4
     after = read_all(opener.reader())
@@ -37,19 +37,19 @@ def test_positions_and_all_other_records_stay(opener: Opener) -> None:
 
 def test_the_journal_goes_on_behind_what_was_erased_and_after_a_restart(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(gone(1))).result(5)
+    journal.append(entry(gone(1))).result()
     journal.erase(zeros)
-    journal.append(entry(stays(1))).result(5)
+    journal.append(entry(stays(1))).result()
     journal.close()
     again = opener()
     assert again.recovery.corrupt_bytes == again.recovery.torn_bytes == 0
-    again.append(entry(stays(2))).result(5)
+    again.append(entry(stays(2))).result()
     assert payloads(opener.folder) == [bytes(SIZE), stays(1), stays(2)]
 
 
 def test_a_reader_that_has_the_old_file_open_sees_the_new_one(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(gone(1))).result(5)
+    journal.append(entry(gone(1))).result()
     reader = opener.reader()
     assert [record.payload for record in reader.read(0)] == [gone(1)]
     journal.erase(zeros)
@@ -59,7 +59,7 @@ def test_a_reader_that_has_the_old_file_open_sees_the_new_one(opener: Opener) ->
 def test_records_kept_in_memory_are_forgotten(opener: Opener) -> None:
     journal = opener()
     recent = journal.keep_recent(10_000)
-    end = journal.append(entry(gone(1))).result(5)
+    end = journal.append(entry(gone(1))).result()
     journal.erase(zeros)
     assert recent.after(0) is None
     assert recent.after(end) == []
@@ -67,27 +67,27 @@ def test_records_kept_in_memory_are_forgotten(opener: Opener) -> None:
 
 def test_appends_go_on_meanwhile(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(gone(1))).result(5)
+    journal.append(entry(gone(1))).result()
     begun, appended = threading.Event(), threading.Event()
 
     def slowly(record: Record) -> bytes | None:
         begun.set()
-        assert appended.wait(5)
+        assert appended.wait()
         return zeros(record)
 
     erasing = threading.Thread(target=journal.erase, args=(slowly,))
     erasing.start()
-    assert begun.wait(5)
-    journal.append(entry(stays(1))).result(5)
+    assert begun.wait()
+    journal.append(entry(stays(1))).result()
     appended.set()
-    erasing.join(5)
+    erasing.join()
     assert payloads(opener.folder) == [bytes(SIZE), stays(1)]
 
 
 def test_damaged_bytes_and_what_a_kill_left_go_too(opener: Opener) -> None:
     journal = opener()
     for number in range(3):
-        journal.append(entry(stays(number))).result(5)
+        journal.append(entry(stays(number))).result()
     journal.close()
     (segment, *_) = sorted((opener.folder / "segments").iterdir())
     data = bytearray(segment.read_bytes())
@@ -105,7 +105,7 @@ def test_damaged_bytes_and_what_a_kill_left_go_too(opener: Opener) -> None:
 def test_a_disk_that_refuses_leaves_the_segment_as_it_was(opener: Opener) -> None:
     disk = FailingDisk()
     journal = opener(disk=disk)
-    journal.append(entry(gone(1))).result(5)
+    journal.append(entry(gone(1))).result()
 
     def then_fail(record: Record) -> bytes | None:
         disk.fail_sync = OSError(28, "full")
@@ -120,7 +120,7 @@ def test_a_disk_that_refuses_leaves_the_segment_as_it_was(opener: Opener) -> Non
 
 def test_a_payload_of_another_length_is_refused(opener: Opener, tmp_path: Path) -> None:
     journal = opener()
-    journal.append(entry(gone(1))).result(5)
+    journal.append(entry(gone(1))).result()
     with pytest.raises(ValueError, match="expected as many"):
         journal.erase(lambda record: b"")
     assert JournalReader(opener.folder).read(0)[0].payload == gone(1)

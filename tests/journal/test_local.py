@@ -56,7 +56,7 @@ class GatedDisk(Disk):
 
     def write(self, fd: int, buffers: Sequence[bytes], offset: int) -> None:
         self.reached.set()
-        assert self.go_on.wait(5)
+        assert self.go_on.wait()
         super().write(fd, buffers, offset)
 
     def sync(self, fd: int) -> None:
@@ -70,14 +70,14 @@ def test_order_is_write_then_sync_then_publish_then_answer(opener: Opener) -> No
     disk.reader = opener.reader()
     future = journal.append(entry())
     future.add_done_callback(lambda _: disk.note("answered"))
-    end = future.result(5)
+    end = future.result()
     eventually(lambda: len(disk.calls) == 3)
     assert disk.calls == [("written", 0), ("synced", 0), ("answered", end)]
 
 
 def test_what_was_answered_is_read_in_order(opener: Opener) -> None:
     journal = opener()
-    ends = [future.result(5) for future in [journal.append(entry(b"%d" % i)) for i in range(20)]]
+    ends = [future.result() for future in [journal.append(entry(b"%d" % i)) for i in range(20)]]
     records = read_all(opener.reader())
     assert [record.payload for record in records] == [b"%d" % i for i in range(20)]
     assert [record.end for record in records] == ends
@@ -87,14 +87,14 @@ def test_what_was_answered_is_read_in_order(opener: Opener) -> None:
 def test_records_never_cross_from_one_segment_into_the_next(opener: Opener) -> None:
     journal = opener()
     for _ in range(7):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     assert sorted(path.stat().st_size for path in (opener.folder / "segments").iterdir()) == [200, 400, 400, 400]
 
 
 def test_a_record_larger_than_a_segment_has_its_own(opener: Opener) -> None:
     journal = opener()
     for payload in (b"small", bytes(2000), b"after"):
-        journal.append(entry(payload)).result(5)
+        journal.append(entry(payload)).result()
     assert payloads(opener.folder) == [b"small", bytes(2000), b"after"]
     assert len(list((opener.folder / "segments").iterdir())) == 3
 
@@ -103,7 +103,7 @@ def test_entries_appended_together_are_durable_together(opener: Opener) -> None:
     disk = WatchingDisk()
     journal = opener(disk=disk)
     disk.reader = opener.reader()
-    end = journal.append_all([entry(bytes([i]) * SIZE) for i in range(6)]).result(5)
+    end = journal.append_all([entry(bytes([i]) * SIZE) for i in range(6)]).result()
     assert end == 6 * 200
     assert [call for call in disk.calls if call[0] == "synced"] == [("synced", 0)]
     assert len(payloads(opener.folder)) == 6
@@ -113,11 +113,11 @@ def test_everything_that_waits_is_one_commit(opener: Opener) -> None:
     disk = GatedDisk()
     journal = opener(JournalSettings(), disk=disk)
     first = journal.append(entry())
-    assert disk.reached.wait(5)
+    assert disk.reached.wait()
     rest = [journal.append(entry()) for _ in range(100)]
     syncs = disk.syncs
     disk.go_on.set()
-    rest[-1].result(5)
+    rest[-1].result()
     assert first.done()
     assert disk.syncs - syncs == 2
     assert journal.telemetry.value("tracegrade.journal.commits") == 2
@@ -140,7 +140,7 @@ def test_coroutines_are_answered_with_one_wake_up_of_the_loop_for_each_commit(op
         loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
         first = asyncio.ensure_future(journal.appended(entry()))
         await asyncio.sleep(0)
-        assert disk.reached.wait(5)
+        assert disk.reached.wait()
         rest = [asyncio.ensure_future(journal.appended(entry())) for _ in range(10)]
         await asyncio.sleep(0)
         disk.go_on.set()
@@ -181,7 +181,7 @@ def test_times_never_decrease_and_never_precede_a_published_clock(opener: Opener
         journal = opener(disk=disk, now_ns=jumping, monotonic_ns=lambda: 0)
         disk.reader = opener.reader()
         for _ in range(6):
-            journal.append(entry()).result(5)
+            journal.append(entry()).result()
             disk.note("answered")
         journal.close()
         disk.note("closed")
@@ -237,12 +237,12 @@ def test_a_full_disk_refuses_and_recovers_by_itself(opener: Opener, errno: int) 
     disk = FailingDisk()
     telemetry = Telemetry("receive")
     journal = opener(disk=disk, telemetry=telemetry)
-    journal.append(entry(b"before")).result(5)
+    journal.append(entry(b"before")).result()
     disk.fail_write = OSError(errno, "no space")
     with pytest.raises(JournalFull, match=r"the disk is full \(no space\); make room"):
-        journal.append(entry(b"refused")).result(5)
+        journal.append(entry(b"refused")).result()
     assert opener.last_segment().stat().st_size == journal.end
-    journal.append(entry(b"after")).result(5)
+    journal.append(entry(b"after")).result()
     assert payloads(opener.folder) == [b"before", b"after"]
     assert telemetry.value("tracegrade.journal.failed_commits", reason="disk_full") == 1
 
@@ -256,7 +256,7 @@ def test_a_failed_sync_ends_the_segment_and_nothing_refused_is_read(
     journal = opener(disk=disk)
     expected = [bytes([i]) * SIZE for i in range(before)]
     for payload in expected:
-        journal.append(entry(payload)).result(5)
+        journal.append(entry(payload)).result()
     reader = opener.reader()
     assert len(read_all(reader)) == before
 
@@ -264,9 +264,9 @@ def test_a_failed_sync_ends_the_segment_and_nothing_refused_is_read(
         monkeypatch.setattr(os, "ftruncate", fails_to_cut)
     disk.fail_sync = OSError(EIO, "i/o error")
     with pytest.raises(JournalUnavailable, match=r"the disk failed \(i/o error\)"):
-        journal.append(entry(b"refused")).result(5)
+        journal.append(entry(b"refused")).result()
     assert len(read_all(reader)) == before
-    journal.append(entry(b"after")).result(5)
+    journal.append(entry(b"after")).result()
     assert [record.payload for record in read_all(reader)] == [*expected, b"after"]
     assert opener.last_segment().name == f"{200 * before:020d}.segment"  # a new one, right after what was answered
 
@@ -286,11 +286,11 @@ def test_after_a_failed_sync_the_same_file_is_not_written_again(opener: Opener) 
     disk.fail_sync = OSError(EIO, "i/o error")
     written_to: list[int] = []
     with pytest.raises(JournalUnavailable):
-        journal.append(entry(b"refused")).result(5)
+        journal.append(entry(b"refused")).result()
     written_to.append(opener.last_segment().stat().st_ino)
     keeps_its_inode = opener.last_segment().open("rb")
     with keeps_its_inode:
-        journal.append(entry(b"after")).result(5)
+        journal.append(entry(b"after")).result()
         written_to.append(opener.last_segment().stat().st_ino)
     assert written_to[0] != written_to[1]
 
@@ -301,8 +301,8 @@ def test_a_disk_that_keeps_failing_refuses_every_time(opener: Opener) -> None:
     for _ in range(5):
         disk.fail_sync = OSError(EIO, "i/o error")
         with pytest.raises(JournalUnavailable):
-            journal.append(entry(b"refused")).result(5)
-    assert journal.append(entry(b"after")).result(5) == journal.end
+            journal.append(entry(b"refused")).result()
+    assert journal.append(entry(b"after")).result() == journal.end
     assert payloads(opener.folder) == [b"after"]
 
 
@@ -316,11 +316,11 @@ def test_a_failed_write_refuses_only_its_own_run(opener: Opener) -> None:
     disk = FailingGate()
     journal = opener(disk=disk)
     first = journal.append(entry(b"first"))
-    assert disk.reached.wait(5)
+    assert disk.reached.wait()
     poison, last = journal.append(entry(b"poison")), journal.append(entry(bytes(600)))
     disk.go_on.set()
-    assert first.result(5)
-    assert last.result(5)
+    assert first.result()
+    assert last.result()
     assert isinstance(poison.exception(5), JournalUnavailable)
     assert payloads(opener.folder) == [b"first", bytes(600)]
 
@@ -333,8 +333,8 @@ def test_too_much_waiting_for_the_disk_is_refused(opener: Opener, monkeypatch: p
     with pytest.raises(JournalFull, match="the disk is too slow"):
         journal.append(entry(bytes(SIZE)))
     disk.go_on.set()
-    assert taken[-1].result(5) == 1000
-    eventually(lambda: journal.append(entry()).result(5) > 0)
+    assert taken[-1].result() == 1000
+    eventually(lambda: journal.append(entry()).result() > 0)
 
 
 def test_sync_interval_answers_before_the_sync_and_syncs_later(opener: Opener) -> None:
@@ -342,10 +342,10 @@ def test_sync_interval_answers_before_the_sync_and_syncs_later(opener: Opener) -
     disk = WatchingDisk()
     journal = opener(JournalSettings(sync="interval", sync_interval="10s"), disk=disk, now_ns=now)
     disk.reader = opener.reader()
-    journal.append(entry()).result(5)
+    journal.append(entry()).result()
     eventually(lambda: ("synced", journal.end) in disk.calls)  # the first is due at once
     disk.calls.clear()
-    journal.append(entry()).result(5)
+    journal.append(entry()).result()
     reader = opener.reader()
     now.ns += 9_000_000_000
     eventually(lambda: reader.durable().clock_ns >= now.ns)
@@ -358,7 +358,7 @@ def test_an_entry_that_cannot_be_a_record_is_refused_alone(opener: Opener) -> No
     journal = opener()
     with pytest.raises(ValueError, match="-1 items"):
         journal.append(entry(items=-1))
-    journal.append(entry(b"good")).result(5)
+    journal.append(entry(b"good")).result()
     assert payloads(opener.folder) == [b"good"]
 
 
@@ -366,7 +366,7 @@ def test_gauges_show_the_journal(opener: Opener) -> None:
     now = FakeClock(10**18)
     telemetry = Telemetry("receive")
     journal = opener(telemetry=telemetry, name="results", now_ns=now)
-    end = journal.append(entry()).result(5)
+    end = journal.append(entry()).result()
     now.ns += 2_000_000_000
     eventually(lambda: telemetry.value("tracegrade.journal.end", journal="results") == end)
     assert telemetry.value("tracegrade.journal.size", journal="results") == end
@@ -374,9 +374,9 @@ def test_gauges_show_the_journal(opener: Opener) -> None:
 
 def test_nothing_appended_together_is_answered_with_the_end(opener: Opener) -> None:
     journal = opener()
-    end = journal.append(entry()).result(5)
+    end = journal.append(entry()).result()
     empty: list[Entry] = []
-    assert journal.append_all(empty).result(5) == end
+    assert journal.append_all(empty).result() == end
 
 
 def test_a_failed_interval_sync_is_counted_and_writing_goes_on_in_a_new_segment(opener: Opener) -> None:
@@ -384,9 +384,9 @@ def test_a_failed_interval_sync_is_counted_and_writing_goes_on_in_a_new_segment(
     disk = FailingDisk()
     journal = opener(JournalSettings(sync="interval", sync_interval="10s"), disk=disk, now_ns=now)
     disk.fail_sync = OSError(EIO, "i/o error")
-    end = journal.append(entry(b"first")).result(5)
+    end = journal.append(entry(b"first")).result()
     eventually(lambda: journal.telemetry.value("tracegrade.journal.failed_commits", reason="disk_error") == 1)
-    journal.append(entry(b"second")).result(5)
+    journal.append(entry(b"second")).result()
     assert opener.last_segment().name == f"{end:020d}.segment"
     assert payloads(opener.folder) == [b"first", b"second"]
 
@@ -403,11 +403,11 @@ def test_should_the_writer_thread_die_nobody_waits_for_ever(opener: Opener, monk
 
     journal = opener(JournalSettings(), disk=disk, now_ns=now_ns)
     first = journal.append(entry())
-    assert disk.reached.wait(5)
+    assert disk.reached.wait()
     waiting = journal.append(entry())
     broken.set()
     disk.go_on.set()
-    assert first.result(5)
+    assert first.result()
     assert isinstance(waiting.exception(5), JournalUnavailable)
     with pytest.raises(JournalClosed):
         journal.append(entry())
@@ -439,12 +439,12 @@ def test_nothing_is_answered_that_nobody_would_find(
     opener: Opener, take_away: Callable[[Path], object], sync: str
 ) -> None:
     journal = opener(JournalSettings(sync=sync))  # type: ignore[arg-type]
-    journal.append(entry(b"kept")).result(5)
+    journal.append(entry(b"kept")).result()
     end = journal.end
     take_away(opener.folder)
     for _ in range(3):
         with pytest.raises(JournalUnavailable, match=r"deleted, moved or replaced .* the sender should retry"):
-            journal.append(entry()).result(5)
+            journal.append(entry()).result()
     assert journal.end == end
     assert gone(journal)
     assert journal.telemetry.value("tracegrade.journal.failed_commits", reason="folder_gone") == 3
@@ -455,24 +455,24 @@ def test_nothing_is_answered_that_nobody_would_find(
 
 def test_that_it_is_gone_is_said_without_senders_and_a_folder_that_comes_back_is_written_on(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    journal.append(entry(b"first")).result(5)
+    journal.append(entry(b"first")).result()
     elsewhere = opener.folder.with_name("elsewhere")
     opener.folder.rename(elsewhere)
     eventually(lambda: gone(journal))
     elsewhere.rename(opener.folder)
-    journal.append(entry(b"second")).result(5)
+    journal.append(entry(b"second")).result()
     assert payloads(opener.folder) == [b"first", b"second"]
 
 
 def test_what_took_its_place_is_left_alone(opener: Opener) -> None:
     journal = opener()  # each third record begins a segment
     for _ in range(2):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     opener.folder.rename(opener.folder.with_name("elsewhere"))
     stranger = segment_path(opener.folder, journal.end)
     stranger.parent.mkdir(parents=True)
     stranger.write_bytes(b"of another journal")
     for _ in range(3):
         with pytest.raises(JournalUnavailable):
-            journal.append(entry(bytes(SIZE))).result(5)
+            journal.append(entry(bytes(SIZE))).result()
     assert stranger.read_bytes() == b"of another journal"

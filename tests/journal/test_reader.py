@@ -21,7 +21,7 @@ def test_without_a_journal_the_reader_says_so(tmp_path: Path) -> None:
 
 def test_a_damaged_durable_file_is_named_and_repaired_by_the_next_writer(opener: Opener) -> None:
     journal = opener()
-    end = journal.append(entry()).result(5)
+    end = journal.append(entry()).result()
     journal.close()
     (opener.folder / "durable").write_bytes(b"x" * 128)
     with pytest.raises(JournalError, match="durable: damaged, no valid slot"):
@@ -38,7 +38,7 @@ def test_an_empty_journal_reads_as_nothing(opener: Opener) -> None:
 
 def test_records_say_what_was_appended(opener: Opener) -> None:
     journal = opener()
-    journal.append(Entry(Signal.LOGS, Encoding.JSON, "tenant ü", 17, b"\x00\xff")).result(5)
+    journal.append(Entry(Signal.LOGS, Encoding.JSON, "tenant ü", 17, b"\x00\xff")).result()
     (record,) = opener.reader().read(0)
     assert (record.signal, record.encoding, record.tenant, record.items, record.payload) == (
         Signal.LOGS,
@@ -54,7 +54,7 @@ def test_any_read_size_gives_the_same_records(opener: Opener, max_bytes: int) ->
     journal = opener()
     expected = [bytes([i]) * (SIZE if i != 4 else 900) for i in range(9)]
     for payload in expected:
-        journal.append(entry(payload)).result(5)
+        journal.append(entry(payload)).result()
     reader = opener.reader()
     assert [record.payload for record in read_all(reader, 0, max_bytes)] == expected
     assert reader.lost_bytes == 0
@@ -63,16 +63,16 @@ def test_any_read_size_gives_the_same_records(opener: Opener, max_bytes: int) ->
 def test_a_read_stops_before_its_size_is_exceeded_but_gives_one_record(opener: Opener) -> None:
     journal = opener()
     for _ in range(6):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     reader = opener.reader()
     assert [len(reader.read(0, max_bytes)) for max_bytes in (1, 200, 599, 600, 800, 5000)] == [1, 1, 2, 3, 4, 6]
 
 
 def test_bytes_beyond_the_durable_end_are_not_read(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(b"one")).result(5)
+    journal.append(entry(b"one")).result()
     one = opener.last_segment().read_bytes()
-    journal.append(entry(b"two")).result(5)
+    journal.append(entry(b"two")).result()
     journal.close()
     two = opener.last_segment().read_bytes()
     opener.last_segment().write_bytes(one)
@@ -89,7 +89,7 @@ def test_a_reader_follows_a_writer_from_segment_to_segment(opener: Opener) -> No
     reader = opener.reader()
     position = 0
     for i in range(12):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
         (record,) = reader.read(position)
         assert record.payload[0] == i
         position = record.end
@@ -98,17 +98,17 @@ def test_a_reader_follows_a_writer_from_segment_to_segment(opener: Opener) -> No
 
 def test_a_reader_stays_valid_while_the_writer_is_restarted(opener: Opener) -> None:
     journal = opener()
-    first = journal.append(entry(b"first")).result(5)
+    first = journal.append(entry(b"first")).result()
     reader = opener.reader()
     assert len(reader.read(0)) == 1
     journal.close()
-    opener().append(entry(b"second")).result(5)
+    opener().append(entry(b"second")).result()
     assert [record.payload for record in reader.read(first)] == [b"second"]
 
 
 def test_any_flipped_bit_costs_its_record_and_no_other(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    ends = [journal.append(entry(payload)).result(5) for payload in (b"first", b"second", b"third")]
+    ends = [journal.append(entry(payload)).result() for payload in (b"first", b"second", b"third")]
     journal.close()
     path = opener.last_segment()
     intact = path.read_bytes()
@@ -127,26 +127,26 @@ def test_any_flipped_bit_costs_its_record_and_no_other(opener: Opener) -> None:
 
 def test_damage_at_the_end_is_passed_when_more_comes(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    first = journal.append(entry(b"first")).result(5)
-    second = journal.append(entry(b"second")).result(5)
+    first = journal.append(entry(b"first")).result()
+    second = journal.append(entry(b"second")).result()
     with opener.last_segment().open("r+b") as file:
         file.seek(second - 1)
         file.write(b"?")
     reader = opener.reader()
     assert reader.read(first) == []
     assert reader.read(first) == []
-    journal.append(entry(b"third")).result(5)
+    journal.append(entry(b"third")).result()
     assert [record.payload for record in reader.read(first)] == [b"third"]
     assert reader.lost_bytes == second - first
 
 
 def test_a_record_inside_a_damaged_payload_is_not_taken_for_one(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    journal.append(entry(b"forged")).result(5)
+    journal.append(entry(b"forged")).result()
     inner = opener.last_segment().read_bytes()
     outer_at = journal.end
-    journal.append(entry(b"<" + inner + b">")).result(5)
-    journal.append(entry(b"after")).result(5)
+    journal.append(entry(b"<" + inner + b">")).result()
+    journal.append(entry(b"after")).result()
     with opener.last_segment().open("r+b") as file:
         file.seek(opener.last_segment().read_bytes().index(b"<" + inner))
         file.write(b"!")
@@ -156,7 +156,7 @@ def test_a_record_inside_a_damaged_payload_is_not_taken_for_one(opener: Opener) 
 def test_a_segment_that_was_lost_is_skipped_and_counted(opener: Opener) -> None:
     journal = opener()
     for i in range(6):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     journal.close()
     os.truncate(sorted((opener.folder / "segments").iterdir())[1], 0)
     reader = opener.reader()
@@ -167,7 +167,7 @@ def test_a_segment_that_was_lost_is_skipped_and_counted(opener: Opener) -> None:
 def test_what_the_disk_cannot_read_is_skipped_and_counted(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = opener()
     for i in range(4):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     original = os.pread
 
     def fails_in_the_first_segment(fd: int, length: int, offset: int) -> bytes:
@@ -184,7 +184,7 @@ def test_what_the_disk_cannot_read_is_skipped_and_counted(opener: Opener, monkey
 def test_a_deleted_position_names_the_first_one_left(opener: Opener) -> None:
     journal = opener()
     for _ in range(6):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     reader = opener.reader()
     assert len(reader.read(0, 1)) == 1  # has listed the segments, and holds the first one open
     fresh = opener.reader()
@@ -202,7 +202,7 @@ def test_records_read_before_the_next_segment_was_deleted_are_returned(
 ) -> None:
     journal = opener()
     for i in range(6):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     reader = opener.reader()
     reader.read(0, 1)
 
@@ -222,7 +222,7 @@ def test_records_read_before_the_next_segment_was_deleted_are_returned(
 def test_a_deleted_segment_is_not_read_though_it_is_open(opener: Opener) -> None:
     journal = opener()
     for i in range(6):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     reader = opener.reader()
     assert len(reader.read(0, 1)) == 1
     for path in sorted((opener.folder / "segments").iterdir())[:2]:
@@ -234,7 +234,7 @@ def test_a_deleted_segment_is_not_read_though_it_is_open(opener: Opener) -> None
 def test_a_segment_missing_in_the_middle_is_skipped_and_counted(opener: Opener) -> None:
     journal = opener()
     for i in range(6):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     reader = opener.reader()
     reader.read(0, 1)
     sorted((opener.folder / "segments").iterdir())[1].unlink()

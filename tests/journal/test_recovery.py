@@ -27,7 +27,7 @@ def test_a_new_journal_begins_at_zero(opener: Opener) -> None:
 
 def test_a_last_record_torn_at_any_byte_is_cut_when_it_was_not_answered(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    ends = [journal.append(entry(payload)).result(5) for payload in (b"first", b"second", b"third")]
+    ends = [journal.append(entry(payload)).result() for payload in (b"first", b"second", b"third")]
     journal.close()
     path = opener.last_segment()
     whole = path.read_bytes()
@@ -40,15 +40,15 @@ def test_a_last_record_torn_at_any_byte_is_cut_when_it_was_not_answered(opener: 
         assert journal.recovery.torn_bytes == length - ends[1]
         assert telemetry.value("tracegrade.journal.corrupt_bytes", reason="torn") == length - ends[1]
         assert payloads(opener.folder) == [b"first", b"second"]
-        journal.append(entry(b"again")).result(5)
+        journal.append(entry(b"again")).result()
         journal.close()
         assert payloads(opener.folder) == [b"first", b"second", b"again"]
 
 
 def test_a_whole_record_that_was_not_answered_is_kept(opener: Opener) -> None:
     journal = opener()
-    first = journal.append(entry(b"first")).result(5)
-    second = journal.append(entry(b"second")).result(5)
+    first = journal.append(entry(b"first")).result()
+    second = journal.append(entry(b"second")).result()
     journal.close()
     publish(opener.folder, first)
     assert opener().end == second
@@ -57,7 +57,7 @@ def test_a_whole_record_that_was_not_answered_is_kept(opener: Opener) -> None:
 
 def test_the_published_end_is_never_gone_back_on(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    ends = [journal.append(entry(payload)).result(5) for payload in (b"first", b"second", b"third")]
+    ends = [journal.append(entry(payload)).result() for payload in (b"first", b"second", b"third")]
     journal.close()
     whole = opener.last_segment().read_bytes()
     for length in range(ends[1], ends[2]):
@@ -72,7 +72,7 @@ def test_the_published_end_is_never_gone_back_on(opener: Opener) -> None:
         assert journal.recovery.corrupt_bytes == ends[2] - ends[1]
         assert telemetry.value("tracegrade.journal.corrupt_bytes", reason="corrupt") == ends[2] - ends[1]
         assert [path.read_bytes() for path in journal.recovery.set_aside] == [whole[ends[1] : length]]
-        journal.append(entry(b"later")).result(5)
+        journal.append(entry(b"later")).result()
         journal.close()
         reader = opener.reader()
         assert [record.payload for record in read_all(reader)] == [b"first", b"second", b"later"]
@@ -81,7 +81,7 @@ def test_the_published_end_is_never_gone_back_on(opener: Opener) -> None:
 
 def test_damage_in_the_middle_is_set_aside_once_and_the_rest_is_kept(opener: Opener) -> None:
     journal = opener(JournalSettings())
-    ends = [journal.append(entry(payload)).result(5) for payload in (b"first", b"second", b"third")]
+    ends = [journal.append(entry(payload)).result() for payload in (b"first", b"second", b"third")]
     journal.close()
     path = opener.last_segment()
     damaged = bytearray(path.read_bytes())
@@ -100,7 +100,7 @@ def test_damage_in_the_middle_is_set_aside_once_and_the_rest_is_kept(opener: Ope
 def test_a_published_end_older_than_the_data_loses_nothing(opener: Opener) -> None:
     journal = opener()
     for i in range(8):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     journal.close()
     publish(opener.folder, 600)  # what a power cut may leave of a file that is never synced
     assert opener().end == 1600
@@ -110,7 +110,7 @@ def test_a_published_end_older_than_the_data_loses_nothing(opener: Opener) -> No
 def test_without_a_published_end_the_segments_say_where_it_is(opener: Opener) -> None:
     journal = opener()
     for i in range(5):
-        journal.append(entry(bytes([i]) * SIZE)).result(5)
+        journal.append(entry(bytes([i]) * SIZE)).result()
     journal.close()
     (opener.folder / "durable").unlink()
     assert opener().end == 1000
@@ -118,40 +118,40 @@ def test_without_a_published_end_the_segments_say_where_it_is(opener: Opener) ->
 
 def test_nothing_is_written_before_what_a_consumer_has_committed(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(b"first")).result(5)
+    journal.append(entry(b"first")).result()
     journal.close()
     journal = opener(SmallSegments(), consumed=5000)
-    assert journal.append(entry(b"second")).result(5) > 5000
+    assert journal.append(entry(b"second")).result() > 5000
     assert payloads(opener.folder) == [b"first", b"second"]
     assert payloads(opener.folder, 5000) == [b"second"]
 
 
 def test_stamps_go_on_after_the_last_one_found(opener: Opener) -> None:
     journal = opener(now_ns=FakeClock(10**18))
-    journal.append(entry(b"first")).result(5)
+    journal.append(entry(b"first")).result()
     journal.close()
     (opener.folder / "durable").unlink()
     journal = opener(now_ns=FakeClock(5), monotonic_ns=lambda: 0)
-    journal.append(entry(b"second")).result(5)
+    journal.append(entry(b"second")).result()
     first, second = read_all(opener.reader())
     assert second.received_ns == first.received_ns == 10**18
 
 
 def test_stamps_are_found_before_an_empty_last_segment(opener: Opener) -> None:
     journal = opener(now_ns=FakeClock(10**18))
-    end = journal.append(entry(b"first")).result(5)
+    end = journal.append(entry(b"first")).result()
     journal.close()
     (opener.folder / "durable").unlink()
     (opener.folder / "segments" / f"{end:020d}.segment").touch()
     journal = opener(now_ns=FakeClock(5), monotonic_ns=lambda: 0)
-    journal.append(entry(b"second")).result(5)
+    journal.append(entry(b"second")).result()
     assert [record.received_ns for record in read_all(opener.reader())] == [10**18, 10**18]
 
 
 def test_a_full_disk_does_not_stop_the_start(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(b"first")).result(5)
-    end = journal.append(entry(b"second")).result(5)
+    journal.append(entry(b"first")).result()
+    end = journal.append(entry(b"second")).result()
     journal.close()
     path = opener.last_segment()
     path.write_bytes(b"?" + path.read_bytes()[1:])
@@ -185,7 +185,7 @@ def test_any_history_gives_back_exactly_what_was_answered(
             if step == "append" and isinstance(argument, int):
                 payload = number.to_bytes(2, "big") + bytes(argument)
                 answered.append(payload)
-                assert journal.append(entry(payload)).result(5) == journal.end
+                assert journal.append(entry(payload)).result() == journal.end
                 continue
             end = journal.end
             journal.close()

@@ -56,7 +56,7 @@ def fill(journal: LocalJournal) -> int:
     """Append until refused; returns how many were taken."""
     for taken in range(100):
         try:
-            journal.append(entry(taken.to_bytes(1, "big") * SIZE, items=3)).result(5)
+            journal.append(entry(taken.to_bytes(1, "big") * SIZE, items=3)).result()
         except JournalFull:
             return taken
     raise AssertionError("never refused")
@@ -87,7 +87,7 @@ def test_a_drop_oldest_consumer_loses_items_that_are_counted(opener: Opener) -> 
 
 def test_items_are_counted_by_signal(opener: Opener) -> None:
     journal = opener()
-    journal.append(entry(bytes(SIZE), items=5, signal=Signal.LOGS)).result(5)
+    journal.append(entry(bytes(SIZE), items=5, signal=Signal.LOGS)).result()
     fill(journal)
     lost = journal.trim({"judge": Consumer(0, "drop_oldest")})
     assert lost == {"judge": Counter({Signal.LOGS: 5, Signal.TRACES: 9})}
@@ -96,7 +96,7 @@ def test_items_are_counted_by_signal(opener: Opener) -> None:
 def test_the_segment_being_written_is_never_deleted(opener: Opener) -> None:
     now = FakeClock(10**18)
     journal = opener(JournalSettings(max_age="1s"), now_ns=now)
-    journal.append(entry(b"young")).result(5)
+    journal.append(entry(b"young")).result()
     journal.trim({})
     assert payloads(opener.folder) == [b"young"]
 
@@ -105,7 +105,7 @@ def test_with_little_traffic_records_still_go_when_they_are_old(opener: Opener) 
     now = FakeClock(10**18)
     journal = opener(JournalSettings(max_age="80s"), now_ns=now)
     reader = opener.reader()
-    end = journal.append(entry(b"old")).result(5)
+    end = journal.append(entry(b"old")).result()
     now.ns += 20_000_000_000
     eventually(lambda: len(list((opener.folder / "segments").iterdir())) == 2)
     journal.trim({})
@@ -116,7 +116,7 @@ def test_with_little_traffic_records_still_go_when_they_are_old(opener: Opener) 
     assert reader.first() == 0
     journal.trim({"judge": Consumer(end, "drop_oldest")})
     assert reader.first() == end
-    journal.append(entry(b"new")).result(5)
+    journal.append(entry(b"new")).result()
     assert payloads(opener.folder, end) == [b"new"]
 
 
@@ -126,7 +126,7 @@ def test_records_go_when_they_are_old_however_often_it_is_started(opener: Opener
     now = FakeClock(10**18)
     settings = JournalSettings(max_age="80s")
     journal = opener(settings, now_ns=now)
-    end = journal.append(entry(b"old")).result(5)
+    end = journal.append(entry(b"old")).result()
     for _ in range(3):
         if erased:  # which ends the segment
             journal.erase(lambda record: None)
@@ -143,7 +143,7 @@ def test_age_is_known_after_a_restart(opener: Opener) -> None:
     now = FakeClock(10**18)
     journal = opener(now_ns=now)
     for _ in range(5):
-        journal.append(entry(bytes(SIZE))).result(5)
+        journal.append(entry(bytes(SIZE))).result()
     journal.close()
     now.ns += 2 * 86400 * 10**9
     journal = opener(now_ns=now)
@@ -154,7 +154,7 @@ def test_age_is_known_after_a_restart(opener: Opener) -> None:
 def test_positions_go_on_after_everything_but_the_last_segment_was_deleted(opener: Opener) -> None:
     journal = opener()
     for _ in range(5):
-        end = journal.append(entry(bytes(SIZE))).result(5)
+        end = journal.append(entry(bytes(SIZE))).result()
     journal.close()
     for path in sorted((opener.folder / "segments").iterdir())[:-1]:
         path.unlink()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-KILLS = 20
+KILLS = 8
 PATIENCE_S = 30
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -205,9 +204,9 @@ def seen_of(result: TraceResult) -> tuple[object, ...]:
     return replace(whole.trace, not_decoded=None), whole.tool_calls, decisions, spans
 
 
-@pytest.mark.parametrize("rule_set", [RULES, TOOLS, SESSIONS], ids=["rules", "rules for tools", "rules for sessions"])
 @given(data=st.data())
-def test_what_is_not_decoded_is_stored_as_if_it_were(rule_set: RuleSet, data: st.DataObject) -> None:
+def test_what_is_not_decoded_is_stored_as_if_it_were(data: st.DataObject) -> None:
+    rule_set = data.draw(st.sampled_from([RULES, TOOLS, SESSIONS]), label="rules")
     journal = drawn_journal(data)
     traces = packing(SETTINGS, data)
     if rule_set is TOOLS:
@@ -233,7 +232,7 @@ def test_what_is_not_decoded_is_stored_as_if_it_were(rule_set: RuleSet, data: st
 
 
 def test_traces_are_left_undecoded_for_both_reasons() -> None:
-    contents = [content for trace in range(1, 400) for content in order_trace(trace, f"session {trace}")]
+    contents = [content for trace in range(1, 200) for content in order_trace(trace, f"session {trace}")]
     resources = {span.trace_id + span.span_id: span.trace_id[-1] % len(RESOURCES) for span in spans_of(contents)}
     journal = journal_of([(0.0, contents)], resources)
     runs = [Run(RULES, SETTINGS), Run(RULES, SETTINGS, decodes_all=True)]

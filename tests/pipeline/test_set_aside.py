@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> DataFolder:
     journal = LocalJournal.open(folder.journal)
     for spans in (1, 2, 3):
         request = payload([otlp_span(spans, number) for number in range(1, spans + 1)])
-        journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", spans, request)).result(5)
+        journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", spans, request)).result()
     journal.close()
     return folder
 
@@ -163,8 +163,8 @@ def test_what_is_asked_for_goes_to_the_journals_end_for_the_judge_alone(folder: 
         folder.set_aside.ask_to_retry(record.position + 1)
     folder.set_aside.ask_to_retry(record.position)
     journal = LocalJournal.open(folder.journal)
-    done = folder.set_aside.retry(lambda entry: journal.append(entry).result(5))
-    assert folder.set_aside.retry(lambda entry: journal.append(entry).result(5)) == []
+    done = folder.set_aside.retry(lambda entry: journal.append(entry).result())
+    assert folder.set_aside.retry(lambda entry: journal.append(entry).result()) == []
     journal.close()
     assert [again.position for again in done] == [record.position]
     last = journalled(folder)[-1]

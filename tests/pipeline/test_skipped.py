@@ -73,7 +73,7 @@ def test_every_accepted_span_is_read_unread_or_dropped_once(tmp_path_factory: An
             if step == "send":
                 items = data.draw(st.integers(1, 9), label="spans")
                 if journal.end - journal.first < 3500:
-                    unread.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", items, bytes(150))).result(5)
+                    unread.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", items, bytes(150))).result()
                     accepted += items
             elif step == "read":
                 judge.read_some(data.draw(st.sampled_from([1, 400, 4000]), label="bytes"))
@@ -108,7 +108,7 @@ def test_each_trim_counts_what_it_deleted_and_nothing_twice(tmp_path: Path) -> N
     accepted = 0
     for _ in range(30):  # a judge that stands still, a journal that is trimmed again and again
         while journal.end - journal.first < 3700:
-            unread.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 10, bytes(150))).result(5)
+            unread.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 10, bytes(150))).result()
             accepted += 10
         journal.trim({"judge": Consumer(0, "drop_oldest")})
         dropped = skipped.dropped(0, journal.first)
@@ -127,7 +127,7 @@ def test_each_trim_counts_what_it_deleted_and_nothing_twice(tmp_path: Path) -> N
 def test_what_one_judge_passed_over_is_not_counted_again_for_the_next(tmp_path: Path) -> None:
     journal = LocalJournal.open(tmp_path, SmallSettings())
     unread = UnreadItems(journal, tmp_path, 0)
-    ends = [unread.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, bytes(9))).result(5) for _ in range(8)]
+    ends = [unread.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, bytes(9))).result() for _ in range(8)]
     skipped = SkippedItems(unread)
     skipped.note({"skipped": [(ends[1], ends[3])]}, ends[3])
     assert skipped.dropped(ends[3], 0) == Items(2, 0)

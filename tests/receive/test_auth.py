@@ -36,7 +36,7 @@ def over_grpc(served: Any, wire: bytes, authorization: str | None, method: str =
     metadata = [] if authorization is None else [("authorization", authorization)]
     with grpc.insecure_channel(served.grpc_address) as channel:
         try:
-            channel.unary_unary(method)(wire, timeout=20, metadata=metadata)
+            channel.unary_unary(method)(wire, metadata=metadata)
         except grpc.RpcError as error:
             return error.code().name, error.details()
     return "OK", ""
@@ -47,7 +47,7 @@ def over_http(served: Any, wire: bytes, authorization: str | None) -> tuple[int,
     headers = {"Content-Type": "application/x-protobuf"}
     if authorization is not None:
         headers["Authorization"] = authorization
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     try:
         connection.request("POST", "/v1/traces", wire, headers)
         response = connection.getresponse()
@@ -93,7 +93,7 @@ def test_30_who_sends_a_token_is_let_in_and_nobody_else(
 
 def test_a_refusal_in_json_is_a_status_in_json(serve: Serve) -> None:
     served = serve(http={"auth": {"tokens": ["secret-of-a-sender"]}})
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     connection.request("POST", "/v1/traces", b"{}", {"Content-Type": "application/json"})
     response = connection.getresponse()
     assert response.status == 401
@@ -107,15 +107,15 @@ def test_a_stranger_is_told_before_the_request_is_read(serve: Serve) -> None:
     told = threading.Event()
 
     def never() -> Iterator[bytes]:
-        told.wait(20)
+        told.wait()
         yield b""
 
     with grpc.insecure_channel(served.grpc_address) as channel:
         with pytest.raises(grpc.RpcError) as caught:
-            channel.stream_unary(EXPORT)(never(), timeout=20)
+            channel.stream_unary(EXPORT)(never())
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
         told.set()
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     connection.putrequest("POST", "/v1/traces")
     connection.putheader("Content-Type", "application/json")
     connection.putheader("Content-Length", "9")
@@ -316,7 +316,7 @@ def test_a_watch_of_health_ends_when_its_token_is_revoked(
     served = serve(grpc={"auth": {}}, made=made)
     with grpc.insecure_channel(served.grpc_address) as channel:
         states = channel.unary_stream("/grpc.health.v1.Health/Watch")(
-            b"", timeout=20, metadata=[("authorization", f"Bearer {secret}")]
+            b"", metadata=[("authorization", f"Bearer {secret}")]
         )
         assert next(states) == b"\x08\x01"
         revoke_token(made.path, "watcher", time.time_ns())

@@ -90,7 +90,7 @@ def test_the_bound_holds_before_and_after_decompression() -> None:
 
 @each("compression", PACK)
 def test_a_bomb_is_noticed_before_much_of_it_exists(compression: Compression, peak_memory: Any) -> None:
-    bomb = PACK[compression](bytes(100 * BOUND))
+    bomb = PACK[compression](bytes(20 * BOUND))
     in_flight = InFlight(10 * BOUND)
     body = Body(BodyBounds(BOUND, "max"), in_flight, compression)
     peak = peak_memory()

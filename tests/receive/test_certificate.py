@@ -47,7 +47,7 @@ def over_grpc(served: Any, wire: bytes, authority: trustme.CA) -> bool:
     )
     with grpc.secure_channel(served.grpc_address, credentials) as channel:
         try:
-            return bool(channel.unary_unary(EXPORT)(wire, timeout=10) == b"")
+            return bool(channel.unary_unary(EXPORT)(wire) == b"")
         except grpc.RpcError:
             return False
 
@@ -56,7 +56,7 @@ def over_http(served: Any, wire: bytes, authority: trustme.CA) -> bool:
     context = ssl.create_default_context()
     authority.configure_trust(context)
     authority.issue_cert("client").configure_cert(context)
-    connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context, timeout=10)
+    connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context)
     try:
         connection.request("POST", "/v1/traces", wire, {"Content-Type": "application/x-protobuf"})
         return connection.getresponse().status == 200
@@ -107,7 +107,7 @@ def test_a_connection_that_is_there_is_served_on_under_its_old_certificate(
     context = ssl.create_default_context()
     first.configure_trust(context)
     first.issue_cert("client").configure_cert(context)
-    connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context, timeout=10)
+    connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context)
     for turn in range(2):
         connection.request("POST", "/v1/traces", wire, {"Content-Type": "application/x-protobuf"})
         response = connection.getresponse()

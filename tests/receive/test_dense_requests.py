@@ -61,7 +61,7 @@ ATTRIBUTES = attributes(25)
 
 
 def send(served: Any, signal: Signal, wire: bytes, encoding: str, media_type: str = "application/x-protobuf") -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=600)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     headers = {"Content-Type": media_type} | ({"Content-Encoding": encoding} if encoding else {})
     connection.request("POST", PATHS[signal], wire, headers)
     answer = connection.getresponse()
@@ -78,7 +78,7 @@ address, method, path, compression = sys.argv[1:]
 options = [("grpc.max_send_message_length", -1)]
 with grpc.insecure_channel(address, options=options, compression=grpc.Compression[compression]) as channel:
     try:
-        channel.unary_unary(method)(open(path, "rb").read(), timeout=600)
+        channel.unary_unary(method)(open(path, "rb").read())
     except grpc.RpcError as error:
         print(error.code().name, sorted(key for key, _ in error.trailing_metadata() or ()))
 """

@@ -178,7 +178,7 @@ class Servers:
             self._running = asyncio.create_task(server.serve(sockets=[listening]))
             await server.listening.wait()
 
-        asyncio.run_coroutine_threadsafe(start(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(start(), loop).result()
         port: int = listening.getsockname()[1]
         return port
 
@@ -188,7 +188,7 @@ class Servers:
 
     def said(self, name: str, wire: bytes) -> bytes:
         """All that is answered to `wire` before the connection is closed."""
-        with socket.create_connection(("127.0.0.1", self.ports[name]), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", self.ports[name])) as connection:
             connection.sendall(wire)
             connection.shutdown(socket.SHUT_WR)
             return until_closed(connection)

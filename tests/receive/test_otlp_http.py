@@ -65,7 +65,7 @@ def send(
     method: str = "POST",
     **headers: str,
 ) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     try:
         named = {key.replace("_", "-"): value for key, value in headers.items()}
         if content_type is not None:
@@ -321,15 +321,15 @@ def test_22_stopping_finishes_what_is_in_work(serve: Serve, wire: bytes) -> None
     answers: list[Answer] = []
     sender = threading.Thread(target=lambda: answers.append(send(served, wire)))
     sender.start()
-    assert served.journal.appended.acquire(timeout=10)
+    assert served.journal.appended.acquire()
     stopping = served.submit(served.stop(10))
     served.run(served.ingest.wait_stopping())
     served.loop.call_soon_threadsafe(served.journal.futures[0].set_result, 1)
-    stopping.result(20)
-    sender.join(10)
+    stopping.result()
+    sender.join()
     assert [answer.status for answer in answers] == [200]
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", served.http_port), timeout=5)
+        socket.create_connection(("127.0.0.1", served.http_port))
 
 
 def test_31_chunked_bodies_without_a_length_work(serve: Serve, wire: bytes) -> None:
@@ -341,7 +341,7 @@ def test_31_chunked_bodies_without_a_length_work(serve: Serve, wire: bytes) -> N
 
 def test_33_connections_are_kept_also_after_a_refusal(serve: Serve, wire: bytes) -> None:
     served = serve(http={"max_request_body_size_mib": 1})
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     statuses = []
     for body in (wire, mebibytes(2), b"\xff", wire):
         connection.request("POST", "/v1/traces", body, {"Content-Type": PROTOBUF})
@@ -435,7 +435,7 @@ def test_tls_is_served(serve: Serve, wire: bytes, authority: trustme.CA, tmp_pat
     served = serve(http={"tls": write_server_files(authority, tmp_path)})
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context, timeout=20)
+    connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context)
     connection.request("POST", "/v1/traces", wire, {"Content-Type": PROTOBUF})
     assert connection.getresponse().status == 200
     connection.close()
@@ -451,7 +451,7 @@ def test_with_a_client_authority_only_its_clients_get_in(
     authority.configure_trust(context)
 
     def status() -> int:
-        connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context, timeout=20)
+        connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context)
         try:
             connection.request("POST", "/v1/traces", wire, {"Content-Type": PROTOBUF})
             return connection.getresponse().status

@@ -54,7 +54,7 @@ def taken(bound: Quotas, clock: Clock, seconds: float, sent: Entry, every_s: flo
 def test_the_rate_is_the_same_for_batches_of_any_size(items: int) -> None:
     clock = Clock()
     bound = quotas(clock, tenants={"acme": {"spans_per_second": 50}})
-    assert taken(bound, clock, 1000, entry(items), 0.01) == pytest.approx(50 * 1000, abs=50 * BURST_S + items + 1)
+    assert taken(bound, clock, 1000, entry(items), 0.05) == pytest.approx(50 * 1000, abs=50 * BURST_S + items + 1)
 
 
 def test_what_others_send_counts_not() -> None:
@@ -121,7 +121,7 @@ def test_senders_are_told_to_come_back_and_when(serve: Callable[..., Any], wire:
 
 def send(served: Any, wire: bytes, protocol: str) -> tuple[str, str, float]:
     if protocol == "http":
-        connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
         connection.request("POST", "/v1/traces", wire, {"Content-Type": "application/x-protobuf"})
         answer = connection.getresponse()
         said = answer.read().decode("utf-8", "replace")
@@ -129,7 +129,7 @@ def send(served: Any, wire: bytes, protocol: str) -> tuple[str, str, float]:
         return str(answer.status), said, float(answer.headers.get("retry-after", 0))
     with grpc.insecure_channel(served.grpc_address) as channel:
         try:
-            channel.unary_unary(EXPORT)(wire, timeout=20)
+            channel.unary_unary(EXPORT)(wire)
         except grpc.RpcError as error:
             trailers: dict[str, Any] = dict(error.trailing_metadata())
             status = Status.FromString(trailers["grpc-status-details-bin"])

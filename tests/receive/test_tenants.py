@@ -31,14 +31,14 @@ def over_grpc(served: Any, wire: bytes, headers: dict[str, str]) -> tuple[str, s
 
 def _called(channel: grpc.Channel, wire: bytes, headers: dict[str, str]) -> tuple[str, str]:
     try:
-        channel.unary_unary(EXPORT)(wire, timeout=20, metadata=list(headers.items()))
+        channel.unary_unary(EXPORT)(wire, metadata=list(headers.items()))
     except grpc.RpcError as error:
         return error.code().name, error.details()
     return "OK", ""
 
 
 def over_http(served: Any, wire: bytes, headers: dict[str, str]) -> tuple[str, str]:
-    return _posted(http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20), wire, headers)
+    return _posted(http.client.HTTPConnection("127.0.0.1", served.http_port), wire, headers)
 
 
 def _posted(connection: http.client.HTTPConnection, wire: bytes, headers: dict[str, str]) -> tuple[str, str]:
@@ -111,9 +111,9 @@ def test_a_header_that_comes_twice_is_refused(serve: Serve, wire: bytes, second:
         grpc.insecure_channel(served.grpc_address) as channel,
         pytest.raises(grpc.RpcError, match="the header 'x-scope-orgid' came 2 times") as refused,
     ):
-        channel.unary_unary(EXPORT)(wire, timeout=20, metadata=both)
+        channel.unary_unary(EXPORT)(wire, metadata=both)
     assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED
-    connection = http.client.HTTPConnection("127.0.0.1", served.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", served.http_port)
     connection.putrequest("POST", "/v1/traces")
     for name, value in [("Content-Type", "application/x-protobuf"), ("Content-Length", str(len(wire))), *both]:
         connection.putheader(name, value)
@@ -155,7 +155,7 @@ def test_a_certificate_says_the_tenant(serve: Serve, wire: bytes, tmp_path: Path
         context = ssl.create_default_context()
         authority.configure_trust(context)
         client.configure_cert(context)
-        connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context, timeout=20)
+        connection = http.client.HTTPSConnection("127.0.0.1", served.http_port, context=context)
         assert _posted(connection, wire, {})[0] == "OK"
     assert [entry.tenant for entry in served.journal.entries] == ["acme", "acme", "default", "default"]
 

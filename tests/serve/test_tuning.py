@@ -58,7 +58,6 @@ def test_connections_fit_into_the_limit_of_open_files(
         [sys.executable, "-c", RUN, *map(str, (soft, hard, connections))],
         capture_output=True,
         text=True,
-        timeout=60,
         check=True,
     )
     assert done.stdout.split() == expected

@@ -16,7 +16,7 @@ def test_a_span_that_comes_twice_is_counted_as_one_that_arrived() -> None:
     downstream = BareServer("count")
     with grpc.insecure_channel(f"127.0.0.1:{downstream.port}") as channel:
         for request in (first, first, second):
-            channel.unary_unary(EXPORT)(request, timeout=20)
+            channel.unary_unary(EXPORT)(request)
 
     assert counted(downstream) == (6 * SPANS_PER_TRACE, 4 * SPANS_PER_TRACE)
 

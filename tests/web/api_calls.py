@@ -6,17 +6,16 @@ from typing import Any
 
 import jsonschema_rs
 from click.testing import CliRunner
+from generator.api import document
 
 from tracegrade.cli import main
-from tracegrade.web.api.app import Api as ApiApp
-from tracegrade.web.api.app import tool_eval_api
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
 from web.calls import Called, call
 from web.site import Site
 
-DOCUMENT = ApiApp().openapi()
-TOOL_EVAL_DOCUMENT = tool_eval_api().openapi()
+DOCUMENT = document("api")
+TOOL_EVAL_DOCUMENT = document("tool-eval-api")
 
 
 class Api:

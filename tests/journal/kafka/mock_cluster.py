@@ -16,7 +16,7 @@ class MockCluster:
     def __init__(self) -> None:
         self._client: Producer | None = Producer({"test.mock.num.brokers": 1, "log_level": 3})
         for topic in TOPICS:
-            self._client.list_topics(topic, timeout=10)  # asking for a topic makes it
+            self._client.list_topics(topic, timeout=600)  # asking for a topic makes it
         (broker,) = self._client.list_topics(timeout=10).brokers.values()
         self.address = f"{broker.host}:{broker.port}"
 
@@ -29,7 +29,7 @@ class MockCluster:
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "test", "enable.partition.eof": False})
         try:
             ends = {
-                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
+                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=600)[1]
                 for partition in range(PARTITIONS)
             }
             consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])

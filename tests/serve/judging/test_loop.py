@@ -88,7 +88,7 @@ class Judging:
             span = otlp_span(trace, 1)
             span.attributes.append(KeyValue(key="app.done", value=AnyValue(bool_value=True)))
             entry = Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, payload([span]))
-            self.ends.append(self.journal.append(entry).result(10))
+            self.ends.append(self.journal.append(entry).result())
 
     def run(self, *steps: Callable[[], object]) -> Delivery:
         """Judge; while it would wait, do the next of `steps`. Then stop."""

@@ -62,7 +62,7 @@ def keep(folder: Path, script: str, until: "asyncio.Event | int", **settings: ob
         stop.set()
         await keeper
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 600))
     return process, telemetry
 
 

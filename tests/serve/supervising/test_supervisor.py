@@ -36,7 +36,7 @@ class Scripted:
 
 def run(child: Scripted) -> Sequence[int]:
     """Supervise until there is nothing more to launch; the exit codes."""
-    asyncio.run(asyncio.wait_for(supervise(child, asyncio.Event()), 60))
+    asyncio.run(asyncio.wait_for(supervise(child, asyncio.Event()), 600))
     return [ended.exit_code for ended in child.ends]
 
 
@@ -72,5 +72,5 @@ def test_stopping_ends_the_child_and_starts_none(script: str, stop_within_s: flo
         stop.set()
         await keeping
 
-    asyncio.run(asyncio.wait_for(stopped(), 30))
+    asyncio.run(asyncio.wait_for(stopped(), 600))
     assert child.ends == []  # nobody asks what to do next

@@ -28,7 +28,7 @@ def token(server: Server, name: str, role: str) -> str:
 def ask(server: Server, method: str, secret: str) -> tuple[int, str]:
     asked = Request(server.endpoints["web"] + ADDRESS, method=method, headers={"authorization": f"Bearer {secret}"})
     try:
-        with urlopen(asked, timeout=20) as answer:
+        with urlopen(asked) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         with error:

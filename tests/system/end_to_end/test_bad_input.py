@@ -112,7 +112,7 @@ def post(
     headers = {name.replace("_", "-"): value for name, value in more.items()}
     if media_type is not None:
         headers["Content-Type"] = media_type
-    connection = http.client.HTTPConnection(*receiver.address("http"), timeout=20)
+    connection = http.client.HTTPConnection(*receiver.address("http"))
     try:
         connection.request(method, path, body, headers)
         response = connection.getresponse()
@@ -213,7 +213,7 @@ RAW = {
 def test_what_is_no_request_ends_its_own_connection(
     what: str, protocol: str, receiver: Receiver, answers: Table
 ) -> None:
-    with socket.create_connection(receiver.address(protocol), timeout=20) as connection:
+    with socket.create_connection(receiver.address(protocol)) as connection:
         answer = _told(connection, RAW[what])
     answers.add(f"{protocol} port: {what}", answer)
     receiver.take_good()
@@ -249,7 +249,7 @@ def test_a_client_that_disappears_in_mid_request_costs_only_itself(
         "chunk": head + b"\r\n\r\n" + b"%x\r\n" % len(body) + body[:20],
     }[part]
     gone = receiver.server.metric("tracegrade_receiver_requests_total", "receive", reason="disconnected")
-    with socket.create_connection(receiver.address("http"), timeout=20) as connection:
+    with socket.create_connection(receiver.address("http")) as connection:
         connection.sendall(sent)
     if part != "headers":
         eventually(
@@ -271,7 +271,7 @@ def call(receiver: Receiver, request: bytes, method: str = TRACES, **more: Any) 
         grpc.insecure_channel(receiver.server.endpoints["grpc"]) as channel,
         pytest.raises(grpc.RpcError) as raised,
     ):
-        channel.unary_unary(method)(request, timeout=30, **more)
+        channel.unary_unary(method)(request, **more)
     error: Any = raised.value
     return f"{error.code().name} {error.details()}"
 
@@ -292,7 +292,7 @@ def test_bad_grpc_calls_are_told_what_is_wrong(receiver: Receiver, answers: Tabl
 
 def test_a_grpc_call_that_is_cancelled_costs_only_itself(receiver: Receiver, answers: Table) -> None:
     with grpc.insecure_channel(receiver.server.endpoints["grpc"]) as channel:
-        pending = channel.unary_unary(TRACES).future(bytes(30 * MIB), timeout=30)
+        pending = channel.unary_unary(TRACES).future(bytes(30 * MIB))
         pending.cancel()
         answers.add("gRPC: cancelled by its client", pending.code().name)
         assert pending.cancelled()
@@ -352,7 +352,7 @@ def test_a_json_span_with_an_id_in_base64_costs_only_itself(receiver: Receiver, 
         {"traceId": f"{receiver.good:032x}", "spanId": f"{1:016x}", "name": "hex"},
     ]
     body = GOOD_JSON % b", ".join(json.dumps(span).encode() for span in spans)
-    connection = http.client.HTTPConnection(*receiver.address("http"), timeout=20)
+    connection = http.client.HTTPConnection(*receiver.address("http"))
     connection.request("POST", "/v1/traces", body, {"Content-Type": JSON})
     response = connection.getresponse()
     told = json.loads(response.read())
@@ -392,9 +392,7 @@ def start(folder: Path, text: str) -> tuple[int, str]:
     config = folder / "config.yaml"
     config.write_text(text)
     command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(config)]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=folder, stdin=subprocess.DEVNULL, check=False
-    )
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=folder, stdin=subprocess.DEVNULL, check=False)
     return ended.returncode, reason(ended.stderr)
 
 
@@ -461,7 +459,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, i
         files.append(tmp_path_factory.mktemp("refused") / "config.yaml")
         files[-1].write_text(text)
     command = [sys.executable, "-c", STARTS, *map(str, files)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=True)
     answers = map(json.loads, ended.stdout.splitlines())
     return {
         what: (file, code, reason(said))
@@ -525,7 +523,7 @@ def test_an_exporter_whose_files_cannot_be_used_stops_the_start(tmp_path: Path, 
 
 def test_settings_that_are_not_there_stop_the_start(tmp_path: Path, starts: Table) -> None:
     command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(tmp_path / "none.yaml")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
     starts.add("settings: no such file", f"exit {ended.returncode}: {ended.stderr.replace(str(tmp_path) + '/', '')}")
     assert ended.returncode == 2
     assert "none.yaml" in ended.stderr

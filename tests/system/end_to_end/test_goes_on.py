@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 def conditions(server: Server) -> dict[str, dict[str, Any]]:
-    with urlopen(f"http://{server.endpoints['telemetry']}/healthz", timeout=10) as response:
+    with urlopen(f"http://{server.endpoints['telemetry']}/healthz") as response:
         return {found["name"]: found for found in json.load(response)["conditions"]}
 
 
@@ -31,7 +31,7 @@ def test_a_store_that_cannot_be_read_is_waited_for(tmp_path: Path) -> None:
     assert "file is not a database" in found["message"]
     export(server.endpoints["grpc"], request_of([1, 2]))
     eventually(lambda: len(arrived(downstream)) == 8, "what is forwarded meanwhile")
-    with urlopen(f"http://{server.endpoints['telemetry']}/readyz", timeout=10) as response:
+    with urlopen(f"http://{server.endpoints['telemetry']}/readyz") as response:
         assert json.load(response)["status"] == "degraded"
     damaged.rename(tmp_path / "looked at later")
     wait_until_stored(server, [1, 2])
@@ -71,7 +71,7 @@ def test_the_page_waits_for_its_port(tmp_path: Path) -> None:
     wait_until_stored(server, [1])
     eventually(lambda: "web_port_taken" not in conditions(server), "the port")
     try:
-        with urlopen(f"http://{endpoint}/", timeout=30) as response:
+        with urlopen(f"http://{endpoint}/") as response:
             assert response.status == 200
     finally:
         assert server.stop() == 0

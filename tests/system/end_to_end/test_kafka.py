@@ -134,7 +134,7 @@ def test_senders_are_told_to_try_again_while_no_broker_answers(tmp_path: Path, c
     assert details.details[0].Unpack(retry)
     assert retry.retry_delay.seconds in (1, 2)
     with pytest.raises(HTTPError) as ready:
-        urlopen(f"http://{server.endpoints['telemetry']}/readyz", timeout=10)
+        urlopen(f"http://{server.endpoints['telemetry']}/readyz")
     with ready.value as answer:
         assert (answer.code, "kafka_unavailable" in answer.read().decode()) == (503, True)
     labels = {"outcome": "refused", "reason": "journal_unavailable"}
@@ -159,7 +159,7 @@ def test_metrics_without_a_topic_are_refused_for_good_and_with_one_forwarded(
         {"content-type": "application/x-protobuf"},
     )
     with pytest.raises(HTTPError) as answered:
-        urlopen(over_http, timeout=10)
+        urlopen(over_http)
     with answered.value as answer:
         assert answer.code == 404
     assert server.stop() == 0

@@ -43,7 +43,7 @@ def test_openmetrics_leads_from_a_count_to_a_trace(tmp_path: Path) -> None:
         asked = Request(
             f"http://{server.endpoints['telemetry']}/metrics", headers={"Accept": "application/openmetrics-text"}
         )
-        with urlopen(asked, timeout=10) as response:
+        with urlopen(asked) as response:
             assert response.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
             families = {family.name: family for family in text_string_to_metric_families(response.read().decode())}
     counted = [sample for sample in families["tracegrade_evaluations"].samples if sample.name.endswith("_total")]

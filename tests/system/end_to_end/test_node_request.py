@@ -61,7 +61,7 @@ def send_as_node_does(endpoint: str) -> tuple[int, Any]:
     """Status and body of the answer; sent in two chunks, cut within a character of several bytes."""
     body = json.dumps(REQUEST, separators=(",", ":"), ensure_ascii=False).encode()
     middle = body.index("🚀".encode()) + 2
-    connection = http.client.HTTPConnection(endpoint, timeout=20)
+    connection = http.client.HTTPConnection(endpoint)
     try:
         headers = {"Content-Type": "application/json", "User-Agent": "OTel-OTLP-Exporter-JavaScript/0.223.1"}
         connection.request("POST", "/v1/traces", iter([body[:middle], body[middle:]]), headers)

@@ -166,7 +166,7 @@ def proxied(folder: Path, provider: Provider, upstream: str) -> Iterator[int]:
         yield port
     finally:
         apache.terminate()
-        apache.wait(20)
+        apache.wait()
 
 
 def _listens(port: int) -> bool:
@@ -198,7 +198,7 @@ class Browser:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         sent["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
         sent["Accept"] = "text/html,application/json"  # programs are answered 401 by the proxy, and not sent to sign in
-        connection = HTTPConnection(parts.netloc, timeout=20)
+        connection = HTTPConnection(parts.netloc)
         connection.request(method, url.removeprefix(f"{parts.scheme}://{parts.netloc}"), headers=sent)
         answer = connection.getresponse()
         body = answer.read().decode("utf-8", "replace")

@@ -27,7 +27,7 @@ def test_nobody_else_can_read_a_file_of_the_data_folder(tmp_path: Path) -> None:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         config = str(server.config)
         eventually(lambda: server.cli("traces", "list", "-c", config).stdout.count("demo-shop"), "the trace")
-        urlopen(server.endpoints["web"], timeout=30).close()  # its process is started by its first visitor
+        urlopen(server.endpoints["web"]).close()  # its process is started by its first visitor
         assert server.cli("traces", "delete", "--yes", "--session", "unknown", "-c", config).exit_code == 1
         modes = {}
         for path in server.data.rglob("*"):

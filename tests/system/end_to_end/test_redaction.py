@@ -49,7 +49,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def send_json(server: Server, document: Any, path: str) -> None:
     url = f"http://{server.endpoints['http']}{path}"
-    with urlopen(Request(url, json.dumps(document).encode(), {"content-type": "application/json"}), timeout=10) as ok:
+    with urlopen(Request(url, json.dumps(document).encode(), {"content-type": "application/json"})) as ok:
         assert ok.status == 200
 
 
@@ -63,7 +63,7 @@ def orders(planter: Planter, number: int) -> bytes:
 def read(url: str) -> str | None:
     """What is there, None where there is nothing yet."""
     try:
-        with urlopen(url, timeout=10) as response:
+        with urlopen(url) as response:
             return str(response.read().decode())
     except HTTPError as error:
         if error.code != 404:

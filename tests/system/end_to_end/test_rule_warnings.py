@@ -24,7 +24,7 @@ def test_the_start_warns_where_rules_judge(tmp_path: Path, role: str, warned: bo
     (tmp_path / "data").write_text("")
     config.write_text(json.dumps({"data_dir": str(tmp_path / "data"), "rules": {"paths": [str(rule)]}}))
     command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(config), "--role", role]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr.count("data_dir: cannot use")) == (2, 1), ended.stderr
     warnings = [line for line in ended.stderr.splitlines() if line.startswith("Warning: ")]
     assert len(warnings) == warned

@@ -30,7 +30,7 @@ def traces(server: Server, *options: str) -> set[str]:
 
 
 def api(server: Server, path: str) -> str:
-    with urlopen(f"{server.endpoints['web']}/api/v1/{path}", timeout=30) as response:
+    with urlopen(f"{server.endpoints['web']}/api/v1/{path}") as response:
         return str(response.read().decode())
 
 

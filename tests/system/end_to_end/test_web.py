@@ -40,7 +40,7 @@ def test_the_page_alone_says_that_there_is_no_store_yet(tmp_path: Path) -> None:
     server = Server(tmp_path)
     server.start(role="web")
     with pytest.raises(HTTPError, match="503") as refused:
-        urlopen(server.endpoints["web"], timeout=20)
+        urlopen(server.endpoints["web"])
     with refused.value as answer:
         assert "no such store" in answer.read().decode()
     assert server.stop() == 0
@@ -50,7 +50,7 @@ def test_the_page_alone_says_that_there_is_no_store_yet(tmp_path: Path) -> None:
 def _page(url: str) -> str:
     def look() -> str:
         # The store is being made, the process is being started again.
-        with suppress(OSError), urlopen(url, timeout=20) as response:
+        with suppress(OSError), urlopen(url) as response:
             return str(response.read().decode())
         return ""
 

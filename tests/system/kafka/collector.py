@@ -36,7 +36,7 @@ class Collector:
                 stderr=log,
                 env=os.environ | {"KAFKA_BROKER": broker.address},
             )
-        eventually(lambda: b"Everything is ready" in (folder / "log").read_bytes(), f"{folder}/log", within_s=30)
+        eventually(lambda: b"Everything is ready" in (folder / "log").read_bytes(), f"{folder}/log")
         return f"127.0.0.1:{grpc}"
 
     def stop(self) -> None:

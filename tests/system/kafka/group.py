@@ -115,7 +115,7 @@ class Judge:
         """SIGTERM, and the exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(40)
+        return self._process.wait()
 
     def keep(self) -> None:
         """Start it again if it ended by itself, as a supervisor does."""
@@ -192,7 +192,7 @@ class Sender(threading.Thread):
     def end(self) -> None:
         """Begin no trace any more, and wait until all are sent."""
         self._ending.set()
-        self.join(120)
+        self.join()
         assert not self.is_alive()
 
     def _send_waiting(self) -> None:
@@ -230,7 +230,7 @@ class Sender(threading.Thread):
         request = payload(spans)
         while True:
             try:
-                export(request, timeout=20)
+                export(request)
                 break
             except grpc.RpcError as error:
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):

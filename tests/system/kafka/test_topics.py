@@ -73,7 +73,7 @@ def test_partitions_that_are_added_are_noticed(topics: Broker) -> None:
     assert not conditions.current()
     admin = topics.admin()
     for grown in admin.create_partitions([NewPartitions(name, 4) for name in ("growing", "logs-of-growing")]).values():
-        grown.result(10)
+        grown.result()
     again = examine_topics(settings, wait_s=WITHIN_S)
     again.compare(found)
     again.say(conditions)

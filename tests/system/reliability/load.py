@@ -38,7 +38,7 @@ def send(server: Server, requests: int, first: int = 1) -> range:
     with grpc.insecure_channel(server.endpoints["grpc"]) as channel:
         export = channel.unary_unary(TRACES)
         for begin in range(first, end, TRACES_PER_REQUEST):
-            export(request_of(range(begin, begin + TRACES_PER_REQUEST)), timeout=20)
+            export(request_of(range(begin, begin + TRACES_PER_REQUEST)))
     return range(first, end)
 
 

@@ -51,7 +51,7 @@ def records(folder: Path) -> list[Record]:
 def write(folder: Path) -> tuple[list[int], Path, bytes]:
     """A journal of three records: their ends, its only segment and what that holds."""
     journal = LocalJournal.open(folder)
-    ends = [journal.append(entry(payload)).result(5) for payload in PAYLOADS]
+    ends = [journal.append(entry(payload)).result() for payload in PAYLOADS]
     journal.close()
     (segment,) = (folder / "segments").iterdir()
     return ends, segment, segment.read_bytes()
@@ -67,7 +67,7 @@ def test_a_record_torn_at_every_byte_by_a_kill_before_its_answer(tmp_path: Path,
         segment.write_bytes(whole[:length])
         journal = LocalJournal.open(tmp_path)
         assert journal.recovery.torn_bytes == length - ends[1]
-        journal.append(entry(b"again")).result(5)
+        journal.append(entry(b"again")).result()
         journal.close()
         lost += [record.payload for record in records(tmp_path)] != [b"first", b"second", b"again"]
     assert lost == 0
@@ -114,7 +114,7 @@ def test_written_then_synced_then_answered(tmp_path: Path, report: Report) -> No
     journal = LocalJournal.open(tmp_path, disk=disk)
     disk.done.clear()
     for number in range(200):
-        journal.append(entry(b"%d" % number)).result(5)
+        journal.append(entry(b"%d" % number)).result()
         disk.done.append("answer")
     journal.close()
     assert disk.done[: 3 * 200] == ["write", "fdatasync", "answer"] * 200
@@ -125,7 +125,7 @@ def test_a_slow_fdatasync_slows_answers_and_loses_none(tmp_path: Path, report: R
     journal = LocalJournal.open(tmp_path, disk=OrderedDisk(sync_s=0.2))
     begun_s = time.monotonic()
     futures = [journal.append(entry(b"%d" % number)) for number in range(500)]
-    ends = [future.result(30) for future in futures]
+    ends = [future.result() for future in futures]
     took_s = time.monotonic() - begun_s
     journal.close()
     assert len(set(ends)) == len(records(tmp_path)) == 500
@@ -148,13 +148,13 @@ class ReadOnlyDisk(Disk):
 def test_a_disk_that_became_read_only_is_refused_and_recovered_from(tmp_path: Path, report: Report) -> None:
     disk = ReadOnlyDisk()
     journal = LocalJournal.open(tmp_path, disk=disk)
-    journal.append(entry(b"before")).result(5)
+    journal.append(entry(b"before")).result()
     disk.is_read_only = True
     for _ in range(20):
         with pytest.raises(JournalUnavailable):
-            journal.append(entry(b"refused")).result(5)
+            journal.append(entry(b"refused")).result()
     disk.is_read_only = False
-    journal.append(entry(b"after")).result(5)
+    journal.append(entry(b"after")).result()
     journal.close()
     assert [record.payload for record in records(tmp_path)] == [b"before", b"after"]
     report(Row("disk read-only", 20, 0, seen="refused as unavailable, for which receivers answer: come back in 1 s"))
@@ -167,7 +167,7 @@ def test_a_clock_that_jumps_a_day(tmp_path: Path, jump_s: int, report: Report) -
     for number in range(20):
         if number == 10:
             now_ns[0] += jump_s * 10**9
-        journal.append(entry(b"%d" % number)).result(5)
+        journal.append(entry(b"%d" % number)).result()
     journal.close()
     stamps = [record.received_ns for record in records(tmp_path)]
     assert len(stamps) == 20
@@ -181,14 +181,14 @@ def journal_bytes(server: Server) -> int:
 
 def health(server: Server) -> str:
     """What liveness says, which is 200 whatever it says."""
-    with urlopen(f"http://{server.endpoints['telemetry']}/healthz", timeout=10) as response:
+    with urlopen(f"http://{server.endpoints['telemetry']}/healthz") as response:
         status: str = json.load(response)["status"]
         return status
 
 
 def is_ready(server: Server) -> bool:
     try:
-        with urlopen(f"http://{server.endpoints['telemetry']}/readyz", timeout=10):
+        with urlopen(f"http://{server.endpoints['telemetry']}/readyz"):
             return True
     except HTTPError as error:
         with error:
@@ -255,14 +255,14 @@ def test_no_file_descriptor_left(tmp_path: Path, report: Report) -> None:
         pid = server.process.pid
         with grpc.insecure_channel(server.endpoints["grpc"]) as channel:
             call = channel.unary_unary(TRACES)
-            call(request_of(range(1, 6)), timeout=10)
+            call(request_of(range(1, 6)))
             soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
             used = max(int(name) for name in os.listdir(f"/proc/{pid}/fd")) + 1
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
             host, _, port = server.endpoints["http"].rpartition(":")
             waiting = [socket.create_connection((host, int(port))) for _ in range(20)]
             for begin in range(6, 56, TRACES_PER_REQUEST):
-                call(request_of(range(begin, begin + TRACES_PER_REQUEST)), timeout=10)
+                call(request_of(range(begin, begin + TRACES_PER_REQUEST)))
             for connection in waiting:
                 connection.close()
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
@@ -277,7 +277,7 @@ def fill(folder: Path, size_mib: int, request: bytes, items: int) -> None:
     journal = LocalJournal.open(folder, JournalSettings(max_size_mib=4096))
     some = [Entry(Signal.TRACES, Encoding.PROTOBUF, "default", items, request)] * (4 * 1024 * 1024 // len(request))
     while journal.end < size_mib * 1024 * 1024:
-        journal.append_all(some).result(60)
+        journal.append_all(some).result()
     journal.close()
 
 

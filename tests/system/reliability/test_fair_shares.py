@@ -62,7 +62,7 @@ def noise(server: Server, until_s: float, sent: list[int]) -> None:
         while time.monotonic() < until_s:
             for number in range(NOISY):
                 try:
-                    export(request_of(f"noisy-{number}", range(first, first + 20)), timeout=20)
+                    export(request_of(f"noisy-{number}", range(first, first + 20)))
                     sent.append(80)
                 except grpc.RpcError:
                     time.sleep(0.05)
@@ -75,7 +75,7 @@ def small(server: Server, until_s: float) -> int:
         export = channel.unary_unary(TRACES)
         while time.monotonic() < until_s:
             try:
-                export(request_of("small", range(trace, trace + 1)), timeout=20)
+                export(request_of("small", range(trace, trace + 1)))
                 trace += 1
                 time.sleep(SMALL_EVERY_S)
             except grpc.RpcError:  # it is asked to come again, and does

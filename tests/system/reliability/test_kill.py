@@ -75,7 +75,7 @@ class Load(threading.Thread):
 
     def stop(self) -> None:
         self._halt.set()
-        self.join(30)
+        self.join()
         self._close()
 
 
@@ -151,7 +151,7 @@ def wait_until_judged(server: Server, traces: int) -> None:
             eventually(lambda: count_stored(server) >= traces, "all answered traces in the store", 60, every_s=1.0)
     # The OTLP sink waits between attempts, as its peer refuses now and then; what it has not sent waits in the journal.
     reader, position = JournalReader(server.data / "results"), Position(server.data / "positions" / "results.otlp")
-    eventually(lambda: (position.load() or 0) >= reader.durable().end, "the OTLP sink", within_s=90)
+    eventually(lambda: (position.load() or 0) >= reader.durable().end, "the OTLP sink")
     reader.close()
 
 

@@ -25,7 +25,7 @@ def plant(folder: Path, *requests: bytes) -> None:
     """Put requests of one trace each into the journal, as a receiver that lets them in does."""
     journal = LocalJournal.open(folder)
     for request in requests:
-        journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", len(order_trace(1)), request)).result(30)
+        journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", len(order_trace(1)), request)).result()
     journal.close()
 
 

@@ -24,7 +24,7 @@ def test_an_orderly_stop_answers_what_is_in_work_and_leaves_the_rest_on_disk(tmp
     downstream, goes_on = Downstream(), threading.Event()
 
     def hang(request: bytes, context: grpc.ServicerContext) -> bytes:
-        goes_on.wait(60)
+        goes_on.wait()
         return b""
 
     server = Server(tmp_path, exporters=exporter(downstream))

@@ -89,7 +89,7 @@ def test_kills_of_judges_of_delivery_and_of_everything_lose_and_double_nothing(
             else:
                 kill_part(server, victim)
         load.stop()
-        wait_until_stored(server, load.answered, within_s=90)
+        wait_until_stored(server, load.answered)
     finally:
         load.stop()
         server.stop()
@@ -116,7 +116,7 @@ def test_the_number_of_judges_changes_under_load_and_kills(server: Server, repor
             server.start()
             load.wait_until_answered()
         load.stop()
-        wait_until_stored(server, load.answered, within_s=90)
+        wait_until_stored(server, load.answered)
         eventually(lambda: not list(server.data.glob("results-*")), "what other numbers of judges left to be delivered")
     finally:
         load.stop()

@@ -47,7 +47,7 @@ class MockKafka:
         brokers = self._producer.list_topics(timeout=10).brokers.values()
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         for topic in (SPANS, LOGS):
-            self._producer.list_topics(topic, timeout=10)
+            self._producer.list_topics(topic, timeout=600)
 
     def settings(self, name: str = "a") -> KafkaSettings:
         """Those of one judge."""
@@ -226,7 +226,7 @@ class KafkaJudge:
     def stop(self) -> None:
         """Stop in order."""
         self.delivery.stopping.set()
-        self._thread.join(20)
+        self._thread.join()
         assert not self._thread.is_alive()
         self._journal.close()
         self.heartbeat.close()

@@ -54,7 +54,7 @@ def _whole(trace: int) -> bytes:
 def _committed(kafka: MockKafka, topic: str, partition: int) -> int:
     """The group's offset; that of a new group is negative."""
     reader = Consumer({"bootstrap.servers": kafka.address, "group.id": kafka.settings().group})
-    (found,) = reader.committed([TopicPartition(topic, partition)], timeout=10)
+    (found,) = reader.committed([TopicPartition(topic, partition)], timeout=600)
     reader.close()
     return int(found.offset)
 
