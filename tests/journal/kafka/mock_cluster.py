@@ -17,7 +17,7 @@ class MockCluster:
         self._client: Producer | None = Producer({"test.mock.num.brokers": 1, "log_level": 3})
         for topic in TOPICS:
             self._client.list_topics(topic, timeout=600)  # asking for a topic makes it
-        (broker,) = self._client.list_topics(timeout=10).brokers.values()
+        (broker,) = self._client.list_topics(timeout=600).brokers.values()
         self.address = f"{broker.host}:{broker.port}"
 
     def settings(self, **more: Any) -> KafkaSettings:

@@ -44,7 +44,7 @@ class MockKafka:
 
     def __init__(self) -> None:
         self._producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "partitioner": "fnv1a"})
-        brokers = self._producer.list_topics(timeout=10).brokers.values()
+        brokers = self._producer.list_topics(timeout=600).brokers.values()
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         for topic in (SPANS, LOGS):
             self._producer.list_topics(topic, timeout=600)
