@@ -33,6 +33,7 @@ OUTPUTS: list[tuple[JsonValue, JsonValue, JsonValue]] = [
     ({"data": {"b": {"c": {"d": {"value": "deep"}}}}}, "deep", {"data": {"b": {"c": {"d": {"value": "deep"}}}}}),
     ("ToolResponse(content=[{'type': 'text', 'text': '0'}], stream=False)", "0", 0),
     ("[<lib.Content object at 0x7f01>]", "", ""),
+    ("[object ToolMessage]", "sold", "sold"),
     ("Order(id=7)", "Order(id=7)", "Order(id=7)"),
     ({"result": "done"}, '{"result": "done"}', {"result": "done"}),
 ]  # fmt: skip

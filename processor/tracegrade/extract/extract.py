@@ -17,6 +17,7 @@ from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
 from tracegrade.extract.shape.messages import with_messages_by_shape
+from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.shape.reader import read_by_shape
 from tracegrade.extract.stored_elsewhere import say_stored_elsewhere
 from tracegrade.extract.tool_calls import build_calls
@@ -84,7 +85,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         if node.span.is_whole and node.dialect is not SHAPE:
             fill(execution)
     requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
-    if len(executions) < len(tools):
+    if len(executions) < len(tools) or any(is_any_tools_class(execution.name) for execution in executions):
         executions, unnamed = named_by_requests(tools, executions, requests)
         nameless += [node.span for node in unnamed]
     drop_carried_errors(executions)

@@ -28,6 +28,7 @@ from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import ShownResult
+from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
@@ -110,11 +111,14 @@ def pair(
 def named_by_requests(
     tools: Sequence[Node], executions: Sequence[Execution], requests: Sequence[ToolRequest]
 ) -> tuple[list[Execution], list[Node]]:
-    """Read tool spans that do not name their tool by the request that has their call id, or their span's name.
+    """Read tool spans that do not name their tool, or name a class of any tool, by the request that they answer.
+
+    That is the one with their call id, of a tool that has their span's name, or the first that nothing answers with
+    their arguments.
 
     Args:
         tools: the tool spans, in order of start.
-        executions: those that name their tool.
+        executions: those that name a tool.
         requests: the requests of the trace, in order.
 
     Returns:
@@ -126,19 +130,39 @@ def named_by_requests(
             by_id.setdefault(request.call.call_id, set()).add(request.call.name)
     names = {request.call.name for request in requests}
     known = {execution.node: execution for execution in executions}
+    classes = {execution.node for execution in executions if is_any_tools_class(execution.name)}
+    answered = {call_id_of(node) for node in tools}
+    waiting = [request for request in requests if request.call.call_id not in answered]
     read: list[Execution] = []
     unnamed: list[Node] = []
     for node in tools:
         execution = known.get(node)
-        if execution is None:
+        if execution is None or node in classes:
             asked = by_id.get(call_id_of(node) or "", set())
             name = next(iter(asked)) if len(asked) == 1 else node.span.name if node.span.name in names else ""
-            execution = read_execution(node, name)
+            execution = execution or read_execution(node, name or node.span.name)
+            name = name or _asked_with(execution, waiting)
+            if execution is not None and name:
+                execution.name = execution.raw_name = name
+            elif node not in classes:
+                execution = None
         if execution is None:
             unnamed.append(node)
         else:
             read.append(execution)
     return read, unnamed
+
+
+def _asked_with(execution: Execution | None, waiting: list[ToolRequest]) -> str:
+    """The tool of the first request in `waiting` with the arguments of an execution, "" for none; it is taken out."""
+    if execution is None or not isinstance(execution.arguments.value, dict):
+        return ""
+    wanted = canonical(execution.arguments.value)
+    for request in waiting:
+        if request.node.span.end_ns <= execution.node.span.end_ns and _requested_arguments(request) == wanted:
+            waiting.remove(request)
+            return request.call.name
+    return ""
 
 
 def _with_refused_attempts(executions: Sequence[Execution]) -> list[Execution]:

@@ -4,6 +4,7 @@ What a span shows counts, unless it is an envelope around the value or the print
 the call, and not known by sender: the other witness shows the value, and the span shows it as one of its members.
 """
 
+import re
 from collections.abc import Iterator
 
 from tracegrade.extract.decode.reprs import read_repr
@@ -15,7 +16,7 @@ MAX_DEPTH = 4
 _MAX_MEMBERS = 1000
 _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 _MAX_REPR_CHARS = 100_000
-_OBJECT = " object at 0x"
+_OBJECT = re.compile(r" object at 0x|\A\[object \w+\]\Z")
 
 # Members of which envelopes are made. A value without any of them is none, and costs no look at the other witness.
 WRAPPERS = frozenset(
@@ -47,14 +48,14 @@ def may_wrap(value: JsonValue) -> bool:
         return not WRAPPERS.isdisjoint(value)
     if isinstance(value, list):
         return bool(value) and all(isinstance(item, dict) and not WRAPPERS.isdisjoint(item) for item in value)
-    return isinstance(value, str) and (_OBJECT in value or _is_call(value))
+    return isinstance(value, str) and (_OBJECT.search(value) is not None or _is_call(value))
 
 
 def open_output(executed: Decoded, told: Decoded) -> Decoded:
-    """The result of an execution, without an envelope around what a model was told, and never an object's address."""
+    """The result of an execution, without an envelope around what a model was told, and never an object's address or class."""
     value = executed.value
     if isinstance(value, str):
-        if _OBJECT in value:
+        if _OBJECT.search(value):
             return told
         value = read_repr(value) if len(value) <= _MAX_REPR_CHARS else None
     if value is None or _same(value, told.value):

@@ -71,20 +71,20 @@ def may_be_filled(keys: Sequence[str], kept: Iterable[str]) -> bool:
     """Whether a span that a dialect knows is kept whole, as it may show what the dialect does not find.
 
     Values, messages or calls stand under keys that no dialect reads, and under none that one reads; or the span names a
-    tool, and has messages alone for its values.
+    tool, and whoever named it wrote messages alone for its values: other senders' keys are of other dialects.
 
     Args:
         keys: those of a span.
         kept: those of them that are kept in any case.
     """
+    kept = tuple(kept)
     known = _held(kept)
     if not known.issuperset(_held(keys)):
         return True
-    return (
-        "messages" in known
-        and not known.issuperset(_OF_TOOL)
-        and any(is_tool_name_key(tuple(key.split("."))) for key in keys)
-    )
+    if "messages" not in known:
+        return False
+    senders = {key.partition(".")[0] for key in keys if is_tool_name_key(tuple(key.split(".")))}
+    return bool(senders) and not _OF_TOOL.issubset(_held(key for key in kept if key.partition(".")[0] in senders))
 
 
 def is_foreign(keys: Iterable[str]) -> bool:

@@ -153,6 +153,14 @@ def is_class(name: str) -> bool:
     return name.startswith("__") or _CLASS.match(name) is not None
 
 
+def is_any_tools_class(name: str) -> bool:
+    """Whether a name is that of a class which any tool may be of, and so says nothing of this one."""
+    return _CLASS.match(name) is not None and _TOOL_CLASS.issuperset(words_of(name))
+
+
+_TOOL_CLASS = frozenset({"tool", "dynamic", "structured", "function", "base"})
+
+
 def named_among(names: Collection[str], span_name: str) -> str:
     """The name among `names` that stands in a span's name, where nothing but words around it is beside; else ""."""
     if span_name in names:
