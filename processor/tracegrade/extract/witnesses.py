@@ -52,7 +52,7 @@ def may_wrap(value: JsonValue) -> bool:
 
 
 def open_output(executed: Decoded, told: Decoded) -> Decoded:
-    """The result of an execution, without an envelope around what a model was told, and never an object's address or class."""
+    """The result of an execution: no envelope around what a model was told, nor the printed form of an object."""
     value = executed.value
     if isinstance(value, str):
         if _OBJECT.search(value):
