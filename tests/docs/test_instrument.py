@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from end_to_end.server import Server
 
+from build.served import Server
 from docs.pages import Write, steps
 from tracegrade.cli import main
 from waiting import eventually

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from end_to_end.server import Server, export
 from sqlalchemy import Engine, MetaData, column, create_engine, select, text
 
+from build.served import Server, export
 from canonical import canonical_line
 from pipeline.harness import payload, tool_span
 from store.engines import POSTGRESQL, needs_postgresql, without_tables

@@ -24,10 +24,10 @@ sys.path.extend(map(str, HERE.parents[:2]))
 
 from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa: E402  # the line above makes it importable
 from bench.serving import cpu_s, descendants, wait_until, write_rules  # noqa: E402
-from end_to_end.server import TRACES as EXPORT  # noqa: E402
-from end_to_end.server import Server  # noqa: E402
 from reliability.load import count_stored  # noqa: E402
 
+from build.served import TRACES as EXPORT  # noqa: E402
+from build.served import Server  # noqa: E402
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings  # noqa: E402
 from tracegrade.assemble.share import ALL, Share  # noqa: E402

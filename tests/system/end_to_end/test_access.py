@@ -5,8 +5,8 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
-from end_to_end.server import TRACES, Server, export, running
 
+from build.served import TRACES, Server, export, served
 from pipeline.harness import agent_span, payload
 from waiting import eventually
 
@@ -49,7 +49,7 @@ def test_certificates_and_tokens_are_asked_for_and_change_without_a_restart(tmp_
         "auth": {"token_file": str(far / "tokens")},
     }
     receivers = {"otlp": {"protocols": {"grpc": grpc_settings}}}
-    with running(far, receivers=receivers, rules={"paths": []}) as receiver:
+    with served(far, receivers=receivers, rules={"paths": []}) as receiver:
         assert code(receiver, first, "token-of-sender-1") == "OK"
         assert code(receiver, first, "token-of-sender-3") == "UNAUTHENTICATED"
         assert code(receiver, second, "token-of-sender-1") == "UNAVAILABLE"
@@ -59,7 +59,7 @@ def test_certificates_and_tokens_are_asked_for_and_change_without_a_restart(tmp_
             "headers": {"authorization": "Bearer token-of-sender-2"},
             "retry_on_failure": {"initial_interval": "50ms", "max_interval": "200ms", "max_elapsed_time": "0s"},
         }
-        with running(tmp_path / "near", exporters={"otlp": exporter}, rules={"paths": []}) as sender:
+        with served(tmp_path / "near", exporters={"otlp": exporter}, rules={"paths": []}) as sender:
 
             def sent() -> float:
                 return sender.metric("tracegrade_exporter_sent_requests_total", "receive", signal="traces")

@@ -7,9 +7,9 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from end_to_end.server import LOGS, Downstream, Server, export, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from build.served import LOGS, Downstream, Server, export, served
 from pipeline.harness import agent_span, payload
 from waiting import eventually
 
@@ -59,7 +59,7 @@ def test_reads_and_deletions_are_noted_sent_and_outlive_what_was_deleted(tmp_pat
     exporters = {"otlp": {"endpoint": f"127.0.0.1:{downstream.port}", "tls": {"insecure": True}}}
     web = {"endpoint": "127.0.0.1:0", "auth": {}}
     try:
-        with running(tmp_path, web=web, exporters=exporters, rules={"paths": []}, traces={"settle": "50ms"}) as server:
+        with served(tmp_path, web=web, exporters=exporters, rules={"paths": []}, traces={"settle": "50ms"}) as server:
             reader, admin = token(server, "auditor", "read"), token(server, "operator", "admin")
             export(server.endpoints["grpc"], payload([agent_span(1, 1)]))
             eventually(lambda: ask(server, "GET", admin)[0] == 200, "the trace")

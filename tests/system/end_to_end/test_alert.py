@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import LOGS, Downstream, Server, export, exporter, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from alert.loop_stage import Channel
+from build.served import LOGS, Downstream, Server, export, exporter, served
 from pipeline.harness import agent_span, payload, tool_span
 from store.judged_traces import evaluation, judged
 from tracegrade.alert.loop import AlertLoop
@@ -148,7 +148,7 @@ def webhook() -> Iterator[Webhook]:
     server.server_close()
 
 
-class Served:
+class Place:
     """A folder with the rule, and what ``serve`` is told to do with it."""
 
     def __init__(self, folder: Path, webhook: Webhook, downstream: Downstream) -> None:
@@ -165,8 +165,8 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path, webhook: Webhook, downstream: Downstream) -> Served:
-    return Served(tmp_path, webhook, downstream)
+def place(tmp_path: Path, webhook: Webhook, downstream: Downstream) -> Place:
+    return Place(tmp_path, webhook, downstream)
 
 
 def listed(server: Server) -> list[dict[str, Any]]:
@@ -177,10 +177,10 @@ def listed(server: Server) -> list[dict[str, Any]]:
 
 
 def test_a_fall_below_the_bound_is_told_and_its_end_too(
-    tmp_path: Path, served: Served, webhook: Webhook, downstream: Downstream
+    tmp_path: Path, place: Place, webhook: Webhook, downstream: Downstream
 ) -> None:
     remember(tmp_path / "data", FELL, time.time_ns(), "demo-shop")
-    with running(tmp_path, **served.settings) as server:
+    with served(tmp_path, **place.settings) as server:
         started_ns = time.time_ns()
         send(server, range(1, 1 + MISSING), "create_order")
         (fired,) = eventually(lambda: webhook.posted[:1], "the alert")
@@ -193,7 +193,7 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(
         assert firing["starts_ns"] > started_ns, "it fired with what came, as the history has too few results"
         assert len(firing["facts"]["worst"]) == 5
 
-        served.rule.write_text(json.dumps(WITHOUT_ALERT))
+        place.rule.write_text(json.dumps(WITHOUT_ALERT))
         (resolved,) = eventually(lambda: webhook.posted[1:2], "the end of the alert")
         assert resolved["status"] == "resolved"
         assert resolved["alerts"][0]["fingerprint"] == alert["fingerprint"]
@@ -204,7 +204,7 @@ def test_a_fall_below_the_bound_is_told_and_its_end_too(
 
 
 def test_an_alert_that_an_earlier_judge_told_is_resolved_by_the_results_since(
-    tmp_path: Path, served: Served, webhook: Webhook, downstream: Downstream
+    tmp_path: Path, place: Place, webhook: Webhook, downstream: Downstream
 ) -> None:
     """It fired 24 hours ago; since then all passed."""
     now_ns = time.time_ns()
@@ -214,7 +214,7 @@ def test_an_alert_that_an_earlier_judge_told_is_resolved_by_the_results_since(
     AlertLoop(engine, lambda: rules, [earlier], Telemetry("judge")).step(now_ns - 24 * HOUR_NS)
     engine.dispose()
     assert [state for _, _, state in earlier.told] == ["firing"]
-    with running(tmp_path, **served.settings) as server:
+    with served(tmp_path, **place.settings) as server:
         (resolved,) = eventually(lambda: webhook.posted[:1], "the end of the alert")
         assert (resolved["status"], resolved["receiver"]) == ("resolved", "ops")
         assert [alert["annotations"]["dedup_key"] for alert in resolved["alerts"]] == earlier.keys

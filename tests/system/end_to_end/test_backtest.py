@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from cli.journalled import with_
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
@@ -46,7 +46,7 @@ def test_a_backtest_beside_serve_judges_what_is_stored_and_holds_nobody_up(tmp_p
     for name, text in (("live", LIVE), ("blue", BLUE)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "rule.yaml").write_text(text)
-    with running(tmp_path, rules={"paths": [str(tmp_path / "live")]}) as server:
+    with served(tmp_path, rules={"paths": [str(tmp_path / "live")]}) as server:
         for trace in range(1, 1 + BEFORE):
             send(server, trace)
         eventually(lambda: stored(server) == BEFORE, "the first traces to be stored")

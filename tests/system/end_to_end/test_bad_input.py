@@ -21,10 +21,10 @@ from typing import Any
 import grpc
 import pytest
 import trustme
-from end_to_end.server import TRACES, Server, children, export, running
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from build.served import TRACES, Server, children, export, served
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.config import Config
 from tracegrade.model.errors import TraceGradeError
@@ -95,7 +95,7 @@ class Receiver:
 
 @pytest.fixture(scope="module")
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
-    with running(tmp_path_factory.mktemp("bad_input")) as server:
+    with served(tmp_path_factory.mktemp("bad_input")) as server:
         assert server.process is not None
         export(server.endpoints["grpc"], b"")
         yield Receiver(server, server.process.pid, server.judge_pid)
@@ -559,7 +559,7 @@ def test_a_port_in_use_stops_the_start(listener: str, tmp_path: Path, starts: Ta
 
 
 def test_a_data_folder_in_use_stops_the_second_start_and_leaves_the_first_alone(tmp_path: Path, starts: Table) -> None:
-    with running(tmp_path) as first:
+    with served(tmp_path) as first:
         assert first.process is not None
         second = tmp_path / "second"
         second.mkdir()

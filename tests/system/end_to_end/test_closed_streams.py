@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server
 
+from build.served import Server
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from pipeline.harness import agent_span, payload, tool_span
 from rule.beside import EVALUATOR, changed, write_rule
 from waiting import eventually
@@ -30,7 +30,7 @@ def judged(server: Server, trace: int) -> tuple[str, str | None]:
 def test_code_beside_a_rule_judges_and_is_read_again(tmp_path: Path) -> None:
     code = write_rule(tmp_path / "rules").with_name("few_calls.py")
     rules = {"paths": [str(tmp_path / "rules")], "reload": "200ms", "allow_code": True}
-    with running(tmp_path, rules=rules) as server:
+    with served(tmp_path, rules=rules) as server:
         eventually(lambda: f"Code of rules, which runs here: {code}." in server.log, "what runs to be named")
         assert judged(server, 1) == ("fail", "")
         code.write_text("nowhere\n")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from deletion.kept import id_of, secret_trace
 from pipeline.harness import agent_span, payload, spans_of, tool_span
 from tracegrade.cli import main
@@ -47,7 +47,7 @@ def delete(server: Server, *arguments: str) -> Result:
 
 
 def test_a_running_serve_deletes_judged_and_open_traces_and_judges_on(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         endpoint = server.endpoints["grpc"]
         export(endpoint, payload(spans_of(secret_trace(1, SECRET, user="ann")) + spans_of(secret_trace(2, "harmless"))))
         eventually(lambda: traces(server) == {id_of(1).hex(), id_of(2).hex()}, "two traces")
@@ -75,7 +75,7 @@ def test_a_running_serve_deletes_judged_and_open_traces_and_judges_on(tmp_path: 
 
 
 def test_a_deletion_outlives_kills_and_is_done_where_nobody_serves(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         export(server.endpoints["grpc"], payload(spans_of(secret_trace(1, SECRET))))
         eventually(lambda: traces(server) == {id_of(1).hex()}, "a trace")
         asked = delete(server, id_of(1).hex(), "--wait", "0")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from end_to_end.server import Server, running
 
+from build.served import Server, served
 from models.scripted import Answer, calling, prompt_of, serving, write_models
 from suites.weather import WEATHER_SUITE
 from web.browser import browser
@@ -75,7 +75,7 @@ def test_a_suite_is_imported_run_watched_cancelled_resumed_and_compared(tmp_path
     with serving(models) as asked, browser() as chrome:
         file = write_models(tmp_path, asked.url, provider="cloud", models="{large: {}, small: {}}", at_a_time=1)
         web = {"endpoint": "127.0.0.1:0", "auth": {"token_file": str(tmp_path / "tokens")}}
-        with running(tmp_path, web=web, suites={"models": str(file)}) as server:
+        with served(tmp_path, web=web, suites={"models": str(file)}) as server:
             url = server.endpoints["web"]
             assert imported(tmp_path, server)["test_cases_created"] == 2
             page = chrome.new_page(viewport={"width": 1280, "height": 900})

@@ -14,8 +14,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         span.name = HOSTILE
         span.status.code = 2
         span.status.message = HOSTILE
-    with running(folder, rules={"paths": [str(folder / "rule.yaml"), "builtin:default"]}) as started:
+    with served(folder, rules={"paths": [str(folder / "rule.yaml"), "builtin:default"]}) as started:
         export(started.endpoints["grpc"], payload([agent, tool, unread], HOSTILE))
         config = str(started.config)
         eventually(lambda: TRACE_ID in started.cli("results", "list", "-c", config).stdout, "the results")

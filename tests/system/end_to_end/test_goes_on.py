@@ -7,9 +7,9 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from end_to_end.server import Downstream, Server, export, exporter, running
 from reliability.load import arrived, request_of, wait_until_stored
 
+from build.served import Downstream, Server, export, exporter, served
 from waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -41,7 +41,7 @@ def test_a_store_that_cannot_be_read_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_store_damaged_while_it_is_used_loses_no_result(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         export(server.endpoints["grpc"], request_of([1]))
         wait_until_stored(server, [1])
         for name in ("tracegrade.db", "tracegrade.db-wal"):

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
@@ -33,7 +33,7 @@ def _judged(server: Server, trace: int) -> None:
 
 
 def test_without_a_terminal_it_ends_nothing_and_the_log_says_what_is_read_again(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         assert server.process is not None
         judge = server.judge_pid
         _judged(server, 1)  # so it is past its start, in which it knows no signals yet

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Server, alive, children, running
 
+from build.served import Server, alive, children, served
 from jobs.place import WEATHER, right
 from models.scripted import Answer, prompt_of, serving, write_models
 from models.scripted import Server as ModelServer
@@ -111,7 +111,7 @@ def check_whole(server: Server, asked: Asked, id_: str, asked_before: int) -> No
 def test_what_was_killed_amid_200_cases_goes_on(
     tmp_path: Path, asked: Asked, settings: dict[str, Any], what: str
 ) -> None:
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         id_ = submitted(server, tmp_path)
         eventually(lambda: len(asked.prompts) > CASES // 4, "some cases")
         asked.pause.set()
@@ -134,7 +134,7 @@ def test_what_was_killed_amid_200_cases_goes_on(
 def test_serve_stops_with_a_job_under_way_and_the_next_goes_on(
     tmp_path: Path, asked: Asked, settings: dict[str, Any]
 ) -> None:
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         id_ = submitted(server, tmp_path)
         eventually(lambda: len(asked.prompts) > CASES // 4, "some cases")
         asked.pause.set()
@@ -150,7 +150,7 @@ def test_serve_stops_with_a_job_under_way_and_the_next_goes_on(
 
 def test_a_job_is_cancelled_while_its_model_hangs(tmp_path: Path, asked: Asked, settings: dict[str, Any]) -> None:
     asked.pause.set()
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         id_ = submitted(server, tmp_path)
         eventually(lambda: asked.under_way == 4, "requests under way")
         assert do(server, "jobs", "cancel", id_) == f"{id_}: cancelled\n"

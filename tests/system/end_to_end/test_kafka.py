@@ -11,7 +11,6 @@ from urllib.request import Request, urlopen
 
 import grpc
 import pytest
-from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, export, exporter
 from end_to_end.test_goes_on import conditions
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -20,6 +19,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
+from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter
 from journal.kafka.mock_cluster import MockCluster
 from pipeline.harness import log_payload, otlp_span, payload
 from waiting import eventually

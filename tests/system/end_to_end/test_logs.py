@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from end_to_end.server import LOGS, Server, export, running
 
+from build.served import LOGS, Server, export, served
 from pipeline.harness import (
     NS_PER_S,
     log_payload,
@@ -24,7 +24,7 @@ BEFORE, BESIDE, LATE, AFTER_A_RESTART = range(1, 5)
 
 
 def test_log_events_are_joined_whenever_they_come(tmp_path: Path) -> None:
-    with running(tmp_path, traces={"settle": "300ms", "idle_timeout": "1s"}) as server:
+    with served(tmp_path, traces={"settle": "300ms", "idle_timeout": "1s"}) as server:
         send_logs(server, BEFORE)
         eventually(lambda: server.metric("tracegrade_log_records_open", "judge") > 0, "log events that wait")
         send_spans(server, BEFORE, BESIDE, LATE, AFTER_A_RESTART)

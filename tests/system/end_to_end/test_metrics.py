@@ -5,10 +5,10 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from end_to_end.server import METRICS, Downstream, export, exporter, running
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from build.served import METRICS, Downstream, export, exporter, served
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
@@ -25,7 +25,7 @@ def downstream() -> Iterator[Downstream]:
 
 
 def test_both_roles_say_who_they_are_and_what_was_judged(tmp_path: Path) -> None:
-    with running(tmp_path, rules={"paths": ["builtin:default"]}) as server:
+    with served(tmp_path, rules={"paths": ["builtin:default"]}) as server:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge"), "results in the judge's snapshot")
         page = server.page()
@@ -37,7 +37,7 @@ def test_both_roles_say_who_they_are_and_what_was_judged(tmp_path: Path) -> None
 
 
 def test_openmetrics_leads_from_a_count_to_a_trace(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         export(server.endpoints["grpc"], payload([agent_span(7, 1), tool_span(7, 2, 1, "create_order")]))
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge"), "results in the judge's snapshot")
         asked = Request(
@@ -58,7 +58,7 @@ def test_changes_add_up_to_what_was_counted(tmp_path: Path, downstream: Downstre
         "exporters": exporter(downstream, temporality="delta"),
         "telemetry": {"endpoint": "127.0.0.1:0", "export_interval": "100ms"},
     }
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         for trace in (1, 2):
             export(server.endpoints["grpc"], payload([agent_span(trace, 1), tool_span(trace, 2, 1, "create_order")]))
             eventually(lambda: server.metric("tracegrade_spans_read_total", "judge") == 2 * trace, "spans to be read")  # noqa: B023
@@ -71,7 +71,7 @@ def test_what_was_counted_since_the_last_time_is_sent_at_the_stop(tmp_path: Path
         "exporters": exporter(downstream, temporality="delta"),
         "telemetry": {"endpoint": "127.0.0.1:0", "export_interval": "1h"},
     }
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         eventually(lambda: server.metric("tracegrade_spans_read_total", "judge") == 2, "spans to be read")
         assert downstream.requests[METRICS] == []

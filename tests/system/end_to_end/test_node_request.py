@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import LOGS, TRACES, Downstream, exporter, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
+from build.served import LOGS, TRACES, Downstream, exporter, served
 from waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -37,7 +37,7 @@ def downstream() -> Iterator[Downstream]:
 
 
 def test_nodes_json_leaves_as_protobuf_with_every_value_and_is_judged(tmp_path: Path, downstream: Downstream) -> None:
-    with running(tmp_path, exporters=exporter(downstream)) as server:
+    with served(tmp_path, exporters=exporter(downstream)) as server:
         assert send_as_node_does(server.endpoints["http"]) == (200, {})
         original = eventually(lambda: downstream.requests[TRACES] and downstream.requests[TRACES][0], "the original")
         eventually(lambda: downstream.requests[LOGS], "evaluations")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Downstream, Server, export, exporter, running
 from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, remember, webhook
 
+from build.served import Downstream, Server, export, exporter, served
 from deletion.everything import places_of, rows_by_table
 from deletion.kept import id_of, secret_trace
 from models.scripted import Answer, calling, prompt_of, serving, write_models
@@ -142,7 +142,7 @@ def test_nothing_is_left_of_what_was_deleted_and_then_of_what_is_too_old(
     def places_of_said(secret: str) -> dict[str, set[str]]:
         return places_of(server.data, engine, [secret], [bytes.fromhex(said[secret])])
 
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         old.send(server)
         deleted.send(server)  # metrics name the latest
         eventually(lambda: webhook.posted, "the alert")

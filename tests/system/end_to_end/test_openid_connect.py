@@ -23,8 +23,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from end_to_end.server import Server, running
 
+from build.served import Server, served
 from waiting import eventually
 
 MODULES = Path("/usr/lib/apache2/modules")
@@ -232,7 +232,7 @@ def test_users_sign_in_at_the_provider_and_have_the_roles_of_their_groups(tmp_pa
     web = {"endpoint": "127.0.0.1:0", "auth": {}}
     with (
         provided() as provider,
-        running(tmp_path / "serve", web=web, access=access, rules={"paths": []}) as server,
+        served(tmp_path / "serve", web=web, access=access, rules={"paths": []}) as server,
         proxied(tmp_path / "apache", provider, server.endpoints["web"]) as port,
     ):
         address = "/api/v1/traces/" + "ab" * 16

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Server, alive, export, running
 from end_to_end.test_deletion import delete
 from reliability.load import count_stored, send
 
+from build.served import Server, alive, export, served
 from deletion.everything import places_of
 from deletion.kept import id_of, secret_trace
 from parquet_files import names, rows
@@ -78,7 +78,7 @@ def test_whenever_the_judge_is_killed_the_files_hold_what_was_judged(
 
 def test_a_running_serve_deletes_from_files_and_from_what_waits_for_them(tmp_path: Path) -> None:
     folder = tmp_path / "parquet"
-    with running(tmp_path, parquet={"url": str(folder), "every": "300ms", "include_values": True}) as server:
+    with served(tmp_path, parquet={"url": str(folder), "every": "300ms", "include_values": True}) as server:
         for number in (1, 2):
             export(server.endpoints["grpc"], payload(spans_of(secret_trace(number, f"secret-{number}"))))
         eventually(lambda: "secret-2" in repr(rows(folder, "tool_calls")), "files")
@@ -121,7 +121,7 @@ def test_of_one_tenant_nothing_is_left_in_files_and_of_the_other_all(tmp_path: P
             assert f"what-{other}-says" not in repr(row)
         return {tenant: any(f"what-{tenant}-says" in repr(row) for row in found) for tenant in tokens}
 
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         for tenant, token in tokens.items():
             for number in (1, 2):
                 spans = spans_of(secret_trace(number, f"what-{tenant}-says", "one-session", "one-user"))
@@ -142,7 +142,7 @@ def test_of_one_tenant_nothing_is_left_in_files_and_of_the_other_all(tmp_path: P
 def test_a_bucket_that_is_away_is_a_condition_and_loses_nothing(tmp_path: Path) -> None:
     s3 = S3Server()
     try:
-        with running(tmp_path, parquet=s3.section | {"every": "100ms"}) as server:
+        with served(tmp_path, parquet=s3.section | {"every": "100ms"}) as server:
             send(server, 1)
             eventually(s3.names, "objects", 60)
             s3.stop()

@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
-from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, running
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, served
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 from tracegrade.otlp.json import to_json
@@ -59,7 +59,7 @@ class Sent:
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sent]:
     downstream = Downstream()
-    with running(tmp_path_factory.mktemp("path"), exporters=exporter(downstream)) as server:
+    with served(tmp_path_factory.mktemp("path"), exporters=exporter(downstream)) as server:
         protobuf = [request_of(trace) + UNKNOWN_FIELD for trace in range(1, 6)]
         for request in protobuf[:4]:
             export(server.endpoints["grpc"], request)
@@ -210,7 +210,7 @@ def dispositions(server: Server) -> dict[str, float]:
 
 
 def test_forwarding_goes_on_while_the_judge_is_stopped(tmp_path: Path, downstream: Downstream) -> None:
-    with running(tmp_path, "--no-watchdog", exporters=exporter(downstream)) as server:
+    with served(tmp_path, "--no-watchdog", exporters=exporter(downstream)) as server:
         judge = server.judge_pid
         os.kill(judge, signal.SIGSTOP)
         try:
@@ -225,7 +225,7 @@ def test_forwarding_goes_on_while_the_judge_is_stopped(tmp_path: Path, downstrea
 
 @pytest.mark.long
 def test_a_hung_judge_is_restarted_and_goes_on(tmp_path: Path) -> None:
-    with running(tmp_path, judge={"hang_timeout": "2s"}) as server:
+    with served(tmp_path, judge={"hang_timeout": "2s"}) as server:
         eventually(lambda: (server.data / "judge.snapshot.json").exists(), "the judge to run")
         first = server.judge_pid
         os.kill(first, signal.SIGSTOP)

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from end_to_end.server import export, running
 
+from build.served import export, served
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
@@ -23,7 +23,7 @@ def _usual_umask() -> Iterator[None]:
 
 
 def test_nobody_else_can_read_a_file_of_the_data_folder(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         config = str(server.config)
         eventually(lambda: server.cli("traces", "list", "-c", config).stdout.count("demo-shop"), "the trace")

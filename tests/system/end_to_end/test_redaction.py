@@ -10,10 +10,10 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from end_to_end.server import LOGS, TRACES, Downstream, Server, export, exporter, running
 from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, remember, webhook
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from build.served import LOGS, TRACES, Downstream, Server, export, exporter, served
 from deletion.everything import contents
 from pipeline.harness import agent_span, payload, spans_of, tool_span
 from redact.planted import Planter, planted_requests
@@ -99,7 +99,7 @@ def test_planted_secrets_are_nowhere(tmp_path: Path, temporary: Path, webhook: W
         "exporters": exporter(downstream),
     }
     planter = Planter()
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         sent = 0
         for number, planted in enumerate(planted_requests(planter, trace_id_of)):
             is_logs = isinstance(planted, ExportLogsServiceRequest)

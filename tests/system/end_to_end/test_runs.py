@@ -7,8 +7,8 @@ from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from deletion.kept import id_of, secret_trace
 from pipeline.harness import payload, spans_of
 from tracegrade.cli import main
@@ -39,7 +39,7 @@ def results_in(page: str) -> list[str]:
 
 
 def test_a_run_is_stored_beside_a_running_serve_and_a_deletion_reaches_it(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         spans = spans_of(secret_trace(1, SECRET)) + spans_of(secret_trace(2, "other"))
         export(server.endpoints["grpc"], payload(spans))
         both = {id_of(1).hex(), id_of(2).hex()}

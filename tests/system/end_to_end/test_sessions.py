@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from end_to_end.server import TRACES, Downstream, Server, export, exporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from build.served import TRACES, Downstream, Server, export, exporter
 from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
 from tracegrade.model.session import session_trace_id

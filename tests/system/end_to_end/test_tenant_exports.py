@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, running
 
+from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, served
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade import semconv
 from tracegrade.journal.position import Position
@@ -35,7 +35,7 @@ def test_an_exporter_for_one_tenant_is_sent_nothing_of_another(tmp_path: Path, p
         "telemetry": {"endpoint": "127.0.0.1:0", "export_interval": "100ms"},
         "rules": {"paths": ["builtin:default"]},
     }
-    with running(tmp_path, **settings) as server:
+    with served(tmp_path, **settings) as server:
         for number, tenant in enumerate(("globex", "shop"), 1):
             request = payload([agent_span(number, 1), tool_span(number, 2, 1, "create_order")], f"agents-of-{tenant}")
             export(server.endpoints["grpc"], request, **{"x-tenant": tenant})

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from end_to_end.server import export, running
 
+from build.served import export, served
 from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
@@ -15,7 +15,7 @@ UNREAD, SILENT = "tracegrade_extract_unread_tool_spans_total", "tracegrade_extra
 
 
 def test_a_framework_that_nobody_reads_is_counted_and_named(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         model = otlp_span(1, 1, gen_ai__operation__name="chat")
         export(
             server.endpoints["grpc"], payload([model, otlp_span(1, 2, 1, acme__tool="what was found", acme__args="{}")])

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server
 
+from build.served import Server
 from store.test_migrations import store_of_version
 from waiting import eventually
 

@@ -8,15 +8,15 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from end_to_end.server import Server, alive, children, running
 
+from build.served import Server, alive, children, served
 from waiting import eventually
 
 pytestmark = pytest.mark.long
 
 
 def test_the_page_is_started_by_the_first_call_and_again_when_it_ends(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         assert server.process is not None
         judge = server.judge_pid
         assert children(server.process.pid) == [judge]
@@ -29,7 +29,7 @@ def test_the_page_is_started_by_the_first_call_and_again_when_it_ends(tmp_path: 
 
 
 def test_the_judge_stores_what_its_rules_say_and_the_receiver_publishes_both_roles(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         url = server.endpoints["web"]
         rule = f"{url}/rules/order-steps-out-of-order"
         eventually(lambda: "not known" not in _page(rule), "the rule's text in the store")

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server, export, running
 
+from build.served import Server, export, served
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
@@ -30,7 +30,7 @@ def test_without_exporters_and_channels_nothing_leaves_the_machine(
     (tmp_path / "sitecustomize.py").write_text(_NOTES_CONNECTIONS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("NOTED_CONNECTIONS", str(noted))
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         eventually(lambda: _judged(server), "the trace to be judged")
         server.page()

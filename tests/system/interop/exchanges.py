@@ -11,7 +11,6 @@ from typing import Any
 from urllib.request import urlopen
 
 import grpc
-from end_to_end.server import LOGS, TRACES, Downstream, Server, export, exporter, running
 from end_to_end.test_alert import FELL, MISSING, RULE, WITHOUT_ALERT, Webhook, remember, send
 from interop import peers
 from interop.peers import Forwarder, Place, Row
@@ -23,6 +22,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.sdk.trace.export import SpanExporter
 
+from build.served import LOGS, TRACES, Downstream, Server, export, exporter, served
 from pipeline.harness import otlp_span, payload
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 from waiting import eventually
@@ -99,7 +99,7 @@ def port_of(server: Server, protocol: str) -> int:
 def node_agent(place: Place) -> Iterator[Row]:
     """Node's SDK, over HTTP in JSON, chunked."""
     modules = peers.node_modules(place.installed)
-    with sink() as downstream, running(place.new("node"), exporters=exporter(downstream)) as server:
+    with sink() as downstream, served(place.new("node"), exporters=exporter(downstream)) as server:
         said = run_node_agent(modules, f"http://{server.endpoints['http']}")
         assert said["result"] == "sent", said
         eventually(lambda: len(events_in(downstream)) >= 3 and len(spans_in(downstream)) >= 6, "spans and evaluations")
@@ -161,7 +161,7 @@ def value_of(value: AnyValue) -> Any:
 def python_agent(place: Place) -> Iterator[Row]:
     """Python's SDK, over gRPC and HTTP, with and without gzip."""
     for transport in ("grpc", "grpc gzip", "http", "http gzip"):
-        with sink() as downstream, running(place.new("python"), exporters=exporter(downstream)) as server:
+        with sink() as downstream, served(place.new("python"), exporters=exporter(downstream)) as server:
             _run_demo(_sdk_exporter(transport, {name: port_of(server, name) for name in ("grpc", "http")}))
             yield Row("Python SDK", f"{transport} -> us -> OTLP/gRPC", _judged(server, downstream))
 
@@ -202,8 +202,8 @@ def before_us(place: Place, peer: Forwarder) -> Iterator[Row]:
             folder = place.new("before")
             with (
                 sink() as downstream,
-                running(folder, exporters=exporter(downstream)) as server,
-                peer.running(folder / "peer", port_of(server, protocol), protocol) as ports,
+                served(folder, exporters=exporter(downstream)) as server,
+                peer.served(folder / "peer", port_of(server, protocol), protocol) as ports,
             ):
                 _run_demo(_sdk_exporter(transport, ports))
                 told = _judged(server, downstream)
@@ -214,7 +214,7 @@ def behind_us(place: Place, peer: Forwarder) -> Iterator[Row]:
     """us -> collector -> server, beside us -> server: both must get the same."""
     for protocol in ("grpc", "http"):
         folder = place.new("behind")
-        with sink() as direct, sink() as behind, peer.running(folder / "peer", behind.port, "grpc") as ports:
+        with sink() as direct, sink() as behind, peer.served(folder / "peer", behind.port, "grpc") as ports:
             endpoint = f"127.0.0.1:{ports['grpc']}" if protocol == "grpc" else f"http://127.0.0.1:{ports['http']}"
             two = {
                 "otlp/direct": exporter(direct)["otlp"],
@@ -222,7 +222,7 @@ def behind_us(place: Place, peer: Forwarder) -> Iterator[Row]:
             }
             if protocol == "http":
                 del two["otlp/peer"]["tls"]
-            with running(folder, exporters=two) as server:
+            with served(folder, exporters=two) as server:
                 _run_demo(_sdk_exporter("grpc", {"grpc": port_of(server, "grpc")}))
                 _judged(server, direct)
                 eventually(lambda: len(spans_in(behind)) == SPANS + CARRIERS, "the spans behind the peer")
@@ -244,8 +244,8 @@ def while_we_refuse(place: Place, peer: Forwarder) -> Iterator[Row]:
             downstream.fail_every = 1
             settings: dict[str, Any] = {"exporters": exporter(downstream), "journal": {"max_size_mib": 8}}
             with (
-                running(folder, **settings) as server,
-                peer.running(folder / "peer", port_of(server, protocol), protocol) as ports,
+                served(folder, **settings) as server,
+                peer.served(folder / "peer", port_of(server, protocol), protocol) as ports,
             ):
                 _fill_journal(server)
                 _run_demo(_sdk_exporter("grpc", ports))
@@ -296,7 +296,7 @@ def while_we_are_gone(place: Place, peer: Forwarder) -> Iterator[Row]:
             server = Server(folder, exporters=exporter(downstream), receivers={"otlp": {"protocols": fixed}})
             server.start()
             try:
-                with peer.running(folder / "peer", port_of(server, protocol), protocol) as ports:
+                with peer.served(folder / "peer", port_of(server, protocol), protocol) as ports:
                     _run_demo(_sdk_exporter("grpc", ports))
                     eventually(lambda: len(spans_in(downstream)) >= SPANS, "the first half")
                     server.kill()
@@ -320,7 +320,7 @@ def while_we_are_gone(place: Place, peer: Forwarder) -> Iterator[Row]:
 def metrics_page(place: Place) -> Iterator[Row]:
     """Our metrics page, linted by Prometheus."""
     linter = peers.promtool(place.installed)
-    with sink() as downstream, running(place.new("metrics"), exporters=exporter(downstream)) as server:
+    with sink() as downstream, served(place.new("metrics"), exporters=exporter(downstream)) as server:
         _run_demo(_sdk_exporter("grpc", {"grpc": port_of(server, "grpc")}))
         _judged(server, downstream)
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge") == EVENTS, "the judge's snapshot")
@@ -369,7 +369,7 @@ receivers: [{{name: hook, webhook_configs: [{{url: "http://127.0.0.1:{hook.serve
             alerts = {"interval": "200ms", "channels": {"am": {"alertmanager": {"url": address}}}}
             home = place.new("server")
             remember(home / "data", FELL, time.time_ns(), *SHOPS)
-            with running(home, rules={"paths": [str(rules)], "reload": "200ms"}, alerts=alerts) as server:
+            with served(home, rules={"paths": [str(rules)], "reload": "200ms"}, alerts=alerts) as server:
                 for first, service in zip((1, 1001), SHOPS, strict=True):
                     send(server, range(first, first + MISSING), "create_order", service=service)
                 firing = eventually(lambda: _told(hook, "firing", 1), "both services as one incident")

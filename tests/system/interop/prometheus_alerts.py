@@ -14,11 +14,11 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
-from end_to_end.server import Server, export
 from end_to_end.test_alert import FELL, RULE, Webhook, remember
 from interop import peers
 from interop.peers import Place, Row
 
+from build.served import Server, export
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 

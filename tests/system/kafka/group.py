@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
-from end_to_end.server import TRACES
 from kafka.broker import Broker
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from reliability.load import order_trace
 
+from build.served import TRACES
 from pipeline.harness import payload
 from tracegrade.pipeline.data_folder import DataFolder
 from waiting import eventually

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server, export
 from kafka.broker import Broker
 from kafka.group import LOGS, SPANS, Judge, new_database, settings, stored, wait_for_lag
 
+from build.served import Server, export
 from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.codec.results import decode_result, is_erased
 from tracegrade.deletion.request import Deletions

@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from end_to_end.server import Server
 from kafka.broker import Broker
 from kafka.collector import Collector
 from kafka.group import (
@@ -28,6 +27,7 @@ from kafka.group import (
     write_session_rule,
 )
 
+from build.served import Server
 from waiting import eventually
 
 POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""

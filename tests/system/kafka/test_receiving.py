@@ -7,10 +7,10 @@ from typing import Any
 import grpc
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from end_to_end.server import TRACES, Downstream, Server, export, exporter
 from kafka.broker import Broker
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build.served import TRACES, Downstream, Server, export, exporter
 from pipeline.harness import otlp_span, payload
 from waiting import eventually
 

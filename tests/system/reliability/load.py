@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import grpc
-from end_to_end.server import TRACES, Downstream, Server
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build.served import TRACES, Downstream, Server
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 

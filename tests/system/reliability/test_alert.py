@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Server
 from end_to_end.test_alert import FELL, MISSING, Webhook, at, listed, remember, send
 from reliability.conftest import Report
 from reliability.table import Row
 
+from build.served import Server
 from waiting import eventually
 
 pytestmark = pytest.mark.long

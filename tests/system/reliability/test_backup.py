@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Server, running
 from reliability.conftest import Report
 from reliability.load import count_stored
 from reliability.table import Row
 from reliability.test_kill import Load, check_stored, wait_until_judging
 
+from build.served import Server, served
 from waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 def test_what_was_answered_before_a_backup_is_in_it_also_when_one_before_was_killed(
     tmp_path: Path, report: Report
 ) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         load = Load(server)
         load.start()
         wait_until_judging(server)

@@ -13,12 +13,12 @@ from urllib.request import urlopen
 
 import grpc
 import pytest
-from end_to_end.server import TRACES, Server, export, running
 from google.rpc.status_pb2 import Status
 from reliability.conftest import Report
 from reliability.load import TRACES_PER_REQUEST, request_of, send, wait_until_stored
 from reliability.table import Row
 
+from build.served import TRACES, Server, export, served
 from tracegrade.journal.disk import Disk
 from tracegrade.journal.errors import JournalUnavailable
 from tracegrade.journal.local import LocalJournal
@@ -213,7 +213,7 @@ def until_answered(server: Server, request: bytes) -> float:
 
 
 def test_a_full_disk_is_refused_and_recovered_from(tmp_path: Path, report: Report) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         assert server.process is not None
         pid = server.process.pid
         answered = send(server, 10)
@@ -250,7 +250,7 @@ def test_a_full_disk_is_refused_and_recovered_from(tmp_path: Path, report: Repor
 
 
 def test_no_file_descriptor_left(tmp_path: Path, report: Report) -> None:
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         assert server.process is not None
         pid = server.process.pid
         with grpc.insecure_channel(server.endpoints["grpc"]) as channel:

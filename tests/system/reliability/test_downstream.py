@@ -9,12 +9,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from end_to_end.server import Downstream, Server, exporter, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from reliability.conftest import Report
 from reliability.load import TRACES_PER_REQUEST, lost_and_doubled, request_of, resident_mib, send
 from reliability.table import Row
 
+from build.served import Downstream, Server, exporter, served
 from waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -28,7 +28,7 @@ def forwarding(folder: Path, trouble: Trouble | None = None) -> Iterator[tuple[S
     downstream = Downstream()
     downstream.trouble = trouble
     try:
-        with running(folder, exporters=exporter(downstream), rules={"paths": []}) as server:
+        with served(folder, exporters=exporter(downstream), rules={"paths": []}) as server:
             yield server, downstream
     finally:
         downstream.stop()
@@ -51,7 +51,7 @@ def test_down_for_long_and_back(tmp_path: Path, report: Report) -> None:
     port = down.port
     down.stop()
     exporters = {"otlp/up": exporter(up)["otlp"], "otlp/down": exporter(down)["otlp"]}
-    with running(tmp_path, exporters=exporters, rules={"paths": []}) as server:
+    with served(tmp_path, exporters=exporters, rules={"paths": []}) as server:
         assert server.process is not None
         send(server, 5)
         before_mib = resident_mib(server.process.pid)
@@ -179,7 +179,7 @@ def test_gone_in_mid_request(tmp_path: Path, report: Report) -> None:
     proxy = CuttingProxy(downstream.port, [3000 + 1371 * number for number in range(20)])
     through = exporter(downstream, endpoint=f"127.0.0.1:{proxy.port}")
     try:
-        with running(tmp_path, exporters=through, rules={"paths": []}) as server:
+        with served(tmp_path, exporters=through, rules={"paths": []}) as server:
             begun_s = time.monotonic()
             traces = send(server, REQUESTS)
             eventually(lambda: lost_and_doubled(downstream, traces)[0] == 0, "all requests downstream", 90)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from end_to_end.server import TRACES, Server, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from reliability.conftest import Report
 from reliability.load import order_trace
 from reliability.table import Row
 
+from build.served import TRACES, Server, served
 from pipeline.harness import payload
 from waiting import eventually
 
@@ -91,7 +91,7 @@ def judged(data: Path, service: str) -> int:
 
 def test_a_small_sender_beside_forty_noisy_ones_keeps_its_judgements(tmp_path: Path, report: Report) -> None:
     journal = {"max_size_mib": 24, "segment_size_mib": 2, "sync": "interval"}
-    with running(tmp_path, "--no-watchdog", journal=journal) as server:
+    with served(tmp_path, "--no-watchdog", journal=journal) as server:
         eventually(lambda: (server.data / "tracegrade.db").exists(), "the store")
         judge, until_s, noisy = SlowJudge(server.judge_pid), time.monotonic() + SECONDS, list[int]()
         sending = threading.Thread(target=noise, args=(server, until_s, noisy))

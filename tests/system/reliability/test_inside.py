@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Downstream, Server, export, exporter, running
 from reliability.conftest import Report
 from reliability.load import lost_and_doubled, send, stored, wait_until_stored
 from reliability.table import Row
 
 import packages
+from build.served import Downstream, Server, export, exporter, served
 from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
@@ -94,7 +94,7 @@ def test_an_evaluator_that_misbehaves_is_named_and_costs_no_other(
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")]))
     (tmp_path / "rule.yaml").write_text(RULE)
-    with running(tmp_path, rules={"paths": [str(tmp_path / "rule.yaml")]}, judge={"hang_timeout": "2s"}) as server:
+    with served(tmp_path, rules={"paths": [str(tmp_path / "rule.yaml")]}, judge={"hang_timeout": "2s"}) as server:
         for trace in range(1, 11):
             send_run(server, trace, "find")
         begun_s = time.monotonic()
@@ -120,7 +120,7 @@ def test_an_evaluator_that_misbehaves_is_named_and_costs_no_other(
 def test_a_store_locked_by_another_program(tmp_path: Path, report: Report) -> None:
     downstream = Downstream()
     try:
-        with running(tmp_path, exporters=exporter(downstream)) as server:
+        with served(tmp_path, exporters=exporter(downstream)) as server:
             traces = send(server, 5)
             wait_until_stored(server, traces)
             locked, unlock = threading.Event(), threading.Event()

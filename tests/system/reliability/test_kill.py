@@ -11,12 +11,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from end_to_end.server import LOGS, TRACES, Downstream, Server, alive, children, exporter
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from reliability.conftest import Report
 from reliability.load import SPANS_PER_TRACE, TRACES_PER_REQUEST, count_stored, lost_and_doubled, request_of, stored
 from reliability.table import Row
 
+from build.served import LOGS, TRACES, Downstream, Server, alive, children, exporter
 from tracegrade.journal.position import Position
 from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.heartbeat import read_heartbeat

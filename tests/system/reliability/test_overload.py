@@ -11,7 +11,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from end_to_end.server import TRACES, Server, running
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from reliability.conftest import Report
@@ -19,6 +18,7 @@ from reliability.load import request_of, resident_mib, send, stored, wait_until_
 from reliability.table import Row
 from reliability.test_disk import health, until_answered
 
+from build.served import TRACES, Server, served
 from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from waiting import eventually
 
@@ -94,7 +94,7 @@ def test_a_crowd_of_connections_that_say_nothing(tmp_path: Path, report: Report)
     timeout = {"read_header_timeout": f"{SLOW_SECONDS}s"}
     protocols = {name: {"endpoint": "127.0.0.1:0", **timeout} for name in ("grpc", "http")}
     with (
-        running(tmp_path, receivers={"otlp": {"protocols": protocols}}, rules={"paths": []}) as server,
+        served(tmp_path, receivers={"otlp": {"protocols": protocols}}, rules={"paths": []}) as server,
         ExitStack() as stack,
     ):
         assert server.process is not None
@@ -148,7 +148,7 @@ def by_http(server: Server, request: bytes) -> int:
 
 def test_overload_is_refused_and_bounded(tmp_path: Path) -> None:
     """Promise 12 without a measurement: what the one at full size asks of a machine that has nothing else to do."""
-    with running(tmp_path, receivers=RECEIVERS, rules={"paths": []}) as server:
+    with served(tmp_path, receivers=RECEIVERS, rules={"paths": []}) as server:
         assert server.process is not None
         before_mib = resident_mib(server.process.pid, peak=True)
         many = Senders(server, 40, lambda answers: answers["OK"] > 0 and answers["UNAVAILABLE"] > 40)
@@ -164,7 +164,7 @@ def test_overload_is_refused_and_bounded(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_full_size: bool, report: Report) -> None:
     seconds, seconds_alone = (1800.0, 60.0) if is_full_size else (6.0, 3.0)
-    with running(tmp_path, receivers=RECEIVERS, rules={"paths": []}, journal={"max_size_mib": 4096}) as server:
+    with served(tmp_path, receivers=RECEIVERS, rules={"paths": []}, journal={"max_size_mib": 4096}) as server:
         assert server.process is not None
         first = Senders(server, 4, lasting(3.0))
         before_mib = resident_mib(server.process.pid, peak=True)
@@ -193,7 +193,7 @@ def test_ten_times_as_many_senders_as_it_can_take(tmp_path: Path, is_full_size: 
 @pytest.mark.timeout(3600)
 def test_one_giant_trace(tmp_path: Path, is_full_size: bool, report: Report) -> None:
     spans, together = (1_000_000 if is_full_size else 200_000), 5_000
-    with running(tmp_path) as server:
+    with served(tmp_path) as server:
         judge = server.judge_pid
         beside = send(server, 2)
         wait_until_stored(server, beside)
@@ -227,7 +227,7 @@ def test_one_giant_trace(tmp_path: Path, is_full_size: bool, report: Report) -> 
 @pytest.mark.timeout(3600)
 def test_many_tiny_traces(tmp_path: Path, is_full_size: bool, report: Report) -> None:
     traces, together = (1_000_000 if is_full_size else 20_000), 1_000
-    with running(tmp_path, journal={"max_size_mib": 4096}) as server:
+    with served(tmp_path, journal={"max_size_mib": 4096}) as server:
         judge = server.judge_pid
         begun_s = time.monotonic()
         with grpc.insecure_channel(server.endpoints["grpc"]) as channel:
@@ -243,7 +243,7 @@ def test_many_tiny_traces(tmp_path: Path, is_full_size: bool, report: Report) ->
 
 @pytest.mark.long
 def test_a_trace_that_never_ends(tmp_path: Path, report: Report) -> None:
-    with running(tmp_path, traces={"settle": "2s", "idle_timeout": "2s", "max_age": "2s"}) as server:
+    with served(tmp_path, traces={"settle": "2s", "idle_timeout": "2s", "max_age": "2s"}) as server:
         with grpc.insecure_channel(server.endpoints["grpc"]) as channel:
             export = channel.unary_unary(TRACES)
             export(payload([agent_span(1, 1)]))

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from end_to_end.server import Downstream, Server, exporter
 from reliability.conftest import Report
 from reliability.load import order_trace, request_of, stored, wait_until_stored
 from reliability.table import Row
 
+from build.served import Downstream, Server, exporter
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal

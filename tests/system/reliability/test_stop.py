@@ -6,12 +6,12 @@ from pathlib import Path
 
 import grpc
 import pytest
-from end_to_end.server import Downstream, Server, exporter
 from reliability.conftest import Report
 from reliability.load import lost_and_doubled
 from reliability.table import Row
 from reliability.test_kill import Load, check_stored, wait_until_judged, wait_until_judging
 
+from build.served import Downstream, Server, exporter
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from end_to_end.server import Server, alive, children, export
 from end_to_end.test_deletion import SECRET, delete, files_with, traces
 from end_to_end.test_sessions import RULE
 from reliability.conftest import Report
@@ -18,6 +17,7 @@ from reliability.load import request_of, send, stored, wait_until_stored
 from reliability.table import Row
 from reliability.test_kill import Load, check_stored
 
+from build.served import Server, alive, children, export
 from deletion.kept import secret_trace
 from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn

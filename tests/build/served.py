@@ -153,7 +153,7 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, *flags: str, **settings: Any) -> Iterator[Server]:
+def served(folder: Path, *flags: str, **settings: Any) -> Iterator[Server]:
     """A started server, stopped at the end."""
     server = Server(folder, **settings)
     server.start(*flags)
