@@ -289,7 +289,7 @@ def test_nothing_is_read_by_shape_where_no_span_is_whole(monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise AssertionError("read by shape")
 
-    for name in ("read_by_shape", "fill", "with_messages_by_shape"):
+    for name in ("read_by_shape", "fill", "WholeNode"):
         monkeypatch.setattr(f"tracegrade.extract.extract.{name}", fail)
     asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "find", "arguments": {"q": 1}}]}]
     model = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(asked)}
@@ -303,7 +303,7 @@ def test_a_span_around_model_calls_that_a_dialect_reads_is_not_searched(monkeypa
     searched: list[object] = []
     messages_of = messages.messages_of
     monkeypatch.setattr(
-        "tracegrade.extract.shape.looked.messages_of", lambda span: searched.append(span) or messages_of(span)
+        "tracegrade.extract.shape.looked.messages_of", lambda *given: searched.append(given) or messages_of(*given)
     )
     around = {"id": 1, "name": "infer", "attributes": {"acme.kind": "llm", "acme.output": _CONVERSATION}}
     said = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"role": "assistant", "content": "Yes."}]'}

@@ -16,7 +16,7 @@ from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
-from tracegrade.extract.shape.messages import with_messages_by_shape
+from tracegrade.extract.shape.messages import WholeNode
 from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.shape.reader import read_by_shape
 from tracegrade.extract.stored_elsewhere import say_stored_elsewhere
@@ -244,9 +244,8 @@ def _scan(
 
 
 def _node(span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, *, is_by_content: bool = False) -> Node:
-    """The node of a span; the messages of a model's span that is whole are read by shape where its dialect has none."""
-    reader = with_messages_by_shape(dialect) if kind == "chat" and span.is_whole else dialect
-    return Node(span, kind, reader, keys, is_by_content)
+    make = WholeNode if kind == "chat" and span.is_whole else Node
+    return make(span, kind, dialect, keys, is_by_content)
 
 
 def _make_agents(nodes: Sequence[Node]) -> bool:

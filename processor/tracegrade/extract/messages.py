@@ -2,15 +2,16 @@
 
 A message is an object with a role and any of ``parts`` (OTel GenAI, Gemini), ``content`` (a text, or content blocks),
 and ``tool_calls`` (chat completions, LangChain, LiteLLM beside ``parts``). What holds messages is a list of them, or a
-provider's request or response as instrumentations record it whole.
+provider's request or response as instrumentations record it whole; or the list lies flattened below an attribute's key.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import open_function_response
 from tracegrade.extract.decode.values import call_id, decode, is_exact, is_masked, parse_plain
+from tracegrade.extract.document import numbered
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import MASK
@@ -88,6 +89,78 @@ def _read_list(value: JsonValue) -> list[Message]:
             _tell_apart(messages, written)
             break
     return messages
+
+
+def read_flattened(
+    attributes: Mapping[str, JsonValue], prefix: str, role: str = "", *, inner: str = "", left_out: JsonValue = None
+) -> list[Message]:
+    """The messages of a list that lies flattened below `prefix`, in order of number; numbers may be missing.
+
+    LiteLLM numbers the calls of one message, each as a ``function_call``.
+
+    Args:
+        attributes: those of a span.
+        prefix: the key up to the number.
+        role: that of all messages, where it is known.
+        inner: the member of an item of the list that is the message, where the item itself is none.
+        left_out: the arguments of calls that have none.
+    """
+    items = numbered(attributes, prefix, inner)
+    if not items:
+        return []
+    bodies = [unwrapped(item) for item in items]
+    if "function_call" in bodies[0]:
+        numbered_calls: list[JsonValue] = [body["function_call"] for body in bodies if "function_call" in body]
+        first = bodies[0] | {"tool_calls": numbered_calls}
+        bodies = [body for body in bodies[1:] if "function_call" not in body]
+        bodies.insert(0, first)
+    messages = [_read_flattened(body, position, role) for position, body in enumerate(bodies)]
+    has_results = False
+    for message in messages:
+        if message.calls and left_out is not None:
+            message.calls = tuple(
+                call._replace(arguments=left_out) if call.arguments is None else call for call in message.calls
+            )
+        has_results = has_results or bool(message.results)
+    if has_results and s.REDACTED not in attributes:  # a content that is not there was none
+        say_empty(messages, bodies, lambda body: "content" in body or "parts" in body)
+    return messages
+
+
+def _read_flattened(body: dict[str, JsonValue], position: int, role: str) -> Message:
+    if len(body) == 2:
+        found, content = role or body.get("role"), body.get("content")
+        if type(content) is str and type(found) is str and found != "tool":
+            return Message(found, content)  # nearly all
+    return read_message({**body, "role": role} if role else body, position)
+
+
+def unwrapped(item: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A message without the objects that flattened keys have around it, its parts and its calls."""
+    body = item.get("message")
+    if isinstance(body, dict) and (len(item) == 1 or "role" in body):
+        item = body
+    else:  # some versions of OpenLLMetry write every content as JSON: a text in quotes, a list of blocks
+        content = item.get("content")
+        if isinstance(content, str) and content[:1] in ('"', "["):
+            decoded = decode(content)
+            if decoded.status == "ok" and (isinstance(decoded.value, str) or _is_blocks(decoded.value)):
+                item = {**item, "content": decoded.value}
+    if "contents" in item and isinstance(contents := item["contents"], list):
+        has_text = isinstance(item.get("content"), str)
+        parts = [part.get("message_content", part) if isinstance(part, dict) else part for part in contents]
+        item = {**item, "parts": [part for part in parts if not (has_text and _is_text(part))]}
+    if "function_call_name" in item and "tool_calls" not in item and (name := item["function_call_name"]):
+        item = {**item, "tool_calls": [{"name": name, "arguments": item.get("function_call_arguments_json")}]}
+    return item
+
+
+def _is_blocks(value: JsonValue) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "type" in item for item in value)
+
+
+def _is_text(part: JsonValue) -> bool:
+    return isinstance(part, dict) and part.get("type", "text") == "text"
 
 
 def _tell_apart(messages: list[Message], written: Sequence[dict[str, JsonValue]]) -> None:
@@ -237,7 +310,8 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
             if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
                 calls.append(call)
-    if role == "tool" and not results and not calls:
+    is_result = role == "tool" or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
+    if is_result and not results and not calls:
         shown = "\n".join(texts) if texts else content
         results.append(ShownResult(call_id(value.get("tool_call_id") or value.get("id")), shown))
         texts.clear()
@@ -364,7 +438,9 @@ def _part_id(part: dict[str, JsonValue]) -> str | None:
 
 
 def _chat_completions_call(item: dict[str, JsonValue], path: str) -> RequestedCall | None:
-    """``{id, type, function: {name, arguments}}``, also with name and arguments beside the id."""
+    """``{id, type, function: {name, arguments}}``, also with name and arguments beside the id, or within one member."""
+    if isinstance(inner := item.get("tool_call"), dict):
+        item = inner
     function = item.get("function")
     body = function if isinstance(function, dict) else item
     name = body.get("name")

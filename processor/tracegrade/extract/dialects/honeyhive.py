@@ -1,8 +1,8 @@
 """HoneyHive's decorators: `honeyhive_event_type`, arguments and results written flat, one attribute a value."""
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import decode, first_text
-from tracegrade.extract.flattened import unflatten
+from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.document import below, parsed
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
@@ -37,16 +37,8 @@ def _given(span: Span) -> dict[str, JsonValue]:
     """The arguments; those that are objects or lists are JSON."""
     found = None
     for prefix in (s.HONEYHIVE_PARAMETERS, s.HONEYHIVE_INPUTS):
-        found = found or unflatten(span.attributes, prefix[:-1])
-    values = found if isinstance(found, dict) else {}
-    return {name: _read(value) for name, value in values.items()}
-
-
-def _read(value: JsonValue) -> JsonValue:
-    if not isinstance(value, str) or value[:1] not in ("{", "["):
-        return value
-    decoded = decode(value)
-    return decoded.value if decoded.is_readable else value  # a mask stays as it is
+        found = found or below(span.attributes, prefix)
+    return {name: parsed(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _arguments(span: Span) -> JsonValue:
@@ -54,7 +46,8 @@ def _arguments(span: Span) -> JsonValue:
 
 
 def _output(span: Span) -> JsonValue:
-    return unflatten(span.attributes, s.HONEYHIVE_RESULT)
+    flattened = below(span.attributes, s.HONEYHIVE_RESULT + ".")
+    return flattened if flattened is not None else span.attributes.get(s.HONEYHIVE_RESULT)
 
 
 def _inputs(span: Span) -> list[Message]:

@@ -7,8 +7,8 @@ from tracegrade.extract.decode.names import without_method
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import decode, first_text, parse_plain
 from tracegrade.extract.dialects import gen_ai, openlit
-from tracegrade.extract.flattened import read_nested
-from tracegrade.extract.messages import read_messages
+from tracegrade.extract.document import numbered
+from tracegrade.extract.messages import read_flattened, read_messages
 from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, ShownResult, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
@@ -54,6 +54,12 @@ def _tool_name(span: Span) -> str:
 def _agent_name(span: Span) -> str:
     node = span.attributes.get(s.OI_GRAPH_NODE)
     return node if isinstance(node, str) else span.name.removesuffix(_AGENT_SPAN_SUFFIX)
+
+
+def read_nested(span: Span, prefix: str) -> list[Message]:
+    """The messages below `prefix`, whose calls leave out empty arguments; but attributes beyond a limit are missing."""
+    left_out: JsonValue = None if span.dropped_attributes_count else {}
+    return read_flattened(span.attributes, prefix, inner="message", left_out=left_out)
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -137,12 +143,11 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
-    for key, raw in span.attributes.items():
-        if key.startswith(s.OI_TOOLS) and key.endswith("json_schema"):
-            value = decode(raw).value
-            function = value.get("function", value) if isinstance(value, dict) else None
-            if isinstance(function, dict) and isinstance(name := function.get("name"), str):
-                found[name] = function.get("parameters", function.get("input_schema"))
+    for tool in numbered(span.attributes, s.OI_TOOLS, "tool"):
+        value = decode(tool.get("json_schema")).value
+        function = value.get("function", value) if isinstance(value, dict) else None
+        if isinstance(function, dict) and isinstance(name := function.get("name"), str):
+            found[name] = function.get("parameters", function.get("input_schema"))
     return found
 
 

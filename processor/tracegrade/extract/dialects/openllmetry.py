@@ -8,7 +8,8 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.flattened import members, read_flattened
+from tracegrade.extract.document import numbered
+from tracegrade.extract.messages import read_flattened
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -96,7 +97,7 @@ def _inputs(span: Span) -> list[Message]:
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:
-    functions = members(span.attributes, s.LLM_REQUEST_FUNCTIONS)
+    functions = numbered(span.attributes, s.LLM_REQUEST_FUNCTIONS)
     found = {
         name: decode(function.get("parameters")).value
         for function in functions

@@ -2,7 +2,7 @@
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
-from tracegrade.extract.flattened import read_nested
+from tracegrade.extract.dialects.openinference import read_nested
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.model.span import Span

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tracegrade.extract.shape.document import own
+from tracegrade.extract.document import own
 from tracegrade.extract.shape.values import Field
 from tracegrade.extract.shape.words import names_tools, read_segment, words_of
 from tracegrade.model.json_value import JsonValue

@@ -3,10 +3,10 @@
 from functools import cached_property
 
 from tracegrade.extract.decode.values import decode
+from tracegrade.extract.document import document, own, parsed
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
-from tracegrade.extract.shape.document import document, own, parsed
 from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
 from tracegrade.extract.shape.look import is_foreign
 from tracegrade.extract.shape.messages import Shown, holds_work, messages_of
@@ -77,7 +77,7 @@ class Looked:
     @cached_property
     def shown(self) -> Shown:
         """The messages on it."""
-        return messages_of(self.span)
+        return messages_of(self.span, None if self.span.events else self.document)
 
     @cached_property
     def messages(self) -> list[Message]:

@@ -5,10 +5,11 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.extract.decode.values import call_id
-from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages
-from tracegrade.extract.reading import Dialect, Message
+from tracegrade.extract.document import OWN, nested, parsed
+from tracegrade.extract.messages import ASSISTANT_ROLES, read_messages, unwrapped
+from tracegrade.extract.nodes import Node
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
 from tracegrade.extract.shape.dialect import SHAPE
-from tracegrade.extract.shape.document import OWN, nested, parsed
 from tracegrade.extract.shape.look import may_hold_message
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
@@ -71,13 +72,20 @@ class _Source(NamedTuple):
     messages: list[JsonValue]
 
 
-def messages_of(span: Span) -> Shown:
-    """The messages of a model's span: of several places on one side the one that holds most calls and results."""
+def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Shown:
+    """The messages of a model's span: of several places on one side the one that holds most calls and results.
+
+    Args:
+        span: the span.
+        document: its attributes, nested, where that is known.
+    """
     left = [_MAX_VALUES]
     sources: list[_Source] = []
     if _may_show(span.attributes):
         sources += [
-            source for key, value in nested(span.attributes).items() for source in _sources(value, (key,), left)
+            source
+            for key, value in (nested(span.attributes) if document is None else document).items()
+            for source in _sources(value, (key,), left)
         ]
     of_events = [source for event in span.events for source in _sources_of_event(event.name, event.attributes, left)]
     if of_events:
@@ -295,9 +303,7 @@ def is_message(value: dict[str, JsonValue]) -> bool:
 
 def message_of(value: dict[str, JsonValue]) -> JsonValue:
     """A message in a shape that `read_messages` reads."""
-    inner = value.get("message")
-    if isinstance(inner, dict) and "role" in inner:
-        value = inner
+    value = unwrapped(value)
     kind = value.get("type")
     if "role" not in value and isinstance(kind, str) and kind in _ITEM_TYPES:
         is_call = kind in ("function_call", "tool_use", "tool_call", "tool-call")
@@ -307,9 +313,8 @@ def message_of(value: dict[str, JsonValue]) -> JsonValue:
         return {"role": "assistant" if is_call else "tool", "parts": [value]}
     changed = dict(value)
     changed.pop(OWN, None)
-    for blocks in ("contents", "blocks"):
-        if isinstance(contents := value.get(blocks), list) and "content" not in value:
-            changed["content"] = [_part_of(part) for part in contents]
+    if isinstance(blocks := value.get("blocks"), list) and "content" not in value:
+        changed["content"] = [_part_of(part) for part in blocks]
     content = parsed(value.get("content"))
     if isinstance(content, list) and content and all(isinstance(part, dict) and "type" in part for part in content):
         changed["content"] = content
@@ -323,8 +328,6 @@ def message_of(value: dict[str, JsonValue]) -> JsonValue:
             if not isinstance(changed.get("content"), str):
                 changed.pop("content", None)
             break
-    if isinstance(name := value.get("function_call_name"), str) and name:
-        changed["tool_calls"] = [{"name": name, "arguments": value.get("function_call_arguments_json")}]
     answered = next((found for key in _ANSWERED_BY if (found := call_id(value.get(key))) is not None), None)
     if answered is not None and "tool_calls" not in changed:
         changed.setdefault("role", "tool")
@@ -397,24 +400,38 @@ def holds_work(messages: Iterable[Message], *, on_tool: bool, call_id: str | Non
     return False
 
 
-@lru_cache(maxsize=256)
-def with_messages_by_shape(dialect: Dialect) -> Dialect:
-    """A dialect that reads the messages of its models' spans by shape, where it finds none itself."""
-    own_inputs, own_outputs = dialect.inputs, dialect.outputs
+class WholeNode(Node):
+    """The node of a model's span that was kept whole: its messages are read by shape where its dialect finds none."""
 
-    def inputs(span: Span) -> list[Message]:
-        return own_inputs(span) or ([] if _is_moved(span) else read_messages(messages_of(span).inputs))
+    __slots__ = ("_shown",)
 
-    def outputs(span: Span) -> list[Message]:
-        return own_outputs(span) or ([] if _is_moved(span) else read_messages(messages_of(span).outputs))
+    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, is_by_content: bool = False) -> None:
+        super().__init__(span, kind, dialect, keys, is_by_content)
+        self._shown: Shown | None = None
 
-    return dialect._replace(inputs=inputs, outputs=outputs)
+    def inputs_of(self, part: Span) -> list[Message]:
+        """As of any node, else by shape."""
+        return super().inputs_of(part) or read_messages(self._messages(part).inputs)
+
+    def outputs(self) -> list[Message]:
+        """As of any node, else by shape."""
+        if self._outputs is None:
+            self._outputs = super().outputs() or read_messages(self._messages(self.span).outputs)
+        return self._outputs
+
+    def _messages(self, part: Span) -> Shown:
+        if any(event.name == part.scope for event in part.events):
+            return NOTHING  # a distribution moved the content to an event (see `moved_content`)
+        if part is not self.span:
+            return messages_of(part)
+        if self._shown is None:
+            self._shown = messages_of(part)
+        return self._shown
 
 
-def _is_moved(span: Span) -> bool:
-    """Whether a distribution moved the span's content to an event (see `moved_content`)."""
-    return any(event.name == span.scope for event in span.events)
+def _inputs(span: Span) -> list[Message]:
+    return read_messages(messages_of(span).inputs)
 
 
-MODEL_BY_SHAPE = with_messages_by_shape(SHAPE)
-"""Reads the messages of a model's span as it came."""
+MODEL_BY_SHAPE: Dialect = SHAPE._replace(inputs=_inputs)
+"""Reads the messages that a model's span took in, as it came."""

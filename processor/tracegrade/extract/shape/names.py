@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from tracegrade.extract.decode.values import is_masked
-from tracegrade.extract.shape.document import own
+from tracegrade.extract.document import own
 from tracegrade.extract.shape.kinds import is_tool_kind, is_tool_name_key
 from tracegrade.extract.shape.values import Field
 from tracegrade.extract.shape.words import read_segment, words_of

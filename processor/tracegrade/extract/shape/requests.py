@@ -5,9 +5,9 @@ from math import inf
 
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import canonical, decode
+from tracegrade.extract.document import own, parsed
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import RequestedCall
-from tracegrade.extract.shape.document import own, parsed
 from tracegrade.extract.shape.looked import Looked
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue

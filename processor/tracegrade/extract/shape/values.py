@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tracegrade.extract.decode.unwrap import properties
 from tracegrade.extract.decode.values import call_id
-from tracegrade.extract.shape.document import OWN, is_flattened, own, parsed
+from tracegrade.extract.document import OWN, is_flattened, own, parsed
 from tracegrade.extract.shape.words import FORMS, WRAPPERS, Slot, is_about_exchange, is_exchange, read_segment, words_of
 from tracegrade.model.json_value import JsonValue
 

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Sequence
 
-from tracegrade.extract.shape.document import type_before
+from tracegrade.extract.document import type_before
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.policy import Names, PlaceRule
 from tracegrade.redact.requests.kinds import (
