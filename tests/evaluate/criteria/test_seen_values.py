@@ -79,7 +79,7 @@ def _seen_as(actual: Any, leaf: Any) -> bool:
         return leaf is not None and _equal(actual, leaf)
     if is_number(actual):
         return any(number_of(token) == actual for token in NUMBER.findall(leaf))
-    return holds_words(folded(leaf), folded(text_of(actual) or ""))
+    return holds_words(folded(leaf), folded(text_of(actual) or ""), Work())
 
 
 # Few and short, so that they meet: words within words, numbers within words, scripts with and without spaces.
@@ -158,13 +158,15 @@ def test_the_index_says_what_the_definition_says(
 
 def test_a_value_takes_as_much_work_however_many_calls_came_before(call: CallOf) -> None:
     def taken(count: int) -> int:
-        calls = [call("read", {"page": f"/pages/{n}"}, output=f"Page {n}: see /pages/{n + 1}") for n in range(count)]
+        calls = [
+            call("read", {"page": f"/pages/{n:04}"}, output=f"Page {n}: see /pages/{n + 1:04}") for n in range(count)
+        ]
         evidence = Evidence(calls)
         work = Work(evidence=evidence)
         work.position = count - 1
-        assert compile_expected({"$from": "*.output"}).matches(f"/pages/{count - 1}", work)
+        assert compile_expected({"$from": "*.output"}).matches(f"/pages/{count - 1:04}", work)
         assert not compile_expected({"$from": "*.output"}).matches("/pages/none", work)
-        assert not compile_expected({"$from": "read.arguments.page"}).matches(f"/pages/{count}", work)
+        assert not compile_expected({"$from": "read.arguments.page"}).matches(f"/pages/{count:04}", work)
         return work.limit - work.left
 
     assert taken(1000) == taken(10)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from build import each
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.grounding.claims import claims
+from tracegrade.evaluate.grounding.claims import claims, names_in
 from tracegrade.evaluate.grounding.dates import Day, days
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.work import Work
 
 GROUNDED = EVALUATORS["grounded-answer"]
 
@@ -75,7 +76,7 @@ def test_what_an_answer_names() -> None:
         "Order ORD-1042 (#77) of 12 March 2026 costs EUR 1,200.50, 15 % off. See https://shop.example/o/1042. "
         "Call at 10:30, in 2-3 days; 5GB; mail a@b.example, version 1.2.3, Alice."
     )
-    assert [tuple(claim) for claim in claims(answer, ["alice", "Bob"])] == [
+    assert [tuple(claim) for claim in (*claims(answer), *names_in(answer, ["alice", "Bob"], Work()))] == [
         ("id", "ORD-1042"),
         ("id", "77"),
         ("date", "12 March 2026"),

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.call_order import any_tied, ties
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
@@ -20,10 +21,11 @@ from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.expected import Difference, Expected, ExpectedObject, LiteralValue
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
-from tracegrade.evaluate.criteria.regular_expressions import regex_expression
+from tracegrade.evaluate.criteria.regular_expressions import regex_expression, steps_of_search
 from tracegrade.evaluate.criteria.semantic import Model
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_modes import ValueModes
+from tracegrade.evaluate.evaluator import BELOW_ONE
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.json_values import json_equal, json_text
 from tracegrade.evaluate.whole_calls import argument_object, calls_in_name
@@ -166,6 +168,24 @@ def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> list
     return [] if last < 0 else [0 if occurrence == "first" else last]
 
 
+def stays_first(evidence: Evidence, positions: Sequence[int]) -> bool:
+    """Whether the first of the calls at `positions` stays the first, though work of the agent could not be read.
+
+    So it does where all of that work began after it. False without any call.
+    """
+    return bool(positions) and unread_call(evidence, evidence.calls[min(positions)]) is None
+
+
+def range_of_case(
+    evidence: Evidence, occurrence: Literal["first", "last"], expected: ExpectedTool, score: float
+) -> tuple[float, float]:
+    """The least and the most that the score of the first or last call can be, if others were made in unread work."""
+    if occurrence == "first" and stays_first(evidence, range(len(evidence.calls))):
+        return score, score
+    # Where no call is expected, one is one too many, whichever it is.
+    return 0.0, 1.0 if expected is not None or not evidence.calls else BELOW_ONE
+
+
 def is_expected(expected: str | Sequence[str], name: str) -> bool:
     """Whether the tool is the expected one, or one of them, ignoring letter case."""
     return name.lower() in {wanted.lower() for wanted in listed_names(expected)}
@@ -261,7 +281,9 @@ def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, 
         expression = regex_expression(wanted)
     except ValueError:
         return wanted == found
-    return expression.search(found.encode("utf-8", "replace")) is not None
+    encoded = found.encode("utf-8", "replace")
+    work.spend(steps_of_search(expression, len(encoded)))
+    return expression.search(encoded) is not None
 
 
 def _text(value: JsonValue, work: Work) -> str:

@@ -30,6 +30,9 @@ Scalar: TypeAlias = str | int | float | bool | None
 Key = TypeVar("Key", bound=Hashable)
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*")
+_STEPS_OF_A_SCALAR = 8  # looked up in three indexes
+_STEPS_OF_A_PLACE = 5  # where a text stands, perhaps inside of a word
+_CHARACTERS_OF_WORDS_PER_STEP = 2  # that are split into words, each of which is looked up
 # Scripts from here on are written without spaces between words.
 _FIRST_UNSPACED = "\u0e00"
 # What no words begin or end inside of: a run of what `_joined` joins, or any one character besides.
@@ -81,7 +84,7 @@ class SeenAnywhere:
 
     def first(self, actual: JsonValue, start: int, end: int, work: Work) -> int:
         """The first place at which every scalar of `actual` is seen; those of an empty list are nowhere."""
-        sought = list(_scalars(actual))
+        sought = list(_scalars(actual, work))
         agreed, place = 0, start
         for scalar in cycle(sought):
             found = self._first(scalar, place, end, work)
@@ -94,21 +97,23 @@ class SeenAnywhere:
         return end
 
     def _first(self, scalar: Scalar, start: int, end: int, work: Work) -> int:
-        work.spend()
+        work.spend(_STEPS_OF_A_SCALAR)
         if scalar is None or scalar == "" or scalar != scalar:
             return end
         if is_number(scalar):
             end = _next(self._intexts_in().get(scalar), start, end)
             return _next(self._notexts_in().get((False, scalar)), start, end)
         end = _next(self._notexts_in().get(scalar if isinstance(scalar, str) else (True, scalar)), start, end)
-        words = folded(text_of(scalar) or "")
+        text = text_of(scalar) or ""
+        work.spend(len(text) // _CHARACTERS_OF_WORDS_PER_STEP)
+        words = folded(text)
         index = self._in_words()
         # Where the words stand each of them does: only there, where the rarest is, are they looked for.
         places = min((index.get(word, ()) for word in _WORD.findall(words)), key=len, default=())
         for at in range(bisect_left(places, start), bisect_left(places, end)):
             text = self._folded[places[at]]
             work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
-            if holds_words(text, words):
+            if holds_words(text, words, work):
                 return places[at]
         return end
 
@@ -150,12 +155,16 @@ def _next(places: Sequence[int] | None, start: int, end: int) -> int:
     return min(places[at], end) if at < len(places) else end
 
 
-def _scalars(value: JsonValue) -> Iterator[Scalar]:
-    """Every scalar inside `value`, in order; no recursion."""
+def _scalars(value: JsonValue, work: Work | None = None) -> Iterator[Scalar]:
+    """Every scalar inside `value`, in order; no recursion. Each value inside is a step of `work`."""
     rest: list[Iterator[JsonValue]] = [iter([value])]
     while rest:
         for item in rest[-1]:
+            if work is not None:
+                work.spend()
             if isinstance(item, dict | list):
+                if work is not None:
+                    work.spend()
                 rest.append(iter(item.values() if isinstance(item, dict) else item))
                 break
             yield item
@@ -208,10 +217,14 @@ def folded(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def holds_words(text: str, words: str) -> bool:
-    """Whether `words` stand in `text` and do not begin or end inside of a longer word or number."""
+def holds_words(text: str, words: str, work: Work) -> bool:
+    """Whether `words` stand in `text` and do not begin or end inside of a longer word or number.
+
+    Counts the places where they stand; that the text is searched, the caller counts.
+    """
     at = text.find(words) if words else -1
     while at >= 0:
+        work.spend(_STEPS_OF_A_PLACE)
         end = at + len(words)
         inside = (at > 0 and _joined(text[at - 1], words[0])) or (end < len(text) and _joined(words[-1], text[end]))
         if not inside:

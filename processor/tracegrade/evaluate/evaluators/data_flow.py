@@ -33,12 +33,13 @@ from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.wording import counted, listed
-from tracegrade.evaluate.work import CHARACTERS_PER_STEP, Work
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import UNKNOWN, is_unknown, known_text
 
 _MAX_SHOWN = 20
 _BETWEEN = "\x00"  # texts
+_CHARACTERS_FOUND_PER_STEP = 128  # where a value repeats itself, which takes longest to look for
 
 
 class Criteria(ParameterModel):
@@ -98,15 +99,28 @@ class _Searched:
 
     def last(self, value: str) -> _Text | None:
         """The last one."""
-        return self._found(value, reversed(self._texts), self._joined.rfind)
+        return self._found(value, reversed(self._texts), self._find_last)
+
+    @cached_property
+    def _backwards(self) -> str:
+        return self._joined[::-1]
+
+    def _find_last(self, value: str) -> int:
+        """As `str.rfind`, in linear time: from the end, CPython compares every character with all of the value."""
+        at = self._backwards.find(value[::-1])
+        return at if at < 0 else len(self._joined) - at - len(value)
 
     def _found(self, value: str, texts: Iterable[_Text], find: Callable[[str], int]) -> _Text | None:
-        self._work.spend(1 + (len(self._joined) + len(value)) // CHARACTERS_PER_STEP)
+        self._work.spend(_steps_of_finding(value, self._joined))
         if _BETWEEN in value:  # which might be found across two texts
-            self._work.spend(len(self._texts))
+            self._work.spend(2 * len(self._texts))
             return next((each for each in texts if value in each.text), None)
         at = find(value)
         return self._texts[bisect_right(self._starts, at) - 1] if at >= 0 else None
+
+
+def _steps_of_finding(value: str, text: str) -> int:
+    return 2 + (len(text) + len(value)) // _CHARACTERS_FOUND_PER_STEP
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
@@ -138,7 +152,14 @@ def _found(
     outputs = list(_outputs(evidence, sources))
     given = list(_arguments(evidence, targets, criteria.arguments))
     prompt = evidence.prompt if settings.unless_in_prompt else None
-    return [flow for flow in _flows(outputs, given, settings, work) if prompt is None or flow.value not in prompt]
+    return [
+        flow for flow in _flows(outputs, given, settings, work) if prompt is None or not _stands_in(prompt, flow, work)
+    ]
+
+
+def _stands_in(prompt: str, flow: _Flow, work: Work) -> bool:
+    work.spend(_steps_of_finding(flow.value, prompt))
+    return flow.value in prompt
 
 
 def _flows(outputs: Sequence[_Text], given: Sequence[_Text], settings: Settings, work: Work) -> Iterator[_Flow]:

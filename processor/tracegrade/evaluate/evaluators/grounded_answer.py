@@ -13,6 +13,7 @@ prompt could not be read, it is open whether it stood there.
 
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -22,15 +23,16 @@ from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterMo
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks
-from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims
+from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims, names_in
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.wording import counted, listed
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import is_unknown
 
+_STEPS_OF_A_CHARACTER = 4  # of an answer, at which any of what is looked for may begin
 _MAX_SHOWN = 100  # values of each sort in the details
 _WHAT = {
     "number": "number",
@@ -88,8 +90,9 @@ class _Judged(NamedTuple):
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work()
     answer = json_text(evidence.final_answer if evidence.final_answer is not None else "")
-    work.spend(len(answer) // CHARACTERS_READ_PER_STEP)
-    found = [claim for claim in claims(answer, criteria.names) if _counts(claim, criteria, settings)]
+    work.spend(len(answer) * _STEPS_OF_A_CHARACTER)
+    named = chain(claims(answer), names_in(answer, criteria.names, work))
+    found = [claim for claim in named if _counts(claim, criteria, settings)]
     if evidence.redacted and is_unknown(answer):
         doubt = "the final answer was redacted"
         return Score(0.0, {"named": len(found)}, "It is not known what the answer names.", at_best=1.0, doubt=doubt)

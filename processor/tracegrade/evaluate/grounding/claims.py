@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from tracegrade.evaluate.criteria.seen_values import folded, holds_words
 from tracegrade.evaluate.grounding.dates import DATE
 from tracegrade.evaluate.grounding.numbers import NUMBER, SCALE, readings
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 
 Kind: TypeAlias = Literal["number", "amount", "percent", "date", "id", "url", "name"]
 KINDS: tuple[Kind, ...] = ("number", "amount", "percent", "date", "id", "url", "name")
@@ -43,16 +44,25 @@ class Claim(NamedTuple):
     text: str
 
 
-def claims(answer: str, names: Sequence[str] = ()) -> Iterator[Claim]:
-    """The values that `answer` names, each once, in its order; then those of `names` that stand in it."""
+def claims(answer: str) -> Iterator[Claim]:
+    """The values that `answer` names, each once, in its order."""
     seen: set[Claim] = set()
     for claim in _found(answer):
         if claim not in seen:
             seen.add(claim)
             yield claim
-    text = folded(answer)
+
+
+def names_in(answer: str, names: Sequence[str], work: Work) -> Iterator[Claim]:
+    """Those of `names` that stand in `answer`, each once.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    text = folded(answer) if names else ""
     for name in dict.fromkeys(names):
-        if holds_words(text, folded(name)):
+        work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
+        if holds_words(text, folded(name), work):
             yield Claim("name", name)
 
 

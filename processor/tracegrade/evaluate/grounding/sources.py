@@ -5,8 +5,9 @@ is, whatever its sign, or if a given number rounds to it; a date if the same day
 stands there as whole words, in any letter case.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 from typing import NamedTuple
 
 from tracegrade.evaluate.criteria.seen_values import folded, holds_words
@@ -18,6 +19,7 @@ from tracegrade.evaluate.json_values import decoded
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
+_STEPS_OF_A_CLAIM = 60  # which is read as all that it may mean
 _MOST_SUMMED = 2000  # different numbers
 
 
@@ -71,7 +73,7 @@ class Sources:
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        work.spend()
+        work.spend(_STEPS_OF_A_CLAIM)
         if claim.kind == "date":
             return next((self._days[day] for day in sorted(days(claim.text), key=str) if day in self._days), None)
         if claim.kind in ("number", "amount", "percent"):
@@ -79,9 +81,13 @@ class Sources:
         words = folded(claim.text)
         for source, text in self._texts:
             work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
-            if (words in text) if claim.kind == "url" else holds_words(text, words):
+            if (words in text) if claim.kind == "url" else holds_words(text, words, work):
                 return source
         return None
+
+    @cached_property
+    def _ascending(self) -> Sequence[Decimal]:
+        return sorted(self._numbers)
 
     def _of_number(self, claim: Claim) -> Source | None:
         for number in sorted(readings(claim.text)):
@@ -109,9 +115,9 @@ class Sources:
         """
         if claim.kind not in ("number", "amount") or len(self._numbers) > _MOST_SUMMED:
             return None
-        work.spend(len(self._numbers))
         for wanted in sorted(readings(claim.text)):
-            for number in sorted(self._numbers):
+            work.spend(len(self._numbers))
+            for number in self._ascending:
                 other = wanted - number
                 if other <= 0 or number <= 0:
                     continue

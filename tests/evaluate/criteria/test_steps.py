@@ -1,0 +1,64 @@
+"""Steps are in proportion to the work: what takes the machine longer counts more, so that the bound means as much."""
+
+import pytest
+
+from evaluate.conftest import made_call
+from tracegrade.evaluate.criteria.compile import compile_expected
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.work import Work
+from tracegrade.model.json_value import JsonValue
+
+
+def steps(expected: JsonValue, actual: JsonValue, *, output: JsonValue = None) -> int:
+    """The steps of one comparison; a call before gave `output`."""
+    calls = [made_call("page", {}, output=output), made_call("send", {"q": actual}, start_ns=10, end_ns=11)]
+    work = Work(evidence=Evidence(calls, "Hello", "Bye"))
+    work.position = 1
+    compile_expected(expected).matches(actual, work)
+    return work.limit - work.left
+
+
+@pytest.mark.parametrize(
+    ("less", "more", "times"),
+    [
+        # An expression that may follow all of its parts at each byte counts all of them.
+        ({"$regex": "refund"}, {"$regex": "a[ab]{500}c"}, 100),
+        ({"$regex": "a[ab]{50}c"}, {"$regex": "a[ab]{500}c"}, 8),
+        ({"$regex": "(?i)\\b(refund|chargeback)\\b"}, {"$regex": "(a|b)*a[ab][ab][ab][ab]c"}, 5),
+        # Both texts are read, and each part of one is compared with each of the other.
+        ({"$similarity": "a"}, {"$similarity": "a" * 10_000}, 20),
+    ],
+)
+def test_an_expectation_that_takes_longer_counts_more(less: JsonValue, more: JsonValue, times: int) -> None:
+    text = "ab" * 5000
+    assert steps(more, text) > times * steps(less, text)
+
+
+@pytest.mark.parametrize(
+    ("actual", "output", "least"),
+    [
+        ("x y " * 1000, "x y", 2000),  # each word of a text that is looked for
+        ([[]] * 1000, "x", 2000),  # each value inside, if it holds nothing
+        ("a.a", "a.aa " * 1000 + "a", 5000),  # each place where it stands inside of a word
+    ],
+)
+def test_a_value_from_elsewhere_counts_all_that_is_looked_at(actual: JsonValue, output: JsonValue, least: int) -> None:
+    assert steps({"$from": "page.output"}, actual, output=output) > least
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "criteria", "answer"),
+    [
+        ("grounded-answer", {}, "1 EUR, " * 200_000),
+        ("grounded-answer", {"names": [f"Ann {number}" for number in range(1000)]}, "Ann Bob " * 12_000),
+        ("data-flow", {"returned_by": "page", "given_to": "send"}, ""),
+    ],
+)
+def test_what_would_take_long_is_refused(evaluator: str, criteria: dict[str, JsonValue], answer: str) -> None:
+    calls = [made_call("page", {}, output="a" * 1_000_000)]
+    calls += [made_call("send", {"to": f"nobody-{n}"}, start_ns=10 + n, end_ns=10 + n) for n in range(1000)]
+    judge = EVALUATORS[evaluator]
+    with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
+        judge.evaluate(Evidence(calls, "Hello", answer), judge.read_criteria(criteria), judge.read_settings({}))
