@@ -23,8 +23,9 @@ UNREAD = 25  # when the span began; calls begin at 10, 20, 30, ...
 
 
 class _Context:
-    def __init__(self, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, calls: Sequence[ToolCall], begins: int = UNREAD) -> None:
         self._calls = calls
+        self._begins = begins
 
     def handoffs(self) -> Sequence[Handoff]:
         return handoffs_among(self._calls)
@@ -39,7 +40,7 @@ class _Context:
         return Cost(None)
 
     def unread_before(self, call: ToolCall | None) -> UnreadWork | None:
-        return UNREAD_WORK if call is None or call.start_ns >= UNREAD else None
+        return UNREAD_WORK if call is None or call.start_ns >= self._begins else None
 
 
 def made(names: str) -> list[ToolCall]:
@@ -52,11 +53,10 @@ def made(names: str) -> list[ToolCall]:
 
 def outcome(evaluator: str, written: dict[str, Any], names: str, *, known: bool = False, threshold: float = 1) -> str:
     judge = EVALUATORS[evaluator]
-    settings = {key: value for key, value in written.items() if key in judge.Settings.model_fields}
-    criteria = judge.read_criteria({key: value for key, value in written.items() if key not in settings})
+    criteria, how = judged_by(judge, written)
     calls = made(names)
     context: Any = None if known else _Context(calls)
-    evidence, how = Evidence(calls, "Hello", "Bye", trace_context=context), judge.read_settings(settings)
+    evidence = Evidence(calls, "Hello", "Bye", trace_context=context)
     found = judge.evaluate(evidence, criteria, how)
     why = open_by_unread(judge, criteria, how, evidence, found, threshold)
     if (why is not None or found.outcome(threshold) == "not_evaluable") and not known:
@@ -116,6 +116,10 @@ def test_one_constraint_that_is_broken_for_certain_is_enough() -> None:
     assert outcome("constraints", written, "look pay x", threshold=0.5) == "not_evaluable"
 
 
+ORDER = {"name": "a", "args": {"id": "ORDER-1"}}
+LAST_OUTPUT = {"name": "b", "args": {"id": {"$from": {"source": "*.output", "call": "last"}}}}
+
+
 @each(
     ("evaluator", "written", "names", "if_all", "found"),
     [
@@ -146,7 +150,24 @@ def test_one_constraint_that_is_broken_for_certain_is_enough() -> None:
         ("tool-call-count", {"tool_calls_count": {"a": [">=", 1]}}, "a", "pass", "pass"),
         ("tool-call-count", {"tool_calls_count": {"a": [">=", 2]}}, "a", "fail", "not_evaluable"),
         ("tool-call-args", {"tool_calls": [{"name": "a", "args": {"id": "ORDER-1"}}]}, "b", "fail", "not_evaluable"),
+        ("tool-call-args", {"tool_calls": [{"name": "a", "args": {"id": "ORDER-1"}}]}, "a b", "pass", "pass"),
+        ("tool-call-args", {"tool_calls": [ORDER], "pairing": "positional"}, "a", "pass", "not_evaluable"),
+        ("tool-call-args", {"tool_calls": []}, "a", "fail", "fail"),
+        ("tool-call-output", {"tool_outputs": [{"name": "a", "output": "ORDER-1"}]}, "a", "pass", "pass"),
+        ("tool-call-args", {"tool_calls": [ORDER, LAST_OUTPUT]}, "a x b", "pass", "not_evaluable"),
+        ("tool-call-accuracy", {"reference_tool_calls": [ORDER]}, "a", "pass", "not_evaluable"),
+        ("tool-call-accuracy", {"reference_tool_calls": [ORDER]}, "a b", "fail", "fail"),
         ("trajectory", {"tool_calls": [{"name": "a", "args": {}}]}, "b", "fail", "not_evaluable"),
+        ("trajectory", {"tool_calls": ["a", "b"]}, "a b", "pass", "pass"),
+        ("trajectory", {"tool_calls": ["a", "b"], "match": "exact"}, "a b", "pass", "not_evaluable"),
+        ("trajectory", {"tool_calls": ["a", "b"], "match": "unordered"}, "a x", "fail", "fail"),
+        ("trajectory", {"tool_calls": ["a", "b"], "match": "unordered"}, "a", "fail", "not_evaluable"),
+        ("trajectory", {"forbidden": ["a"]}, "a", "fail", "fail"),
+        ("trajectory", {"required": ["a"]}, "a", "pass", "pass"),
+        ("tool-case", {"expected_tool": "a"}, "a b", "pass", "pass"),
+        ("tool-case", {"expected_tool": "b"}, "a b", "fail", "fail"),
+        ("tool-selection", {"expected_tool": "b", "occurrence": "last"}, "a b", "pass", "not_evaluable"),
+        ("ragas-tool-call-f1", {"reference_tool_calls": [ORDER]}, "a b", "fail", "fail"),
         ("tool-permission", {"denied_tools": ["pay"]}, "look", "pass", "not_evaluable"),
         ("tool-permission", {"denied_tools": ["pay"]}, "look pay", "fail", "fail"),
         ("abstention", {"should_call_tool": True}, "a", "pass", "pass"),
@@ -202,25 +223,91 @@ def test_which_results_of_an_expression_stay(source: str, stays: set[bool]) -> N
     assert CelExpression(source).staying == stays
 
 
+A, ROME, OSLO = ({"name": "a", "args": args} for args in ({}, {"id": "Rome"}, {"id": "Oslo"}))
+LOOSE = {"name": "a", "args": {"id": {"$any": True}}}
+RANGES: list[tuple[str, dict[str, Any]]] = [
+    *CRITERIA.items(),
+    ("tool-call-args", {"tool_calls": []}),
+    *(
+        ("tool-call-args", {"tool_calls": [LOOSE, ROME, OSLO], "pairing": pairing, "strict": strict})
+        for pairing in ("first", "best", "positional")
+        for strict in (False, True)
+    ),
+    ("tool-call-output", {"tool_outputs": [{"name": "a", "output": "Rome"}, {"name": "b", "output": "Oslo"}]}),
+    ("tool-call-output", {"tool_outputs": [{"name": "a", "output": "Rome"}], "strict": True}),
+    *(
+        ("tool-call-accuracy", {"reference_tool_calls": [LOOSE, ROME, A], "pairing": pairing, "mode": mode})
+        for pairing in ("first", "best", "positional")
+        for mode in ("strict", "flexible")
+    ),
+    *(
+        ("trajectory", {"tool_calls": [LOOSE, ROME, "b"], "match": match, "score": score, "pairing": pairing})
+        for match in ("exact", "in_order", "any_order", "unordered", "subset")
+        for score in ("binary", "recall", "precision", "f1")
+        for pairing in ("first", "best", "positional")
+    ),
+    ("trajectory", {"tool_calls": [ROME, "b"], "call_credit": "fractional", "score": "recall", "match": "any_order"}),
+    ("trajectory", {"tool_calls": [ROME], "match": "unordered", "negate": True}),
+    ("trajectory", {"tool_calls": ["a"], "occurrence": "last"}),
+    ("trajectory", {"tool_calls": [], "match": "unordered"}),
+    ("trajectory", {"tool_calls": [], "score": "f1"}),
+    ("trajectory", {"tool_calls": ["a"], "efficiency": {"redundant": "same_name"}}),
+    ("trajectory", {"required": ["a"]}),
+    ("trajectory", {"required": [["a", "b"]]}),
+    ("trajectory", {"forbidden": ["a", ["b", "c"]]}),
+    ("trajectory", {"forbidden": [["b", "c"]], "negate": True}),
+    ("trajectory", {"allowed": ["a", "b"]}),
+    ("trajectory", {"counts": {"a": ["<=", 1]}, "calls": [">=", 2], "steps": ["<=", 3]}),
+    ("ragas-tool-call-accuracy", {"reference_tool_calls": [ROME, {"name": "b", "args": {"id": "Oslo"}}]}),
+    ("ragas-tool-call-accuracy", {"reference_tool_calls": [ROME, A], "strict_order": False}),
+    ("ragas-tool-call-f1", {"reference_tool_calls": [ROME, OSLO, A]}),
+    ("tool-selection", {"expected_tool": "a", "occurrence": "last"}),
+    ("tool-selection", {"expected_tool": None}),
+    ("overall-score", {"expected_tool": None, "expected_params": {"id": "Rome"}}),
+    ("param-accuracy", {"expected_params": {"id": "Rome"}, "occurrence": "last"}),
+    ("schema-validation", {"parameters_schema": {"required": ["x", "id"]}, "tool": "b"}),
+    ("schema-validation", {"parameters_schema": {"required": ["x", "id"]}, "occurrence": "last"}),
+    ("tool-call-order", {"tool_calls_order": ["a", "b"], "strict": True}),
+    ("tool-permission", {"allowed_tools": ["a"]}),
+]
+
+
 def test_further_calls_leave_every_score_within_its_range() -> None:
-    """Of every evaluator that is asked for the range: calls put between the known ones, whichever they are."""
+    """Calls are put between the known ones, none before the unread work, and none of them is known."""
     draw = Random(7)
     wrong = []
-    for name, criteria in CRITERIA.items():
+    for name, written in RANGES:
         judge = EVALUATORS[name]
-        read, settings = judge.read_criteria(criteria), judge.read_settings({})
+        criteria, settings = judged_by(judge, written)
         if judge.with_further_calls is same_score:
             continue  # it reads no calls, or is tested above
         for _ in range(40):
-            known = " ".join(draw.choices("abc", k=draw.randrange(4)))
-            more = known.split()
-            for _ in range(draw.randrange(1, 4)):
-                more.insert(draw.randrange(len(more) + 1), draw.choice("abcx"))
-            evidence = Evidence(made(known), "Hello", "Bye")
-            score = judge.evaluate(evidence, read, settings).score
-            later = judge.evaluate(Evidence(made(" ".join(more)), "Hello", "Bye"), read, settings).score
+            known = [(draw.choice("abc"), draw.choice(["Rome", "Oslo"])) for _ in range(draw.randrange(4))]
+            begins = draw.choice([0, UNREAD])
+            alone = [*zip(range(10, 40, 10), known, strict=False)]
+            more = alone + [
+                (draw.randrange(begins, 60), (draw.choice("abcx"), draw.choice(["Rome", "Oslo", "Bern"])))
+                for _ in range(draw.randrange(1, 4))
+            ]
+            more.sort(key=lambda call: call[0])  # of equal starts, the known one first
+            context: Any = _Context([], begins)
+            evidence = Evidence(timed(alone), "Hello", "Bye", trace_context=context)
+            score = judge.evaluate(evidence, criteria, settings).score
+            later = judge.evaluate(Evidence(timed(more), "Hello", "Bye"), criteria, settings).score
             if score is not None and later is not None:
-                least, most = judge.with_further_calls(evidence, read, settings, score)
+                least, most = judge.with_further_calls(evidence, criteria, settings, score)
                 if not least <= later <= most:
-                    wrong.append((name, known, more, score, later, (least, most)))
+                    wrong.append((name, written, alone, more, score, later, (least, most)))
     assert not wrong
+
+
+def timed(calls: Sequence[tuple[int, tuple[str, str]]]) -> list[ToolCall]:
+    """Calls that began then, of these tools, whose id and output are a city."""
+    return [made_call(name, {"id": city}, output=city, start_ns=at, end_ns=at + 1) for at, (name, city) in calls]
+
+
+def judged_by(judge: Any, written: dict[str, Any]) -> tuple[Any, Any]:
+    """The criteria and the settings of what a rule says of an evaluator."""
+    settings = {key: value for key, value in written.items() if key in judge.Settings.model_fields}
+    criteria = judge.read_criteria({key: value for key, value in written.items() if key not in settings})
+    return criteria, judge.read_settings(settings)

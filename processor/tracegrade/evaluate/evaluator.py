@@ -32,6 +32,7 @@ __all__ = [
     "calls_named",
     "every_call",
     "same_score",
+    "share_of_expected",
 ]
 
 Reads: TypeAlias = CallPart | Literal["final_answer"]
@@ -57,6 +58,15 @@ def same_score(evidence: Evidence, criteria: object, settings: object, score: fl
 def share_of_calls(evidence: Evidence, criteria: object, settings: object, score: float) -> ScoreRange:
     """The same, of an evaluator whose score is the share of calls that are right."""
     return 0.0, 1.0 if score == 1.0 else BELOW_ONE
+
+
+def share_of_expected(evidence: Evidence, criteria: object, settings: object, score: float) -> ScoreRange:
+    """The same, where the score is the share of expected calls that were made: further calls take none of them away.
+
+    That is so with every pairing that takes any call which fits, also where an expected call takes the first: as a call
+    is added, none has fewer left to choose from.
+    """
+    return score, 1.0
 
 
 def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:

@@ -207,6 +207,8 @@ def open_by_unread(
         return None
     in_force = evaluator.criteria_in_force(criteria, settings)
     least, most = evaluator.with_further_calls(evidence, in_force, settings, score.score)
+    if any(flow.looks_at_one for flow in in_force.flows):
+        least, most = 0.0, 1.0
     return unread if Score(least, at_best=most).outcome(threshold) == "not_evaluable" else None
 
 

@@ -46,6 +46,24 @@ class Conditions(ParameterModel):
         """The conditions that do not hold, each in words that name tools; `groups` are the places of tied calls."""
         return list(self._broken(calls, groups, comparison)) if self.has_conditions else []
 
+    def after_further(self, calls: Sequence[ToolCall], comparison: NameComparison) -> set[bool]:
+        """Whether they hold if further calls, of any names, were made between these or none: what the answer may be."""
+        names = [call.name for call in calls]
+        made = self._counted(names, comparison)
+        each = [count.holds_from(number) for count, number in zip(self.counts.values(), made, strict=True)]
+        failed = sum(call.failed for call in calls)
+        for expected, number in ((self.calls, len(calls)), (self.failed_calls, failed), (self.steps, _steps(calls))):
+            each += [] if expected is None else [expected.holds_from(number)]
+        for sequence in self.required:
+            stays = _is_one_name(sequence) and _occurs(sequence, names, comparison)
+            each.append({True} if stays else {True, False})
+        for sequence in self.forbidden:
+            stays = _is_one_name(sequence) and _occurs(sequence, names, comparison)
+            each.append({False} if stays else {True, False})
+        if self.allowed is not None:
+            each.append({False} if self._not_allowed(names, comparison) else {True, False})
+        return {all(True in answers for answers in each), all(False not in answers for answers in each)}
+
     def kept(self, calls: Sequence[ToolCall]) -> list[str]:
         """What was found of the conditions that are set, in words, where all hold."""
         said = [f"called as often as expected: {listed(self.counts)}"] if self.counts else []
@@ -58,15 +76,11 @@ class Conditions(ParameterModel):
 
     def _broken(self, calls: Sequence[ToolCall], groups: Groups, comparison: NameComparison) -> Iterator[str]:
         names = [call.name for call in calls]
-        table = NameTable(self.counts, comparison)
-        made = [0] * len(self.counts)
-        for name in names:
-            for index in table.met_by(name):
-                made[index] += 1
+        made = self._counted(names, comparison)
         for (name, count), number in zip(self.counts.items(), made, strict=True):
             if not count.holds(number):
                 yield f"{listed([name])} called {counted(number, 'time')}, expected {count}"
-        steps = sum(1 for i, call in enumerate(calls) if not _is_together(call, calls[i - 1] if i else None))
+        steps = _steps(calls)
         failed = sum(call.failed for call in calls)
         numbers = (("call", self.calls, len(calls)), ("failed call", self.failed_calls, failed))
         for noun, expected, number in (*numbers, ("step", self.steps, steps)):
@@ -80,16 +94,37 @@ class Conditions(ParameterModel):
         for sequence in self.forbidden:
             if _occurs(sequence, _as_ordered(sequence, names, groups), comparison):
                 yield f"forbidden and called: {_shown(sequence)}"
-        if self.allowed is not None:
-            may = NameTable([self.allowed or [""]], comparison)
-            if others := [name for name in names if not may.met_by(name)]:
-                yield f"called and not allowed: {listed(others)}"
+        if others := self._not_allowed(names, comparison):
+            yield f"called and not allowed: {listed(others)}"
+
+    def _counted(self, names: Sequence[str], comparison: NameComparison) -> list[int]:
+        """How many calls each of `counts` counts."""
+        table = NameTable(self.counts, comparison)
+        made = [0] * len(self.counts)
+        for name in names:
+            for index in table.met_by(name):
+                made[index] += 1
+        return made
+
+    def _not_allowed(self, names: Sequence[str], comparison: NameComparison) -> list[str]:
+        if self.allowed is None:
+            return []
+        may = NameTable([self.allowed or [""]], comparison)
+        return [name for name in names if not may.met_by(name)]
 
 
 def _may_be(expected: Count, steps: int, calls: Sequence[ToolCall], groups: Groups) -> bool:
     """Whether there may have been as many steps: tied calls without a message are one step or several."""
     apart = sum(len(group) - 1 for group in groups if all(calls[place].turn is None for place in group))
     return any(expected.holds(number) for number in range(steps + 1, steps + apart + 1))
+
+
+def _steps(calls: Sequence[ToolCall]) -> int:
+    return sum(1 for i, call in enumerate(calls) if not _is_together(call, calls[i - 1] if i else None))
+
+
+def _is_one_name(sequence: str | Sequence[str]) -> bool:
+    return isinstance(sequence, str) or len(sequence) == 1
 
 
 def _is_together(call: ToolCall, before: ToolCall | None) -> bool:

@@ -133,6 +133,11 @@ class FromMatcher(Matcher):
             refuse_argument(path, "at least one source", argument)
         return cls(argument, sources, cast(Which, which))
 
+    @property
+    def looks_at_one(self) -> bool:
+        """Whether it looks at the first or the last call of a source alone, so that another call may take its place."""
+        return self._which != "any"
+
     def doubt(self, evidence: "Evidence", position: int | None) -> str | None:
         """Why a value of the call at `position`, seen in no source that can be read, may come from one all the same.
 

@@ -12,6 +12,7 @@ from tracegrade.evaluate.compare.case_scoring import (
     Occurrence,
     ParamSettings,
     expected_call,
+    range_of_case,
     reads_params,
     score_case,
 )
@@ -61,6 +62,9 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     expected_calls=_expected_calls,
+    with_further_calls=lambda evidence, criteria, settings, score: range_of_case(
+        evidence, settings.occurrence, criteria.expected_tool, score
+    ),
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=_compared,

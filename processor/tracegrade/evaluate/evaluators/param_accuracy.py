@@ -13,6 +13,7 @@ from tracegrade.evaluate.compare.case_scoring import (
     ParamSettings,
     ScoredCall,
     param_score,
+    range_of_case,
     reads_params,
     the_calls,
     wrong_params,
@@ -59,6 +60,9 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=_compared,
+    with_further_calls=lambda evidence, criteria, settings, score: range_of_case(
+        evidence, settings.occurrence, (), score
+    ),
     never_scores=lambda criteria, settings: (
         "expected_params is null, so nothing is ever scored" if criteria.expected_params is None else None
     ),

@@ -26,7 +26,7 @@ from tracegrade.evaluate.compare.subsequence import is_arrangement
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
-from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, scalar_text
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
@@ -210,6 +210,11 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     return reference_calls(criteria.reference_tool_calls, in_order=settings.strict_order)
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    """As many calls as expected are scored, and no others."""
+    return 0.0, 1.0 if len(evidence.calls) < len(criteria.reference_tool_calls) else score
+
+
 EVALUATOR = Evaluator(
     name="ragas-tool-call-accuracy",
     summary="Are the names called those of the reference, and how many of their arguments the same?",
@@ -217,6 +222,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     expected_calls=_expected_calls,
+    with_further_calls=_with_further_calls,
     reads=frozenset({"arguments"}),
     compared=calls_named(lambda criteria: set(criteria.names)),
 )

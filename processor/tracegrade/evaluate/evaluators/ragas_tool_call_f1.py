@@ -18,7 +18,7 @@ from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_
 from tracegrade.evaluate.criteria.expected import Lookup
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
-from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.wording import agreeing, counted, listed
@@ -108,6 +108,12 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     return reference_calls(criteria.reference_tool_calls)
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    """Both sides are the same only if every call that is known is expected."""
+    names = criteria.by_name
+    return 0.0, 1.0 if all(call.name in names for call in evidence.calls) else BELOW_ONE
+
+
 EVALUATOR = Evaluator(
     name="ragas-tool-call-f1",
     summary="How much have the reference calls and the calls made in common, each distinct call once?",
@@ -115,6 +121,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     expected_calls=_expected_calls,
+    with_further_calls=_with_further_calls,
     reads=frozenset({"arguments"}),
     compared=calls_named(lambda criteria: criteria.by_name.keys()),
 )

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tracegrade.evaluate.call_order import of_equal_rank
-from tracegrade.evaluate.compare.case_scoring import Occurrence, ScoredCall, ending_calls, scored_calls
+from tracegrade.evaluate.compare.case_scoring import Occurrence, ScoredCall, ending_calls, scored_calls, stays_first
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.parameters import ParameterModel
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
@@ -120,6 +120,13 @@ def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: 
     return [call.position for call in _judged_calls(evidence, settings)] if criteria.parameters_schema else ()
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    positions = [call.position for call in _judged_calls(evidence, settings)]
+    if settings.occurrence == "first" and stays_first(evidence, positions):
+        return score, score
+    return 0.0, 1.0
+
+
 EVALUATOR = Evaluator(
     name="schema-validation",
     summary="How well do a call's arguments fit the tool's parameters?",
@@ -128,6 +135,7 @@ EVALUATOR = Evaluator(
     score=_score,
     reads=frozenset({"arguments"}),
     compared=_compared,
+    with_further_calls=_with_further_calls,
     never_scores=lambda criteria, settings: (
         None if criteria.parameters_schema else "parameters_schema is empty, so nothing is ever scored"
     ),

@@ -45,7 +45,7 @@ from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, di
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
-from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work
@@ -283,6 +283,15 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     return replace(reference_calls(criteria.reference_tool_calls), lay=lay)
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    """Every further call may be one too many, or a reference call that lacks."""
+    calls, references = len(evidence.calls), len(criteria.reference_tool_calls or ())
+    fit = min(calls, references)
+    if _pairing(criteria, settings) == "best":  # of others, further calls may let more of the known ones fit
+        fit = round(score * (calls + references) / 2)
+    return 0.0, max(score, 2 * references / (calls + references + references - fit))
+
+
 EVALUATOR = Evaluator(
     name="tool-call-accuracy",
     summary="How close are the calls made to the reference calls, both ways (F1)?",
@@ -295,6 +304,7 @@ EVALUATOR = Evaluator(
     contended=_contended,
     score=_score,
     expected_calls=_expected_calls,
+    with_further_calls=_with_further_calls,
     never_scores=lambda criteria, settings: (
         None if criteria.reference_tool_calls else "there are no reference_tool_calls, so nothing is ever scored"
     ),

@@ -29,7 +29,7 @@ from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
-from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named, share_of_expected
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import written
 from tracegrade.evaluate.wording import ArgumentExcerpts
@@ -137,6 +137,14 @@ def _given(args: ExpectedObject, settings: Settings) -> str:
     return f", where {', and '.join(members_in_words('args', args))}{rest}"
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    if not criteria.tool_calls:
+        return 0.0, score
+    if _pairing(criteria, settings) == "positional":
+        return 0.0, 1.0
+    return share_of_expected(evidence, criteria, settings, score)
+
+
 EVALUATOR = Evaluator(
     name="tool-call-args",
     summary="Were the expected calls made with the expected arguments?",
@@ -151,4 +159,5 @@ EVALUATOR = Evaluator(
     sentences=_sentences,
     settings_said=frozenset({"subset"}),
     expected_calls=_expected_calls,
+    with_further_calls=_with_further_calls,
 )

@@ -31,7 +31,7 @@ from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject
 from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
-from tracegrade.evaluate.evaluator import Evaluator, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named, share_of_expected
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.wording import OutputExcerpts
 from tracegrade.evaluate.work import Work
@@ -138,6 +138,14 @@ def _gave(output: Output, settings: Settings) -> str:
     return ", and ".join(members_in_words("output", expected)) + rest
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    if not criteria.tool_outputs:
+        return 0.0, score
+    if _pairing(criteria, settings) == "positional":
+        return 0.0, 1.0
+    return share_of_expected(evidence, criteria, settings, score)
+
+
 EVALUATOR = Evaluator(
     name="tool-call-output",
     summary="Did the expected calls give the expected outputs?",
@@ -152,4 +160,5 @@ EVALUATOR = Evaluator(
     sentences=_sentences,
     settings_said=frozenset({"subset"}),
     expected_calls=_expected_calls,
+    with_further_calls=_with_further_calls,
 )

@@ -10,6 +10,7 @@ from tracegrade.evaluate.compare.case_scoring import (
     ParamScore,
     expected_call,
     explain_case,
+    range_of_case,
     the_calls,
     tool_score,
 )
@@ -55,4 +56,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     expected_calls=_expected_calls,
+    with_further_calls=lambda evidence, criteria, settings, score: range_of_case(
+        evidence, settings.occurrence, criteria.expected_tool, score
+    ),
 )

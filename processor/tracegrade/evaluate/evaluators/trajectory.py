@@ -42,7 +42,7 @@ from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Crite
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
@@ -288,6 +288,42 @@ def _expected_call(
     return ExpectedCall(listed_names(call.name), args, None if output is None else output.source, differ)
 
 
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    if settings.occurrence != "any":  # another call may be the one that is looked at
+        return 0.0, 1.0
+    comparison = TrajectoryComparison(evidence, criteria, settings)
+    least, most = (1.0, 1.0) if criteria.tool_calls is None else _range_of_calls(comparison)
+    kept = criteria.after_further([evidence.calls[position] for position in comparison.made], settings.names)
+    least, most = least if False not in kept else 0.0, most if True in kept else 0.0
+    if settings.efficiency is not None:  # which takes off for calls that were not needed
+        least = 0.0
+    return (1 - most, 1 - least) if settings.negate else (least, most)
+
+
+def _range_of_calls(comparison: TrajectoryComparison) -> ScoreRange:
+    """What the expected calls alone can be worth, if further calls were made.
+
+    In a common order, or in pairs that need none, a further call takes nothing away, and lets one call more fit at the
+    most. Where calls are compared by where they stand, it moves all that follow.
+    """
+    comparison.pair()
+    settings = comparison.settings
+    match = MATCH_ALIASES.get(settings.match, settings.match)
+    matched, expected, made = comparison.matched + comparison.more, len(comparison.pairs), len(comparison.made)
+    now = _scored(comparison, matched)
+    if not expected:
+        return (now, now) if settings.score == "binary" and match in ("any_order", "in_order") else (0.0, now)
+    moves = match == "exact" or (match != "in_order" and settings.pairing == "positional")
+    best = match == "in_order" or settings.pairing == "best"
+    may_all_fit = moves or not best or matched >= made - _TOLERANCE
+    if settings.score == "recall" or (settings.score == "binary" and match in ("any_order", "in_order")):
+        return 0.0 if moves else now, 1.0
+    if settings.score != "binary":
+        return 0.0, 1.0 if may_all_fit else max(now, BELOW_ONE)
+    may_hold = made < expected and (may_all_fit if match == "unordered" else moves)
+    return 0.0, 1.0 if may_hold else now
+
+
 EVALUATOR = Evaluator(
     name="trajectory",
     summary="How do the calls made compare with those expected, by any of the field's measures?",
@@ -302,4 +338,5 @@ EVALUATOR = Evaluator(
     knows_unknown=True,
     compared=_compared,
     never_scores=_never_scores,
+    with_further_calls=_with_further_calls,
 )
