@@ -87,7 +87,7 @@ def test_what_is_saved_has_counts_and_where_it_is_from(tmp_path: Path, saved: di
             15,
             (),
             3,
-            "Cannot tell: 1 rule cannot tell: create-before-check (0.9500 of 300 results, too few results to exclude",
+            "Cannot tell: no verdict on 1 rule: create-before-check (0.9500 of 300 results, too few results to exclude",
         ),
         (240, 60, ("--no-gate",), 0, ""),
         (240, 60, ("--no-gate", "--baseline", "main"), 1, "Gate failed"),

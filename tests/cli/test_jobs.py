@@ -80,7 +80,10 @@ def test_jobs_are_cancelled_and_resumed(commands: Any) -> None:
     first, second = here.submit(), here.submit()
     assert here.done("jobs", "cancel", first, second) == f"{first}: cancelled\n{second}: cancelled\n"
     assert here.run("jobs", "show", first, "--follow").exit_code == 1
-    assert here.done("jobs", "resume", first) == f"{first}: queued\n"
+    assert here.done("jobs", "resume", first[:4]) == f"{first}: queued\n"
+    assert f"job {first}" in here.done("jobs", "show", first[:6])
+    unknown = here.run("jobs", "show", first[:3])  # shorter than anybody writes on purpose
+    assert (unknown.exit_code, f"there is no job {first[:3]!r}" in unknown.stderr) == (2, True)
     with here.place.working():
         here.place.until(first, "done")
     assert here.done("jobs", "cancel", first) == f"{first}: done, so nothing was to be cancelled\n"

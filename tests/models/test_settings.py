@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from build import each
-from tracegrade.document.problem import FileError
-from tracegrade.models.settings import NoSuchModel, chosen_models, load_models
+from tracegrade.document.problem import FileError, UnsetError
+from tracegrade.models.settings import NoSuchModel, chosen_models, load_models, to_ask
 
 GOOD = """\
 providers:
@@ -49,6 +49,31 @@ def test_models_are_named_by_provider_and_id(write) -> None:  # type: ignore[no-
 
 
 @each(
+    ("old", "new", "line"),
+    [
+        ("api_key: ${env:KEY}", "api_key: ${env:NOT_SET}", 4),
+        ("{x-team: agents}", '{x-team: "Team ${env:NOT_SET}"}', 5),
+        ("headers: {x-team: agents}", "timeout: ${env:NOT_SET}", 5),
+        ("https://api.example.com/v1/", "${env:NOT_SET}", 3),
+        ("https://api.example.com/v1/", "https://${env:NOT_SET}/v1", 3),
+    ],
+)
+def test_only_models_whose_provider_names_an_unset_variable_cannot_be_asked(  # type: ignore[no-untyped-def]
+    write, old: str, new: str, line: int
+) -> None:
+    known = load_models(write(GOOD.replace(old, new, 1)))
+    assert [target.key for target in known] == ["cloud::large", "cloud::both", "local::both", "local::org/small"]
+    assert known[0].price is not None
+    assert to_ask(known[2:]) == known[2:]
+    with pytest.raises(UnsetError) as refused:
+        to_ask(known)
+    assert f"models.yaml:{line}:" in str(refused.value)
+    assert "environment variable NOT_SET is not set" in str(refused.value)
+    with pytest.raises(UnsetError):
+        _ = known[0].provider.base_url
+
+
+@each(
     ("old", "new", "line", "message"),
     [
         ("https://api.example.com/v1/", "api.example.com", 3, "expected http://HOST/PATH or https://HOST/PATH"),
@@ -57,7 +82,7 @@ def test_models_are_named_by_provider_and_id(write) -> None:  # type: ignore[no-
         ("api_key: ${env:KEY}", "api_key: ${env:DIGITS}", 4, "expected a text, found something else, which is not"),
         ("api_key: ${env:KEY}", "api_key: ''", 4, "expected printable ASCII, found something else"),
         ("api_key: ${env:KEY}", 'api_key: "sk-very-secret\\n"', 4, "expected printable ASCII, found something else"),
-        ("api_key: ${env:KEY}", "api_key: ${env:NOT_SET}", 4, "environment variable NOT_SET is not set"),
+        ("large: {price: {input: 1, output: 2}}", "large: {price: ${env:NOT_SET}}", 7, "NOT_SET is not set"),
         ("{x-team: agents}", "{Authorization: sk-very-secret}", 5, "write the key as api_key"),
         ("{x-team: agents}", "{x-team: 1234567890}", 5, "found something else, which is not shown"),
         ("headers: {x-team: agents}", "extra_body: {messages: []}", 5, "'messages' is set by the run itself"),

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, func, select
 
 from tracegrade.store import schema
+from tracegrade.store.named import NotNamed
 from tracegrade.store.open import reading
 from tracegrade.store.runs import Experiment, save_experiment, stored_experiment
 from tracegrade.store.suites import (
@@ -16,6 +18,7 @@ from tracegrade.store.suites import (
     save_suite,
     stored_suite,
     suite_heads,
+    suite_named,
     suite_tenants,
     suites_called,
 )
@@ -34,6 +37,17 @@ WEATHER = StoredSuite(
     created_ns=10,
     updated_ns=20,
 )
+
+
+def test_a_suite_is_named_by_its_id_or_the_beginning_of_it_that_no_other_has(engine: Engine) -> None:
+    saved(engine, WEATHER, replace(WEATHER, id="0123f"), replace(WEATHER, tenant="other", id="01234567"))
+    with reading(engine) as connection:
+        for written, found in {WEATHER.id: WEATHER.id, "01234": WEATHER.id, "0123f": "0123f"}.items():
+            assert suite_named(connection, "default", written) == found
+        for written in ("012", "0124", "", "%"):
+            assert suite_named(connection, "default", written) is None
+        with pytest.raises(NotNamed, match="'0123' names several suites: 0123456789ab, 0123f; write more"):
+            suite_named(connection, "default", "0123")
 
 
 def saved(engine: Engine, *suites: StoredSuite) -> None:

@@ -188,7 +188,7 @@ def silence(
     from dataclasses import asdict, replace
     from secrets import token_hex
 
-    from tracegrade.store.alerts import Silence, save_silence, stored_silences
+    from tracegrade.store.alerts import Silence, save_silence, silence_named, stored_silences
     from tracegrade.store.open import open_store
 
     now_ns = time.time_ns()
@@ -198,9 +198,10 @@ def silence(
     if ended is not None:
         with settings.store() as connection:
             known = {silence.id: silence for silence in stored_silences(connection, now_ns)}
-        if ended not in known:
+            named = silence_named(connection, ended, now_ns)
+        if named not in known:
             raise click.UsageError(f"no silence {ended!r} is in force; --list shows those that are")
-        changed = replace(known[ended], ends_ns=now_ns)
+        changed = replace(known[named], ends_ns=now_ns)
     elif labels:
         ends_ns = now_ns + round(_seconds(duration) * _NS)
         changed = Silence(token_hex(4), _labels(labels, settings.tenant), now_ns, ends_ns, comment)
@@ -342,9 +343,9 @@ def _previewed(alert: "StoredAlert", links: "Links") -> "Sequence[str | Styled]"
 
 
 def _incident(connection: "Connection", id_: str) -> "Incident":
-    from tracegrade.store.incidents import stored_incident
+    from tracegrade.store.incidents import incident_named
 
-    if (found := stored_incident(connection, id_)) is None:
+    if (found := incident_named(connection, id_)) is None:
         raise click.UsageError(f"no incident {id_!r}; 'tracegrade alerts list' shows them with their ids")
     return found
 

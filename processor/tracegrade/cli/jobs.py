@@ -103,6 +103,7 @@ def show(
 
     JSON: as of 'list', one line. Exit codes: 0; 1 with --follow, if the job failed or was cancelled.
     """
+    (job_id,) = _named(settings, tenant, [job_id])
     if follow:
         _follow(settings, tenant, job_id, shows_events=shows_events)
     elif shows_events:
@@ -127,7 +128,7 @@ def cancel(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
     from tracegrade.jobs.submit import cancel
 
     make_files_private()
-    for job_id in job_ids:
+    for job_id in _named(config, tenant, job_ids):
         job = cancel(config, tenant, job_id)
         print_line(f"{job_id}: {job.state}" + ("" if job.state == "cancelled" else ", so nothing was to be cancelled"))
 
@@ -142,7 +143,7 @@ def resume(config: "Config", tenant: str, job_ids: tuple[str, ...]) -> None:
     from tracegrade.jobs.submit import resume
 
     make_files_private()
-    for job_id in job_ids:
+    for job_id in _named(config, tenant, job_ids):
         job = resume(config, tenant, job_id)
         print_line(f"{job_id}: {job.state}")
 
@@ -213,6 +214,15 @@ def print_job(job: "Job", there: Sequence[str]) -> None:
 def _state(job: "Job") -> Styled:
     state = job.state_at(time.time_ns())
     return styled(state, _STYLES.get(state, ""))
+
+
+def _named(settings: "ReadSettings | Config", tenant: str, written: Sequence[str]) -> list[str]:
+    """The id of the job that each of these is, or begins; as it is where none does."""
+    from tracegrade.store.jobs import job_named
+    from tracegrade.store.open import reading_store
+
+    with reading_store(settings.store_url) as connection:
+        return [job_named(connection, tenant, name) for name in written]
 
 
 def _stored(settings: ReadSettings, tenant: str, job_id: str) -> "Job":

@@ -137,6 +137,7 @@ def run(
     interrupted.
     """
     from tracegrade.history.suite_runs.suite_run import Asking
+    from tracegrade.models.settings import to_ask
     from tracegrade.suites.hints import hints_of_run
 
     if background:
@@ -162,7 +163,7 @@ def run(
         }
         submit_run(config, tenant, suite_path, asked)
         return
-    targets: list[AnyTarget] = [*models, *([agent] if agent is not None else [])]
+    targets: list[AnyTarget] = [*to_ask(models), *([agent] if agent is not None else [])]
     suite = named_suite(suite_path, rule_paths, config, tenant)
     for note in suite.notes:
         print_line(f"Note: {note}.", err=True)

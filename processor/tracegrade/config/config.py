@@ -252,17 +252,15 @@ class Config(FileModel):
 
     @property
     def settings_hash(self) -> str:
-        """Stands for what assembly, extraction, matching and matchers read beside rules (promise 2).
+        """Stands for the settings that assembly, extraction and matching read (promise 2).
 
-        Installed dialects are part of it, by name, package and version.
+        Installed dialects are part of it, by name, package and version. The model of `rules.semantic_model` is not: its
+        content is part of the hash of each rule that compares by it, and its folder changes no result.
         """
         from tracegrade.plugins.installed import load_plugins
 
         dialects = [[plugin.name, plugin.package, plugin.version] for plugin in load_plugins().dialects]
-        read = self.traces.model_dump(mode="json") | {
-            "semantic_model": self.rules.semantic_model,
-            "dialects": dialects,
-        }
+        read = self.traces.model_dump(mode="json") | {"dialects": dialects}
         if kept := self.traces.kept_attributes:  # only then, so that who names none keeps the hash
             read["kept_attributes"] = sorted(kept)
         text = orjson.dumps(read, option=orjson.OPT_SORT_KEYS)

@@ -19,10 +19,11 @@ class Unset:
     def __init__(self, problems: Collection[Problem]) -> None:
         self._problems = problems
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def refuse(self, *_: object) -> NoReturn:
+        """Raise the error that names the variables."""
         raise UnsetError(self._problems)
 
-    __getattr__ = __getitem__ = __contains__ = __iter__ = __len__ = __bool__ = __str__ = __fspath__ = _refuse
+    __getattr__ = __getitem__ = __contains__ = __iter__ = __len__ = __bool__ = __str__ = __fspath__ = refuse
 
 
 def leave_out_unset(document: Document, together: Collection[Collection[Location]]) -> dict[Location, Unset]:

@@ -26,7 +26,7 @@ from tracegrade.history.suite_runs.suite_run import Asking, TargetRun, run_suite
 from tracegrade.jobs.suite_request import known_models, suite_request
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
-from tracegrade.models.settings import Target
+from tracegrade.models.settings import Target, to_ask
 from tracegrade.store.jobs import Job, State, add_events, note
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.runs import Run, stored_run
@@ -170,13 +170,13 @@ class SuiteJob:
     def _targets(self) -> list[Target]:
         try:
             known = {target.key: target for target in known_models(self._config)}
+            for key in self._request.models:
+                if key not in known:
+                    raise JobFailed(f"the model {key} is no longer in {self._config.suites.models}")
+            return [*to_ask([known[key] for key in self._request.models])]
         except UnsetError as error:
             where = "in the environment of 'tracegrade serve', which runs jobs"
             raise JobFailed(f"{error.problems[0]}; {where}") from None
-        for key in self._request.models:
-            if key not in known:
-                raise JobFailed(f"the model {key} is no longer in {self._config.suites.models}")
-        return [known[key] for key in self._request.models]
 
     def _suite(self) -> Suite:
         with reading(self._engine) as connection:

@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from tracegrade.display import without_secrets
+from tracegrade.document.document import Document
 from tracegrade.document.file_model import Duration, FileModel
-from tracegrade.document.problem import did_you_mean
+from tracegrade.document.problem import Problem, UnsetError, did_you_mean
+from tracegrade.document.unset import Unset
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.model.errors import TraceGradeError
@@ -149,18 +151,59 @@ class Target:
 def load_models(path: Path, prices: Mapping[str, Price] | None = None) -> list[Target]:
     """All models of the file, in its order.
 
-    `prices` are those of the setting ``traces.prices``, for models of which the file states none.
+    Those of a provider that names unset environment variables are among them, and cannot be asked: see `to_ask`.
+
+    Args:
+        path: the file.
+        prices: those of the setting ``traces.prices``, for models of which the file states none.
 
     Raises:
         FileError: every mistake with its line and column; no secret is shown.
     """
-    found = validate(read(path, expand_env=True), ModelsFile)
+    document = read(path, expand_env=True, allow_unset=True)
+    unset = _without_unset(document)
+    found = validate(document, ModelsFile)
     otherwise = Prices(prices or {})
     return [
-        Target(name, provider, model_id, model, model.price or otherwise.of_model(model_id))
+        Target(name, unset.get(name, provider), model_id, model, model.price or otherwise.of_model(model_id))
         for name, provider in found.providers.items()
         for model_id, model in provider.models.items()
     ]
+
+
+def _without_unset(document: Document) -> dict[str, Any]:
+    """Take fields of providers that name unset variables out of the document; what stands for each such provider.
+
+    Raises:
+        UnsetError: what is unset is no field of a provider, or its models.
+    """
+    found: dict[str, list[Problem]] = {}
+    for place, problem in document.unset.items():
+        match place:
+            case ("providers", str(name), str(field), *_) if field != "models":
+                found.setdefault(name, []).append(problem)
+                provider: Any = document.at(("providers", name))
+                provider.pop(field, None)
+                if field == "base_url":  # which may not lack
+                    provider[field] = _NO_ADDRESS
+            case _:
+                raise UnsetError([problem])
+    return {name: Unset(problems) for name, problems in found.items()}
+
+
+_NO_ADDRESS = "http://unset.invalid"  # nobody sees it
+
+
+def to_ask(targets: Sequence[Target]) -> Sequence[Target]:
+    """`targets`, each of which can be asked.
+
+    Raises:
+        UnsetError: the provider of one names environment variables that are not set.
+    """
+    for target in targets:
+        if isinstance(target.provider, Unset):
+            target.provider.refuse()
+    return targets
 
 
 def chosen_models(known: Sequence[Target], names: Sequence[str], said: str = "--model") -> list[Target]:

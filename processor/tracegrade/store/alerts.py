@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, 
 
 from tracegrade.codec.json_text import storable
 from tracegrade.store.diagnosis import Diagnosis, Reason, Slice
+from tracegrade.store.named import id_named
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import ALERT_STATES, alerts, silences
 
@@ -216,6 +217,11 @@ def stored_silences(connection: Connection, ended_after_ns: int) -> list[Silence
     """Silences that end after a time, the first to end first."""
     query = select(silences).where(silences.c.ends_ns > ended_after_ns).order_by(silences.c.ends_ns, silences.c.id)
     return [Silence(**row._asdict()) for row in connection.execute(query)]
+
+
+def silence_named(connection: Connection, written: str, now_ns: int) -> str | None:
+    """The id of the silence in force that has it, or whose id alone begins so; None without one. Raises `NotNamed`."""
+    return id_named(connection, silences.c.id, written, "silence", silences.c.ends_ns > now_ns)
 
 
 def save_silence(connection: Connection, silence: Silence) -> None:

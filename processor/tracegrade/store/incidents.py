@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
+from tracegrade.store.named import id_named
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import alerts, incidents
@@ -137,6 +138,12 @@ def recent_incidents(
 def stored_incident(connection: Connection, id_: str) -> Incident | None:
     """The incident with this id; None when there is none."""
     return next(iter(_read(connection, incidents.c.id == id_)), None)
+
+
+def incident_named(connection: Connection, written: str) -> Incident | None:
+    """The incident that has this id, or whose id alone begins so; None when none does. Raises `NotNamed`."""
+    id_ = id_named(connection, incidents.c.id, written, "incident")
+    return None if id_ is None else stored_incident(connection, id_)
 
 
 def changed_ns(connection: Connection) -> int:

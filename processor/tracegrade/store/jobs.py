@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.named import id_named
 from tracegrade.store.schema import job_events, jobs
 
 State: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled", "interrupted"]
@@ -102,6 +103,11 @@ def stored_job(connection: Connection, tenant: str, id_: str) -> Job | None:
     """The job with this id; None when there is none."""
     row = connection.execute(select(*_KNOWN).where(*_is_job(tenant, id_))).first()
     return None if row is None else Job(**row._mapping)
+
+
+def job_named(connection: Connection, tenant: str, written: str) -> str:
+    """The id of the job that has it, or whose id alone begins so; `written` where none does. Raises `NotNamed`."""
+    return id_named(connection, jobs.c.id, written, "job", jobs.c.tenant == tenant) or written
 
 
 def stored_jobs(

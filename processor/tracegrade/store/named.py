@@ -1,10 +1,10 @@
-"""Traces and sessions by what people write: a whole id, the beginning of one, or the id of a session."""
+"""Traces, sessions and everything else that has an id, by what people write: a whole id, or the beginning of one."""
 
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Column, Connection, Row, select
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.heads import IS_TRACE
@@ -18,7 +18,7 @@ _LAST = "\U0010ffff"
 
 
 class NotNamed(TraceGradeError):
-    """What was written names no trace and no session, or several; the message says what to write."""
+    """What was written names nothing that is stored, or several; the message says what to write."""
 
 
 def trace_id_named(connection: Connection, written: str, *, run: str = LIVE, sessions: bool = True) -> bytes:
@@ -76,6 +76,31 @@ def session_named(connection: Connection, written: str, *, run: str = LIVE, requ
         raise NotNamed(f"{written!r} begins several sessions: {_some(found)}; write more of the id of one")
     if required:
         raise NotNamed(f"{written!r}: no stored session has this id, or one that begins so")
+    return None
+
+
+def id_named(connection: Connection, column: Column[Any], written: str, what: str, *where: Any) -> str | None:
+    """The id in `column` that is `written`, or that alone begins with it; None where none does.
+
+    Args:
+        connection: to the store.
+        column: the ids, as text.
+        written: an id, or its beginning, at least 4 characters.
+        what: the word for what has these ids, such as "job".
+        where: conditions of the rows that may be named.
+
+    Raises:
+        NotNamed: several begin so.
+    """
+    text = written.strip()
+    if len(text) < _SHORTEST:
+        return None
+    query = select(column).where(column >= text, column < text + _LAST, *where).order_by(column)
+    found: list[str] = [id_ for id_ in connection.execute(query).scalars() if id_.startswith(text)]
+    if text in found or len(found) == 1:
+        return found[0]  # of all that begin so the shortest is the first
+    if found:
+        raise NotNamed(f"{written!r} names several {what}s: {_some(found)}; write more of the id of one")
     return None
 
 

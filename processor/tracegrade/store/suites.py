@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.named import id_named
 from tracegrade.store.schema import experiments, suite_cases, suites
 
 _TOGETHER = 500  # rows of one statement
@@ -97,6 +98,11 @@ def suites_called(connection: Connection, tenant: str, id_or_name: str) -> list[
         return [id_or_name]
     query = select(suites.c.id).where(suites.c.tenant == tenant, suites.c.name == id_or_name)
     return list(connection.execute(query.order_by(suites.c.created_ns, suites.c.id)).scalars())
+
+
+def suite_named(connection: Connection, tenant: str, written: str) -> str | None:
+    """The id of the suite that has it, or whose id alone begins so; None where none does. Raises `NotNamed`."""
+    return id_named(connection, suites.c.id, written, "suite", suites.c.tenant == tenant)
 
 
 def save_suite(connection: Connection, suite: StoredSuite) -> None:

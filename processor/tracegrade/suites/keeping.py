@@ -15,6 +15,7 @@ from tracegrade.store.suites import (
     new_suite_id,
     save_suite,
     stored_suite,
+    suite_named,
     suites_called,
 )
 from tracegrade.suites.imported import SuiteError
@@ -33,13 +34,16 @@ def known_suite(connection: Connection, tenant: str, id_: str) -> StoredSuite:
 
 
 def suite_called(connection: Connection, tenant: str, id_or_name: str) -> StoredSuite:
-    """The one suite with this id, or this name.
+    """The one suite with this id, or this name, or whose id alone begins so.
 
     Raises:
         NoSuchSuite: there is none.
         SuiteError: several have the name.
+        NotNamed: several ids begin so.
     """
     ids = suites_called(connection, tenant, id_or_name)
+    if not ids and (named := suite_named(connection, tenant, id_or_name)) is not None:
+        ids = [named]
     if not ids:
         raise NoSuchSuite(f"no suite {id_or_name[:200]!r} is stored; 'tracegrade suite list' shows those that are")
     if len(ids) > 1:

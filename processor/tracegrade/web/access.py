@@ -92,14 +92,13 @@ class Access:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] == "websocket":
-            connection: HTTPConnection = HTTPConnection(scope)
-            answer = self._answer_to_handshake(connection)
+        is_handshake = scope["type"] == "websocket"
+        connection: HTTPConnection = HTTPConnection(scope) if is_handshake else Request(scope, receive)
+        note_token(scope, self._caller(connection) or _NOBODY, partial(self._is_let_in, connection))
+        if isinstance(connection, Request):
+            answer = await self._answer(connection)
         else:
-            connection = request = Request(scope, receive)
-            answer = await self._answer(request)
-        caller = self._caller(connection)
-        note_token(scope, caller or _NOBODY, partial(self._is_let_in, connection))
+            answer = self._answer_to_handshake(connection)
         await (self._app if answer is None else answer)(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response | None:

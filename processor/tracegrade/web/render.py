@@ -16,6 +16,7 @@ from tracegrade.display import count, elapsed_text, json_text, judged_score_text
 from tracegrade.document.duration import duration_text
 from tracegrade.evaluate.compare.differences import origin
 from tracegrade.web import addresses
+from tracegrade.web.rights import caller_in
 from tracegrade.web.view import RANGES, View, iso_text
 
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -67,11 +68,15 @@ _SIGNS = {
 def page(
     request: Request, template: str, *, view: View | None = None, status: int = 200, **values: Any
 ) -> HTMLResponse:
-    """The page made from `template` and `values`; links to other sections keep the time range of `view`."""
+    """The page made from `template` and `values`; links to other sections keep the time range of `view`.
+
+    Strangers, who may see no section, are shown no links to them.
+    """
     shown = request.scope["path"]
     shown = next((section for path, section in _WITHIN.items() if shown.startswith(path)), shown)
     current = next((path for path, _ in reversed(SECTIONS) if shown.startswith(path)), "")
-    sections = [(path if view is None else view.section(path), name, path == current) for path, name in SECTIONS]
+    seen = SECTIONS if caller_in(request.scope) is not None else ()
+    sections = [(path if view is None else view.section(path), name, path == current) for path, name in seen]
     signed_in = any(name.endswith("tracegrade") for name in request.cookies)
     values |= {"view": view, "sections": sections, "signed_in": signed_in}
     text = _environment().get_template(template).render(values)

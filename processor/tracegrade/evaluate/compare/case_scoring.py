@@ -25,7 +25,6 @@ from tracegrade.evaluate.criteria.regular_expressions import regex_expression, s
 from tracegrade.evaluate.criteria.semantic import Model
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_modes import ValueModes
-from tracegrade.evaluate.evaluator import BELOW_ONE
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.json_values import json_equal, json_text
 from tracegrade.evaluate.whole_calls import argument_object, calls_in_name
@@ -182,8 +181,8 @@ def range_of_case(
     """The least and the most that the score of the first or last call can be, if others were made in unread work."""
     if occurrence == "first" and stays_first(evidence, range(len(evidence.calls))):
         return score, score
-    # Where no call is expected, one is one too many, whichever it is.
-    return 0.0, 1.0 if expected is not None or not evidence.calls else BELOW_ONE
+    # Where no call is expected, one is one too many, whichever it is: its parameters alone may be right.
+    return 0.0, 1.0 if expected is not None or not evidence.calls else PARAM_WEIGHT
 
 
 def is_expected(expected: str | Sequence[str], name: str) -> bool:

@@ -61,7 +61,7 @@ EVALUATOR = Evaluator(
     knows_unknown=True,
     compared=_compared,
     with_further_calls=lambda evidence, criteria, settings, score: range_of_case(
-        evidence, settings.occurrence, (), score
+        evidence, settings.occurrence, [], score
     ),
     never_scores=lambda criteria, settings: (
         "expected_params is null, so nothing is ever scored" if criteria.expected_params is None else None
