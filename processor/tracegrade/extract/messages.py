@@ -11,7 +11,7 @@ from operator import attrgetter
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import open_function_response
 from tracegrade.extract.decode.values import call_id, decode, is_exact, is_masked, parse_plain
-from tracegrade.extract.document import numbered
+from tracegrade.extract.document import numbered, parsed
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import MASK
@@ -319,6 +319,26 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         texts.append(content)
     text = texts[0] if len(texts) == 1 else "\n".join(texts)
     return Message(role, text, tuple(calls), tuple(results))
+
+
+def content_of(value: JsonValue, tool: str) -> JsonValue:
+    """What a tool got or gave, without the message of role tool around it, nor the record of the call of `tool`."""
+    found = parsed(value)
+    if isinstance(found, dict) and len(found) == 1 and "messages" in found:
+        found = parsed(found["messages"])
+    if isinstance(found, list) and len(found) == 1:
+        inner = parsed(found[0])
+        if isinstance(inner, dict) and inner.get("role") == "tool":
+            found = inner
+    if isinstance(found, dict):
+        if found.get("role") == "tool":
+            if "content" in found:
+                return found["content"]
+            results = read_message(found, 0).results if "parts" in found else ()
+            return results[0].output if results else value
+        if found.keys() == {"name", "arguments"} and found["name"] == tool:
+            return found["arguments"]
+    return value
 
 
 def ai_sdk_message(text: JsonValue, calls: JsonValue) -> Message:

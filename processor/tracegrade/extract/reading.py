@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import decode, first_text, text_among
+from tracegrade.extract.decode.values import Decoded, decode, first_text, text_among
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -128,8 +128,26 @@ def _no_schemas(span: Span) -> dict[str, JsonValue]:
     return {}
 
 
-def _unwrap(span: Span, raw: JsonValue) -> Output:
-    return unwrap_output(decode(raw))
+# Of Google's model client and ADK as others instrument them: results are what Gemini's functions respond.
+_FUNCTION_RESPONSES = frozenset(
+    {
+        "openinference.instrumentation.google_genai",
+        "openinference.instrumentation.google_adk",
+        "openinference.instrumentation.vertexai",
+        "opentelemetry.instrumentation.google_genai",
+        "opentelemetry.instrumentation.google_generativeai",
+        "opentelemetry.instrumentation.vertexai",
+    }
+)
+
+
+def unwrap_result(span: Span, decoded: Decoded) -> Output:
+    """The result in a decoded value, where a dialect does not say otherwise."""
+    return unwrap_output(decoded, function_response=span.scope in _FUNCTION_RESPONSES)
+
+
+def _read_result(span: Span, raw: JsonValue) -> Output:
+    return unwrap_result(span, decode(raw))
 
 
 def _no_handoff(span: Span) -> HandedOver | None:
@@ -142,6 +160,11 @@ def _no_failure(span: Span) -> ToolError | None:
 
 def _never(span: Span) -> bool:
     return False
+
+
+def span_name(span: Span) -> str:
+    """For dialects whose spans are named after what they are of."""
+    return span.name
 
 
 def no_name(span: Span) -> str:
@@ -175,7 +198,7 @@ class Dialect(NamedTuple):
     outputs: Callable[[Span], list[Message]] = _no_messages
     inputs: Callable[[Span], list[Message]] = _no_messages
     tool_events: Callable[[Span], ToolEvents] = _no_tool_events
-    read_output: Callable[[Span, JsonValue], Output] = _unwrap  # the result in a raw value
+    read_output: Callable[[Span, JsonValue], Output] = _read_result  # the result in a raw value
     schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
     handed_over: Callable[[Span], HandedOver | None] = _no_handoff  # None: the span is no handoff
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says, or a tool span

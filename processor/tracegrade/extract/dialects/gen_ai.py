@@ -6,8 +6,8 @@ and messages as events, one each (before).
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
-from tracegrade.extract.decode.values import decode, first_text, parse_plain
-from tracegrade.extract.messages import event_body, read_event, read_message, read_messages
+from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.messages import event_body, read_event, read_messages
 from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, ToolEvents, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span, SpanEvent
@@ -146,26 +146,6 @@ def _tool_events(span: Span) -> ToolEvents:
     return ToolEvents(arguments, output) if output is not None else ToolEvents()
 
 
-def _arguments(span: Span) -> JsonValue:
-    return _own_message(span.attributes.get(s.INPUT_MESSAGES))
-
-
-def _output(span: Span) -> JsonValue:
-    return _own_message(span.attributes.get(s.OUTPUT_MESSAGES))
-
-
-def _own_message(raw: JsonValue) -> JsonValue:
-    """What a tool got or gave, where its span has that as the only message, in the role of tools (TanStack AI)."""
-    messages = parse_plain(raw) if raw is not None else None
-    only = messages[0] if isinstance(messages, list) and len(messages) == 1 else None
-    if not isinstance(only, dict) or only.get("role") != "tool":
-        return None
-    if "content" in only or "parts" not in only:
-        return only.get("content")
-    results = read_message(only, 0).results
-    return results[0].output if results else None
-
-
 def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.TOOL_DEFINITIONS))
 
@@ -208,8 +188,6 @@ DIALECT: Dialect = Dialect(
     schemas=_schemas,
     handed_over=_handed_over,
     tool_name=_tool_name,
-    arguments=_arguments,
-    output=_output,
     agent_name=_agent_name,
 )
 

@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words, span_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -74,10 +74,6 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decoded)
 
 
-def _name(span: Span) -> str:
-    return span.name
-
-
 DIALECT: Dialect = Dialect(
     name="genkit",
     marks=frozenset({s.GENKIT_SUBTYPE}),
@@ -94,7 +90,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
-    tool_name=_name,
-    agent_name=_name,
-    model=_name,
+    tool_name=span_name,
+    agent_name=span_name,
+    model=span_name,
 )

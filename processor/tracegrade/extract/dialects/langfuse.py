@@ -2,7 +2,17 @@
 
 from tracegrade import semconv as s
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
+from tracegrade.extract.reading import (
+    SESSION_WORDS,
+    USER_WORDS,
+    Dialect,
+    Keys,
+    Message,
+    SpanKind,
+    Words,
+    span_name,
+    under,
+)
 from tracegrade.model.span import Span
 
 _OTHER_TYPES = ("embedding", "evaluator", "event", "guardrail", "retriever")
@@ -17,10 +27,6 @@ def _classify(span: Span) -> SpanKind | None:
     if kind.lower() in _MAY_BE_AGENTS:  # a decorated function is a span unless it is given another type
         return "agent" if span.is_local_root or span.attributes.get(s.LANGFUSE_ROOT) is True else "other"
     return _KINDS[kind]
-
-
-def _name(span: Span) -> str:
-    return span.name
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -62,6 +68,6 @@ DIALECT: Dialect = Dialect(
     attributes=frozenset({s.LANGFUSE_ROOT}),
     outputs=_outputs,
     inputs=_inputs,
-    tool_name=_name,
-    agent_name=_name,
+    tool_name=span_name,
+    agent_name=span_name,
 )

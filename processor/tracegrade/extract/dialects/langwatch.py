@@ -6,7 +6,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message, read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words, span_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -77,10 +77,6 @@ def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(params.get("tools")) if isinstance(params, dict) else {}
 
 
-def _name(span: Span) -> str:
-    return span.name
-
-
 def _agent_name(span: Span) -> str:
     return span.name if span.attributes.get(s.LANGWATCH_TYPE) == "agent" else ""
 
@@ -95,7 +91,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
-    tool_name=_name,
+    tool_name=span_name,
     arguments=_arguments,
     output=_output,
     agent_name=_agent_name,

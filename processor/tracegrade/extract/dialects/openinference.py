@@ -4,12 +4,12 @@ import re
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.names import without_method
-from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.unwrap import Output
 from tracegrade.extract.decode.values import decode, first_text, parse_plain
 from tracegrade.extract.dialects import gen_ai, openlit
 from tracegrade.extract.document import numbered
 from tracegrade.extract.messages import read_flattened, read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, ShownResult, SpanKind, Words
+from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, ShownResult, SpanKind, Words, unwrap_result
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
@@ -133,12 +133,12 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     if type(value) is dict:
         if len(value) == 1 and "output" in value and span.scope == _LANGCHAIN:  # what LangChain calls a run's outputs
             decoded = decode(value["output"])
-        return unwrap_output(decoded)
+        return unwrap_result(span, decoded)
     if type(value) is list and len(value) == 2 and type(value[0]) is bool:
         shown = value[1]
         if isinstance(shown, dict) and shown.get("role") == _FUNCTION_ROLE and "content" in shown:
             return Output(decode(shown["content"]), failed=value[0] is False)
-    return unwrap_output(decoded)
+    return unwrap_result(span, decoded)
 
 
 def _schemas(span: Span) -> dict[str, JsonValue]:

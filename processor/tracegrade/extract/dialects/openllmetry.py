@@ -5,12 +5,22 @@ writes as well. Later versions are the GenAI conventions beside these keys.
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.unwrap import Output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.document import numbered
 from tracegrade.extract.messages import read_flattened
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
+from tracegrade.extract.reading import (
+    SESSION_WORDS,
+    USER_WORDS,
+    Dialect,
+    Keys,
+    Message,
+    SpanKind,
+    Words,
+    under,
+    unwrap_result,
+)
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -85,7 +95,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
         given = decode(span.attributes.get(s.TRACELOOP_INPUT)).value
         if isinstance(given, dict) and given.keys() == _MCP_INPUT:
             decoded = decode(value[_MCP_RESULT])
-    return unwrap_output(decoded)
+    return unwrap_result(span, decoded)
 
 
 def _outputs(span: Span) -> list[Message]:

@@ -1,8 +1,9 @@
 """Respan: `respan.entity.log_type` beside OpenLLMetry's keys, and calls as JSON in flattened messages."""
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import openllmetry
+from tracegrade.extract.messages import content_of
 from tracegrade.extract.reading import Dialect, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -20,7 +21,6 @@ _KINDS = Words(
     }
 )
 _SPAN_PREFIX = "tool."
-_CALL = {"name", "arguments"}
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -33,16 +33,7 @@ def _tool_name(span: Span) -> str:
 
 
 def _arguments(span: Span) -> JsonValue:
-    """The arguments, as the only message, in the role of tools, or in a call."""
-    given = decode(span.attributes.get(s.TRACELOOP_INPUT)).value
-    if (
-        isinstance(given, list)
-        and len(given) == 1
-        and isinstance(only := given[0], dict)
-        and only.get("role") == "tool"
-    ):
-        return only.get("content")
-    return given["arguments"] if isinstance(given, dict) and given.keys() == _CALL else given
+    return content_of(span.attributes.get(s.TRACELOOP_INPUT), _tool_name(span))
 
 
 DIALECT: Dialect = openllmetry.DIALECT._replace(

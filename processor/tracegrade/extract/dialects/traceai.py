@@ -4,7 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
 from tracegrade.extract.dialects.openinference import read_nested
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, span_name
 from tracegrade.model.span import Span
 
 
@@ -32,10 +32,6 @@ def _outputs(span: Span) -> list[Message]:
     return whole if any(message.calls for message in whole) else messages
 
 
-def _name(span: Span) -> str:
-    return span.name
-
-
 DIALECT: Dialect = Dialect(
     name="traceai",
     marks=frozenset({s.TRACEAI_KIND}),
@@ -45,8 +41,8 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     outputs=_outputs,
     schemas=gen_ai.DIALECT.schemas,
-    tool_name=_name,
-    agent_name=_name,
+    tool_name=span_name,
+    agent_name=span_name,
     metadata=(s.OI_METADATA,),
     agent_metadata=(s.OI_METADATA,),
 )

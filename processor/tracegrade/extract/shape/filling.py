@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from tracegrade.extract.decode.unwrap import unwrap_output
 from tracegrade.extract.decode.values import decode
-from tracegrade.extract.shape.looked import Looked, content_of, error_of
+from tracegrade.extract.messages import content_of
+from tracegrade.extract.shape.looked import Looked, error_of
 from tracegrade.extract.tool_spans import Execution, read_arguments
 
 

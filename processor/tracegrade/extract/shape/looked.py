@@ -135,23 +135,6 @@ def _content(messages: list[JsonValue]) -> JsonValue:
     return only.get("content") if isinstance(only, dict) else None
 
 
-def content_of(value: JsonValue, tool: str) -> JsonValue:
-    """A value without the message of role tool around it, nor the record of the call of `tool`."""
-    found = parsed(value)
-    if isinstance(found, dict) and len(found) == 1 and "messages" in found:
-        found = parsed(found["messages"])
-    if isinstance(found, list) and len(found) == 1:
-        inner = parsed(found[0])
-        if isinstance(inner, dict) and inner.get("role") == "tool":
-            found = inner
-    if isinstance(found, dict):
-        if found.get("role") == "tool" and "content" in found:
-            return found["content"]
-        if found.keys() == {"name", "arguments"} and found["name"] == tool:
-            return found["arguments"]
-    return value
-
-
 def error_of(error: JsonValue) -> ToolError:
     """The error that a value tells of: a text, or an object with a message and perhaps a type."""
     value = decode(error).value

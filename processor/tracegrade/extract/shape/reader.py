@@ -11,13 +11,14 @@ import orjson
 
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.document import own
+from tracegrade.extract.messages import content_of
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.reading import Keys, SpanKind
 from tracegrade.extract.shape import dialect as own_keys
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.dialect import SHAPE, TOOL_KEYS
 from tracegrade.extract.shape.kinds import names_model
-from tracegrade.extract.shape.looked import Looked, content_of, error_of
+from tracegrade.extract.shape.looked import Looked, error_of
 from tracegrade.extract.shape.requests import Requests
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
