@@ -1,5 +1,6 @@
-"""Commands that are named in pages, in .ci and in the tests themselves run something that is there."""
+"""What pages, .ci and the tests themselves name to be run is there, and each promise is held by the default run."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -63,6 +64,29 @@ def test_every_part_of_the_long_run_and_every_task_that_is_named_exists() -> Non
         if name not in (parts if command == ".ci/long" else tasks)
     ]
     assert missing == []
+
+
+def test_every_promise_has_a_test_that_the_default_run_does_not_leave_out() -> None:
+    promises = re.split(r"\n(?=\d+\. \*\*)", (ROOT / "docs" / "internals" / "promises.md").read_text(encoding="utf-8"))
+    only_long = [
+        promise[:60]
+        for promise in promises[1:]
+        if all(_leaves_out(file, test) for file, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", promise))
+    ]
+    assert len(promises) == 13
+    assert only_long == []
+
+
+def _leaves_out(file: str, test: str) -> bool:
+    """Whether the default run leaves out `test`, or all of `file`."""
+    if _is_long(ROOT / file) or not test:
+        return _is_long(ROOT / file)
+    (function,) = [
+        node
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name == test
+    ]
+    return any(ast.unparse(decorator) == "pytest.mark.long" for decorator in function.decorator_list)
 
 
 def _written_by(path: Path) -> set[str]:
