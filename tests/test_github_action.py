@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from build.otlp import agent_span, payload, tool_span
 from cli.replayed import CHECK, CREATE, write_rule, write_source
-from pipeline.harness import agent_span, payload, tool_span
 
 ACTION: dict[str, Any] = yaml.safe_load(Path("deploy/github-action/action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.harness import agent_span, payload, tool_span
+from build.otlp import agent_span, payload, tool_span
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.evaluator import Evaluator

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import each
-from pipeline.harness import otlp_span, payload
+from build.otlp import otlp_span, payload
 from test_redacted_verdicts import outcome, redacted, tool_spans
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.model.signal import Signal

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from build import each
+from build.otlp import otlp_span, payload
 from build.redaction import KEY, door
-from pipeline.harness import otlp_span, payload
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.signal import Signal

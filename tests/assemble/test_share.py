@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from build import each
-from pipeline.harness import agent_span, log_payload, otlp_log, payload, tool_span
+from build.otlp import agent_span, log_payload, otlp_log, payload, tool_span
 from tracegrade.assemble.decode import Decoder, items_by_share
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.raw_spans import plain

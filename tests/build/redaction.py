@@ -7,7 +7,7 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-from pipeline.harness import any_value
+from build.otlp import any_value
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redaction import Door, trial_door
 from tracegrade.redact.settings import RedactionSettings

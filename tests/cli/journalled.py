@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from build import store_with
-from pipeline.harness import Content, log_payload, log_records_of, payload, spans_of
+from build.otlp import Content, log_payload, log_records_of, payload, spans_of
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.local import LocalJournal

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.harness import agent_span, payload, tool_span
+from build.otlp import agent_span, payload, tool_span
 
 CHECK, CREATE = "check_inventory", "create_order"
 RULE = """\

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from build import store_with
+from build.otlp import agent_span, otlp_span, payload, tool_span
 from cli.stored import run, run_json
-from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry, Signal

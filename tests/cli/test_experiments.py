@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import update
 
 from build import each, store_with
+from build.otlp import agent_span, payload
 from cli.stored import run, run_json
-from pipeline.harness import agent_span, payload
 from store.judged_traces import START_NS, judged, trace_id
 from store.stored_runs import begin, run_of
 from tracegrade.journal.local import LocalJournal

@@ -4,7 +4,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from pipeline.harness import log_payload, log_records_of, logged_trace, payload, spans_of
+from build.otlp import log_payload, log_records_of, logged_trace, payload, spans_of
 from tracegrade.cli import main
 
 

@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each
+from build.otlp import agent_span, tool_span
 from cli.journalled import START_S, Came, judged_live
 from cli.replayed import request, write_source
 from cli.stored import run, run_json
-from pipeline.harness import agent_span, tool_span
 from store.judged_traces import trace_id
 from tracegrade.cli import COMMANDS, main
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from build import store_with
+from build.otlp import agent_span, payload
 from cli.stored import run, run_json
 from extract.spans import make_trace
-from pipeline.harness import agent_span, payload
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from build import store_with
+from build.otlp import Content, agent_span, log_payload, payload, spans_of, tool_span
 from canonical import canonical_line
-from pipeline.harness import NS_PER_S, Content, agent_span, log_payload, payload, spans_of, tool_span
+from pipeline.harness import NS_PER_S
 from store.stored_alerts import store_incident
 from store.stored_runs import run_of
 from tracegrade.assemble.closed_traces import ClosedTraces

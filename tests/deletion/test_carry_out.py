@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from build.otlp import tool_span
 from deletion.kept import Kept, id_of, packed_rows, pieces_of, secret_trace
-from pipeline.harness import tool_span
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import decode_result, is_erased, unpack_summary

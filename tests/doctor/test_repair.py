@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import store_with
+from build.otlp import agent_span, payload, tool_span
 from canonical import canonical_line
-from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli import main
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config

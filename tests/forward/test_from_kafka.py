@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.harness import otlp_span, payload
+from build.otlp import otlp_span, payload
 from tracegrade.forward.deliveries import Waiting
 from tracegrade.forward.from_kafka import KafkaForwarder
 from tracegrade.journal.errors import KafkaUnfit

@@ -1,6 +1,7 @@
 """Attributes that neither a dialect nor a rule reads, and that a setting names."""
 
-from pipeline.harness import otlp_span, records
+from build.otlp import otlp_span
+from pipeline.harness import records
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.config import Config
 from tracegrade.pipeline.record_judge import RecordJudge

@@ -11,20 +11,18 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from build import each
-from pipeline.harness import (
+from build.otlp import (
     Content,
-    Run,
     agent_span,
-    batches_of,
     log_payload,
     log_records_of,
     logged_trace,
     otlp_log,
     otlp_span,
-    packing,
     spans_of,
     tool_span,
 )
+from pipeline.harness import Run, batches_of, packing
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import decode_spans
 from tracegrade.codec.whole_results import whole_result

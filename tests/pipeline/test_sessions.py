@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
-from pipeline.harness import Content, Run, batches_of, otlp_span, packing, records, tool_span
+from build.otlp import Content, otlp_span, tool_span
+from pipeline.harness import Run, batches_of, packing, records
 from pipeline.test_promises import check_replay
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.harness import Content, agent_span, otlp_span, records, tool_span
+from build.otlp import Content, agent_span, otlp_span, tool_span
+from pipeline.harness import records
 from rule.beside import EVALUATOR, changed
 from rule.beside import write_rule as write_code_rule
 from tracegrade.assemble.closed_traces import ClosedTraces

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from build.otlp import agent_span, payload, spans_of, tool_span
 from build.served import Server, export
-from pipeline.harness import agent_span, payload, spans_of, tool_span
 from pipeline.test_sessions import turn
 from waiting import eventually
 

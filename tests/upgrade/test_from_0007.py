@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine, MetaData, column, create_engine, select, text
 
+from build.otlp import payload, tool_span
 from build.served import Server, export
 from canonical import canonical_line
-from pipeline.harness import payload, tool_span
 from store.engines import POSTGRESQL, needs_postgresql, without_tables
 from store.test_migrations import upgrade
 from tracegrade.alert.check import Before, check

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from build import each
-from pipeline.harness import agent_span, payload, tool_span
+from build.otlp import agent_span, payload, tool_span
 from pipeline.test_sessions import turn
 from store.judged_traces import START_NS, judged, trace_id
 from store.stored_runs import run_of

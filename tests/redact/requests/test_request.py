@@ -11,9 +11,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
+from build.otlp import any_value
 from build.redaction import KEY, MAIL, attributes_of, door, one_span, redacted, set_attributes
 from otlp.test_repair import DOCUMENTS, full
-from pipeline.harness import any_value
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted import next_turn
 

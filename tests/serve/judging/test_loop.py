@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from pipeline.harness import otlp_span, payload
+from build.otlp import otlp_span, payload
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import RulesSettings

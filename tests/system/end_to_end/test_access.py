@@ -6,8 +6,8 @@ import grpc
 import pytest
 import trustme
 
+from build.otlp import agent_span, payload
 from build.served import TRACES, Server, export, served
-from pipeline.harness import agent_span, payload
 from waiting import eventually
 
 pytestmark = pytest.mark.long

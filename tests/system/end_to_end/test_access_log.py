@@ -9,8 +9,8 @@ from urllib.request import Request, urlopen
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from build.otlp import agent_span, payload
 from build.served import LOGS, Downstream, Server, export, served
-from pipeline.harness import agent_span, payload
 from waiting import eventually
 
 pytestmark = pytest.mark.long

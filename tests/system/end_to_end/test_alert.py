@@ -15,8 +15,8 @@ import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from alert.loop_stage import Channel
+from build.otlp import agent_span, payload, tool_span
 from build.served import LOGS, Downstream, Server, export, exporter, served
-from pipeline.harness import agent_span, payload, tool_span
 from store.judged_traces import evaluation, judged
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.model.trace_result import TraceResult

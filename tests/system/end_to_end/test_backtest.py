@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export, served
 from cli.journalled import with_
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
 pytestmark = pytest.mark.long

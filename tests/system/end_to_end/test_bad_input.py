@@ -24,8 +24,8 @@ import trustme
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import TRACES, Server, children, export, served
-from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.config import Config
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.serve.process import explains_folder_errors

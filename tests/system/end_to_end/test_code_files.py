@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export, served
-from pipeline.harness import agent_span, payload, tool_span
 from rule.beside import EVALUATOR, changed, write_rule
 from waiting import eventually
 

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from build.otlp import otlp_span, payload
 from build.served import Server, export, served
-from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import METRICS, Downstream, export, exporter, served
-from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from waiting import eventually

@@ -17,8 +17,8 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, served
-from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 from tracegrade.otlp.json import to_json
 from waiting import eventually

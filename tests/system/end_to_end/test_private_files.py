@@ -8,8 +8,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import export, served
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
 pytestmark = pytest.mark.long

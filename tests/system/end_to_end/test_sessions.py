@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from build.otlp import payload, spans_of
 from build.served import TRACES, Downstream, Server, export, exporter
-from pipeline.harness import payload, spans_of
 from pipeline.test_sessions import turn
 from tracegrade.model.session import session_trace_id
 from waiting import eventually

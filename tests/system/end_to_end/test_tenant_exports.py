@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, served
-from pipeline.harness import agent_span, payload, tool_span
 from tracegrade import semconv
 from tracegrade.journal.position import Position
 from tracegrade.pipeline.data_folder import DataFolder

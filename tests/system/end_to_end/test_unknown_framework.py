@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from build.otlp import otlp_span, payload
 from build.served import export, served
-from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export, served
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -22,8 +22,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.sdk.trace.export import SpanExporter
 
+from build.otlp import otlp_span, payload
 from build.served import LOGS, TRACES, Downstream, Server, export, exporter, served
-from pipeline.harness import otlp_span, payload
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 from waiting import eventually
 

@@ -18,8 +18,8 @@ from end_to_end.test_alert import FELL, RULE, Webhook, remember
 from interop import peers
 from interop.peers import Place, Row
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

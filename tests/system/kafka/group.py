@@ -24,8 +24,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from reliability.load import order_trace
 
+from build.otlp import payload
 from build.served import TRACES
-from pipeline.harness import payload
 from tracegrade.pipeline.data_folder import DataFolder
 from waiting import eventually
 

@@ -11,8 +11,8 @@ import pytest
 from kafka.broker import Broker
 from kafka.group import LOGS, SPANS, Judge, new_database, settings, stored, wait_for_lag
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export
-from pipeline.harness import agent_span, payload, tool_span
 from tracegrade.codec.results import decode_result, is_erased
 from tracegrade.deletion.request import Deletions
 from tracegrade.journal.reader import JournalReader

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka.broker import Broker
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build.otlp import otlp_span, payload
 from build.served import TRACES, Downstream, Server, export, exporter
-from pipeline.harness import otlp_span, payload
 from waiting import eventually
 
 pytestmark = pytest.mark.long

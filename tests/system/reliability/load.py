@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build.otlp import agent_span, payload, tool_span
 from build.served import TRACES, Downstream, Server
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
 SPANS_PER_TRACE = 4

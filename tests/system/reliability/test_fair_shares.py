@@ -14,8 +14,8 @@ from reliability.conftest import Report
 from reliability.load import order_trace
 from reliability.table import Row
 
+from build.otlp import payload
 from build.served import TRACES, Server, served
-from pipeline.harness import payload
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -13,8 +13,8 @@ from reliability.load import lost_and_doubled, send, stored, wait_until_stored
 from reliability.table import Row
 
 import packages
+from build.otlp import agent_span, payload, tool_span
 from build.served import Downstream, Server, export, exporter, served
-from pipeline.harness import agent_span, payload, tool_span
 from waiting import eventually
 
 pytestmark = pytest.mark.long

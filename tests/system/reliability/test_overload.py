@@ -18,8 +18,8 @@ from reliability.load import request_of, resident_mib, send, stored, wait_until_
 from reliability.table import Row
 from reliability.test_disk import health, until_answered
 
+from build.otlp import agent_span, otlp_span, payload, tool_span
 from build.served import TRACES, Server, served
-from pipeline.harness import agent_span, otlp_span, payload, tool_span
 from waiting import eventually
 
 # Room for two of the largest requests at a time: so that few senders are too many.

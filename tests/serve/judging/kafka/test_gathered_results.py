@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.harness import agent_span, chat_span, payload
+from build.otlp import agent_span, chat_span, payload
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import RulesSettings
