@@ -17,7 +17,7 @@ match: {tools: [create_order]}
 evaluate: [{evaluator: tool-call-count, tool_calls_count: {create_order: ['<=', 1]}}]
 alert: [{below: 0.9, min_samples: 5}]
 """
-SINCE = ("--since", "2020-01-01")
+SINCE = ("--since", "2020-01-01", "--until", "2026-01-03")
 
 
 def stored(
