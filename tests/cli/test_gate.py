@@ -1,7 +1,9 @@
 """``tracegrade gate``: stored results against rule files, the command line and baselines."""
 
 import json
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -38,10 +40,18 @@ def rule_hash(rules: str) -> str:
 def two_releases(tmp_path: Path, *lines: str) -> str:
     """The rules; release 1.0 passes on 960 of 1,000, and 2.0 on 900."""
     rules = rule(tmp_path, *lines)
-    known = {"rule_hash": rule_hash(rules), "level": "medium"}
-    store_with(tmp_path, *traces("1.0", "p" * 960 + "f" * 40, first=1, **known))
-    store_with(tmp_path, *traces("2.0", "p" * 900 + "f" * 100, first=2000, **known))
+    (tmp_path / "tracegrade.db").write_bytes(_two_releases(rule_hash(rules)))
     return rules
+
+
+@cache
+def _two_releases(rule_hash: str) -> bytes:
+    """The store."""
+    known = {"rule_hash": rule_hash, "level": "medium"}
+    with TemporaryDirectory() as folder:
+        store_with(Path(folder), *traces("1.0", "p" * 960 + "f" * 40, first=1, **known))
+        store_with(Path(folder), *traces("2.0", "p" * 900 + "f" * 100, first=2000, **known))
+        return (Path(folder) / "tracegrade.db").read_bytes()
 
 
 def two_runs(tmp_path: Path, rules: str) -> None:

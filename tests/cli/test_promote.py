@@ -374,15 +374,19 @@ BAD = [
 ]
 
 
-@each(("arguments", "chosen", "said"), BAD)
-def test_a_mistake_is_one_sentence(
-    tmp_path: Path, rule: Path, arguments: Sequence[str], chosen: Sequence[str], said: str
-) -> None:
+@pytest.fixture
+def recorded(tmp_path: Path, rule: Path) -> Path:
+    """The rule, with a conversation that it judged."""
     record(tmp_path, rule, conversation(1))
-    result = promote(rule, *arguments, chosen=chosen)
+    return rule
+
+
+@each(("arguments", "chosen", "said"), BAD)
+def test_a_mistake_is_one_sentence(recorded: Path, arguments: Sequence[str], chosen: Sequence[str], said: str) -> None:
+    result = promote(recorded, *arguments, chosen=chosen)
     assert result.exit_code == 2
     assert said in result.output
-    assert [path.name for path in rule.parent.iterdir()] == ["rule.yaml"]
+    assert [path.name for path in recorded.parent.iterdir()] == ["rule.yaml"]
 
 
 def test_ready_made_rules_are_not_written_to(tmp_path: Path) -> None:

@@ -280,12 +280,16 @@ def test_a_former_text_that_was_of_another_tenant_is_not_shown(full: World) -> N
         connection.execute(delete(rule_texts).where(rule_texts.c.rule_id == rule_id))
 
 
+@pytest.fixture
+def before(full: World) -> dict[str, Any]:
+    return contents(full.folder)
+
+
 @each(("path", "methods", "route"), WRITE)
 def test_changing_another_tenants_is_as_changing_nothing(
-    full: World, empty: World, path: str, methods: set[str], route: Any
+    full: World, empty: World, before: dict[str, Any], path: str, methods: set[str], route: Any
 ) -> None:
     (method,) = methods & {"POST", "PUT", "PATCH", "DELETE"}
-    before = contents(full.folder)
     address, body = asked(path, full.names), body_of(method, path, full.names)
     if path == "/api/v1/traces":
         address += "?before=2026-01-01T00:00:00Z"

@@ -72,6 +72,13 @@ def made(api: Api, **fields: Any) -> Any:
     return answer.json
 
 
+@pytest.fixture
+def tuning(api: Api) -> Api:
+    """The API of a store with the experiment `tuning`."""
+    made(api)
+    return api
+
+
 def refusal(api: Api, method: str, address: str, body: Any, status: int, type_: str) -> str:
     answer = api.call(method, address, body)
     assert (answer.status, answer.json["type"]) == (status, PREFIX + type_), answer.body
@@ -120,17 +127,16 @@ def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(ap
         ({"name": "-x"}, 400, "invalid-parameter", "expected at most 100 letters"),
         ({"name": "a  b"}, 400, "invalid-parameter", "single spaces between them"),
         ({"name": "live"}, 400, "invalid-parameter", "is the name of what is judged elsewhere"),
-        ({"name": "taken"}, 409, "not-possible", "there is an experiment 'taken' already"),
+        ({"name": "tuning"}, 409, "not-possible", "there is an experiment 'tuning' already"),
         ({"name": "x", "suite_id": "none"}, 404, "not-found", "there is no suite 'none'"),
         ({"name": "x", "baseline_eval_id": "none"}, 404, "not-found", "no eval 'none'"),
         ({"name": "x", "description": "a\0b"}, 400, "invalid-parameter", "none of them NUL"),
         ({"name": "x", "suite": "y"}, 400, "invalid-parameter", "suite: is not a parameter"),
     ],
 )
-def test_what_cannot_be_made_is_told_in_a_sentence(api: Api, body: Any, status: int, type_: str, said: str) -> None:
-    made(api, name="taken")
-    assert said in refusal(api, "POST", "/experiments", body, status, type_)
-    assert len(api.get("/experiments")["experiments"]) == 1
+def test_what_cannot_be_made_is_told_in_a_sentence(tuning: Api, body: Any, status: int, type_: str, said: str) -> None:
+    assert said in refusal(tuning, "POST", "/experiments", body, status, type_)
+    assert len(tuning.get("/experiments")["experiments"]) == 1
 
 
 def test_the_timeline_has_evals_with_their_score_delta_and_configuration(api: Api, engine: Engine) -> None:
@@ -257,10 +263,9 @@ def test_an_eval_is_best_only_if_it_is_better_than_the_tunes_before_it(api: Api,
         {"type": "judge", "config": {}, "delta": 1},
     ],
 )
-def test_an_entry_that_is_none_is_refused(api: Api, body: Any) -> None:
-    made(api)
-    refusal(api, "POST", "/experiments/tuning/timeline", body, 400, "invalid-parameter")
-    assert api.get("/experiments/tuning/timeline")["entries"] == []
+def test_an_entry_that_is_none_is_refused(tuning: Api, body: Any) -> None:
+    refusal(tuning, "POST", "/experiments/tuning/timeline", body, 400, "invalid-parameter")
+    assert tuning.get("/experiments/tuning/timeline")["entries"] == []
 
 
 def test_entries_are_bounded_and_need_an_experiment(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, insert
 
-from build import each, store_with
+from build import store_with
 from store.stored_alerts import ALERT
 from tracegrade.store.alerts import Facts, StoredAlert, save_alert
 from tracegrade.store.open import open_store
@@ -124,7 +124,7 @@ def test_of_one_release_only_its_own_results_are_shown(counted: Counted) -> None
     assert (value.value, value.results) == (1.0, 40)
 
 
-@each(
+@pytest.mark.parametrize(
     ("of", "evaluation", "expected"),
     [("pass_rate", "", 0.75), ("order", "order", 0.75), ("order.score", "order", 0.8), ("tokens", "tokens", 0.8)],
 )
