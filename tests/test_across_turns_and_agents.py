@@ -3,7 +3,7 @@
 from typing import Any
 
 from build import each
-from match.test_select import ROOT, SUB, call_of, extraction_of, span_of
+from build.extractions import ROOT, SUB, call_of, extraction_of, span_of
 from tracegrade.extract.session import part_of
 from tracegrade.history.stored_extraction import session_of
 from tracegrade.judge import judge_extraction, judge_session

@@ -52,11 +52,6 @@ def test_the_readme_is_read_in_one_go() -> None:
     assert len(README.encode()) <= 16_000
 
 
-def test_the_generated_parts_are_current() -> None:
-    done = subprocess.run([sys.executable, "docs/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, f"run .ci/generated\n{done.stdout}{done.stderr}"
-
-
 def test_the_first_two_commands_are_the_whole_set_up() -> None:
     commands = [line for block in _blocks("sh", _section("Try it")) for line in block.splitlines()]
     assert commands[:2] == [

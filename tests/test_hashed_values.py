@@ -3,9 +3,8 @@
 import json
 from typing import Any
 
-from build import each
+from build import each, trace
 from build.redaction import KEY
-from extract.spans import make_trace
 from tracegrade.judge import judge
 from tracegrade.redact.stand_in import Keys
 from tracegrade.rule.rule import Rule
@@ -31,7 +30,7 @@ def outcome(expected: Any, given: Any, found: Any = None, **evaluation: Any) -> 
     usual = {"evaluator": "tool-call-args", "tool_calls": [{"name": "pay", "args": expected}]}
     asked = evaluation or usual
     rule = Rule.model_validate({"id": "a-rule", "evaluate": [asked]})
-    (judged,) = judge(make_trace(spans), RuleSet([rule])).evaluations
+    (judged,) = judge(trace(spans), RuleSet([rule])).evaluations
     return judged.outcome, judged.reason
 
 

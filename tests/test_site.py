@@ -17,6 +17,7 @@ FETCHED = re.compile(
 )
 
 
+@pytest.mark.long
 def test_the_site_is_built_without_a_warning_and_asks_no_other_host(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(ROOT / "docs"), str(tmp_path)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)

@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from build import each
-from extract.spans import make_trace, span_id
+from build import each, span_id, trace
 from tracegrade.extract.extract import extract
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
@@ -57,7 +56,7 @@ def item(source: Any, **arguments: Any) -> dict[str, Any]:
 
 def judged(spans: list[Short], evaluate: dict[str, Any], **rule: Any) -> Evaluation:
     rule_set = RuleSet([Rule.model_validate({"id": "a-rule", "evaluate": [evaluate], **rule})])
-    found = judge(make_trace(spans), rule_set).evaluations
+    found = judge(trace(spans), rule_set).evaluations
     return next(e for e in found if e.outcome != "pass") if any(e.outcome != "pass" for e in found) else found[0]
 
 
@@ -136,7 +135,7 @@ def test_the_outcome_of_a_value_from_elsewhere(spans: list[Short], source: Any, 
         assert found.outcome == outcome
         return
     rule_set = RuleSet([Rule.model_validate({"id": "a-rule", "evaluate": [item(source)], "scope": "session"})])
-    extraction = extract(make_trace(spans))
+    extraction = extract(trace(spans))
     for run in extraction.runs:
         run.session = "talk"
     part = part_of(extraction, "talk")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from assemble.spans import span
+from build import span
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assemble.spans import TRACE, log_record, span
+from build import TRACE_ID, log_record, span
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.completion import Overrides
 from tracegrade.assemble.content import digest
@@ -250,8 +250,8 @@ def test_a_trace_cut_for_memory_is_whole_again_when_more_comes() -> None:
     close(live, 0.1)
     add(live, span(2, 1), at=0.2)
     traces = {trace.trace_id: trace for trace in close(live, 10)}
-    assert traces[TRACE].cut_by is None
-    assert len(traces[TRACE].spans) == 2
+    assert traces[TRACE_ID].cut_by is None
+    assert len(traces[TRACE_ID].spans) == 2
 
 
 def test_the_first_record_needed_is_the_oldest_live_traces() -> None:

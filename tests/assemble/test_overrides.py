@@ -2,8 +2,8 @@
 
 from itertools import permutations
 
-from assemble.spans import span
 from assemble.test_live_traces import add, assembler, close
+from build import span
 from tracegrade.model.span import Resource
 
 BATCH = Resource({"service.name": "batch-eu"})

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+import build
 from build import each
-from match.test_select import ROOT, call_of, extraction_of, rule_of
+from build.extractions import ROOT, call_of, extraction_of
 from tracegrade.cel.check import FUNCTIONS, CelTypeError, check
 from tracegrade.cel.expression import CelExpression
 from tracegrade.cel.syntax import Loop, every_node, parse
@@ -188,7 +189,7 @@ def test_subjects_have_what_the_table_says() -> None:
     run = AgentRun(ROOT, "support", prompt="Please", calls=[call_of("create_order"), call_of("transfer_to_sales")])
     run.final_answer = "done"
     extraction = extraction_of([run])
-    (found,) = match(RuleSet([rule_of()]), extraction)
+    (found,) = match(RuleSet([build.rule()]), extraction)
     variables = FactReader(extraction).read(found.subject).variables(with_values=True)
     matched = {name: field for name, field in VARIABLES.items() if not field.judged}
     assert variables.keys() == matched.keys()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+import build
 from build import each, store_with
 from cli.stored import run, run_json
-from extract.spans import make_trace
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.cli import main
@@ -80,7 +80,7 @@ def conversation(number: int, to: str = ANN, *, agent: str = "support", **root: 
         }
         at = [START_MS + 10 * place + 10, START_MS + 10 * place + 15]
         spans.append({"id": 3 + place, "parent": 2, "name": f"execute_tool {name}", "at": at, "attributes": attributes})
-    return make_trace(spans, trace_id=number.to_bytes(16, "big"))
+    return build.trace(spans, trace_id=number.to_bytes(16, "big"))
 
 
 def trace_id(number: int) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+import build
 from build import store_with
 from build.otlp import agent_span, payload
 from cli.stored import run, run_json
-from extract.spans import make_trace
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result
@@ -199,7 +199,7 @@ def test_a_value_from_elsewhere_is_shown_with_its_call_and_with_the_turn_that_ma
     )
     records = []
     for number, calls in ((1, [find]), (2, [refund]), (3, [find, refund])):
-        trace = make_trace(
+        trace = build.trace(
             [{**span, "at": [number * 100 + at for at in span.get("at", [0, 9])]} for span in [agent, *calls]],
             bytes(15) + bytes([number]),
         )
@@ -222,7 +222,7 @@ def test_calls_that_one_clause_kept_out_are_told_once_and_each_is_listed(tmp_pat
 
     agent = {"id": 1, "attributes": {"gen_ai.operation.name": "invoke_agent"}}
     names = ["find", "find", "refund", "find", "refund"]
-    trace = make_trace([agent, *(call(number, name) for number, name in enumerate(names, 2))], bytes(15) + b"\x01")
+    trace = build.trace([agent, *(call(number, name) for number, name in enumerate(names, 2))], bytes(15) + b"\x01")
     item = {"evaluator": "tool-call-order", "tool_calls_order": ["refund"]}
     rules = [
         {"id": "of-refunds", "match": {"tools": ["refund"]}},

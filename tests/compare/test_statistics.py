@@ -119,7 +119,10 @@ def _sessions(chance: random.Random, count: int, share: float) -> Clusters:
     return Clusters(found)
 
 
-@pytest.mark.parametrize(("count", "share"), [(10, 0.5), (40, 0.9), (150, 0.97)])
+@pytest.mark.parametrize(
+    ("count", "share"),
+    [(10, 0.5), *(pytest.param(*row, marks=pytest.mark.long) for row in ((40, 0.9), (150, 0.97)))],
+)
 def test_clusters_seldom_seem_worse_by_chance(count: int, share: float) -> None:
     chance, worse, covered, tries = random.Random(7), 0, 0, 150
     for _ in range(tries):

@@ -11,6 +11,9 @@ import pytest
 
 from docs.pages import ROOT, Change, Command, Shown, Write, steps
 
+# Each copies the repository and runs its tests and checks there; .ci/run does.
+pytestmark = pytest.mark.long
+
 PAGES = sorted(path.name for path in (ROOT / "docs" / "extend").glob("*.md"))
 # A module of a package, shown whole: its name, and its text.
 PACKAGE = re.compile(r"`(\w+\.py)`, in a package of\syours?[^`]*?```python\n(.*?)```", re.DOTALL)

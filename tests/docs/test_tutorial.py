@@ -17,6 +17,9 @@ import yaml
 from docs.pages import Change, Command, Prints, Shown, Stop, Write, steps
 from waiting import WITHIN_S, eventually
 
+# Minutes of servers and programs; .ci/run follows it.
+pytestmark = pytest.mark.long
+
 # The servers of the page, and so what comes before others can go on.
 _SERVERS = {"tracegrade serve": "serve", "python pager.py": "pager.py"}
 _PORTS = ("4317", "4318", "4319", "8888", "9000")

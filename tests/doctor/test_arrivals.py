@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from assemble.spans import span
-from build import each
+from build import each, span
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.doctor.arrivals import Arrivals, ServiceArrivals, lateness, quantile
 from tracegrade.doctor.finding import Finding

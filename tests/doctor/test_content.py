@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extract.spans import make_trace
+import build
 from tracegrade.doctor.content import Content, incomplete
 from tracegrade.doctor.finding import Finding
 from tracegrade.extract.extract import extract
@@ -32,14 +32,14 @@ CHAT = {"id": 1, "name": "chat", "scope": "acme.llm", "attributes": {"gen_ai.ope
 def findings(*traces: list[dict[str, Any]], check: str) -> list[Finding]:
     content = Content()
     for number, spans in enumerate(traces, 1):
-        content.add(extract(make_trace(spans, number.to_bytes(16, "big"))))
+        content.add(extract(build.trace(spans, number.to_bytes(16, "big"))))
     return [finding for finding in content.findings() if finding.check == check]
 
 
 def test_whole_traces_have_nothing_wrong() -> None:
     content = Content()
     spans = [{"id": 1, "attributes": AGENT}, {**CHAT, "id": 3, "parent": 1}, tool(2, parent=1, at=[1, 2])]
-    content.add(extract(make_trace(spans)))
+    content.add(extract(build.trace(spans)))
     assert {(finding.check, finding.level) for finding in content.findings()} == {
         ("unread spans", "ok"),
         ("content", "ok"),
@@ -138,7 +138,7 @@ def test_a_call_in_two_traces_is_judged_twice_and_a_warning() -> None:
 
 
 def skewed(child_service: str) -> list[Finding]:
-    trace = make_trace([{"id": 1, "at": [5000, 9000]}, {"id": 2, "parent": 1, "at": [1000, 2000]}])
+    trace = build.trace([{"id": 1, "at": [5000, 9000]}, {"id": 2, "parent": 1, "at": [1000, 2000]}])
     for span in trace.spans:
         if span.span_id[-1] == 2:
             span.resource = Resource({"service.name": child_service, "service.version": "1.2.3"})
@@ -157,7 +157,7 @@ def test_within_one_process_it_is_no_matter_of_clocks() -> None:
 
 
 def test_spans_that_end_after_they_came_show_a_clock_ahead() -> None:
-    trace = make_trace([{"id": 1, "at": [0, 20_000]}])
+    trace = build.trace([{"id": 1, "at": [0, 20_000]}])
     trace.last_received_ns = 8_000_000_000
     content = Content()
     content.add(extract(trace))
@@ -166,7 +166,7 @@ def test_spans_that_end_after_they_came_show_a_clock_ahead() -> None:
 
 
 def test_incomplete_and_cut_traces_are_counted_by_service() -> None:
-    traces = [make_trace([tool(1)], number.to_bytes(16, "big")) for number in range(1, 5)]
+    traces = [build.trace([tool(1)], number.to_bytes(16, "big")) for number in range(1, 5)]
     traces[0].missing = ["root", "parent:0a"]
     traces[1].missing = ["parent:0a"]
     traces[2].cut_by = "span_cap"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from extract.spans import make_trace
+import build
 from tracegrade.doctor.finding import Finding
 from tracegrade.doctor.judging import idle_rules
 from tracegrade.extract.extract import extract
@@ -33,7 +33,7 @@ def findings(
     if session is not None:
         attributes["gen_ai.conversation.id"] = session
     spans = [{"id": 1, "attributes": attributes}]
-    traces = [make_trace(spans, number.to_bytes(16, "big")) for number in (1, 2)]
+    traces = [build.trace(spans, number.to_bytes(16, "big")) for number in (1, 2)]
     traces += more
     rule_set = RuleSet(rules)
     decided = [
@@ -72,7 +72,7 @@ def test_a_rule_that_is_never_evaluable_gives_the_reason() -> None:
 def test_a_rule_that_is_blind_for_one_service_names_it_though_it_judges_another() -> None:
     attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
     attributes["gen_ai.tool.call.arguments"] = '{"q": 1}'
-    seen = make_trace([{"id": 1, "attributes": attributes}], bytes(15) + b"9")
+    seen = build.trace([{"id": 1, "attributes": attributes}], bytes(15) + b"9")
     for span in seen.spans:
         span.resource = Resource({"service.name": "bank"})
     (found,) = findings(rule("half", evaluate=[ARGS]), more=[seen])

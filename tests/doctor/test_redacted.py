@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from extract.spans import make_trace
+from build import trace
 from tracegrade.doctor.redacted import redacted
 from tracegrade.extract.extract import extract
 from tracegrade.model.extraction import Extraction
 
 
 def extraction(number: int, **attributes: Any) -> Extraction:
-    return extract(make_trace([{"id": 1, "attributes": attributes}], number.to_bytes(16, "big")))
+    return extract(trace([{"id": 1, "attributes": attributes}], number.to_bytes(16, "big")))
 
 
 def mark(**places: Any) -> str:

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from build import each
-from extract.spans import make_trace
+from build import each, trace
 from tracegrade.evaluate.call_order import any_tied, any_together, batches, fewest_repeats, ties
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import gate
@@ -141,7 +140,7 @@ def _criteria(calls: Sequence[tuple[str, int, int]]) -> list[tuple[str, dict[str
 def _judged(spans: Sequence[dict[str, Any]], name: str, criteria: dict[str, Any], how: dict[str, Any]) -> float:
     evaluator = EVALUATORS[name]
     read, config = evaluator.read_criteria(criteria), evaluator.read_settings(how)
-    evidence = Evidence(extract(make_trace(list(spans))).calls)
+    evidence = Evidence(extract(trace(list(spans))).calls)
     assert gate(evaluator, read, config, evidence) is None
     found = evaluator.evaluate(evidence, read, config).score
     assert found is not None

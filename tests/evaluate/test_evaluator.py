@@ -1,14 +1,12 @@
-from collections.abc import Callable
-
+from build import call
 from tracegrade.evaluate.compare.outputs import ActualOutput
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.wording import ArgumentExcerpts
 from tracegrade.evaluate.work import Work
-from tracegrade.model.tool_call import ToolCall
 
 
-def test_what_follows_from_evidence_is_worked_out_once(call: Callable[..., ToolCall]) -> None:
+def test_what_follows_from_evidence_is_worked_out_once() -> None:
     asked: list[int] = []
 
     def count(evidence: Evidence) -> int:
@@ -21,7 +19,7 @@ def test_what_follows_from_evidence_is_worked_out_once(call: Callable[..., ToolC
     assert Evidence([call("c")]).once(count) == 1
 
 
-def test_every_evaluation_pays_for_what_it_reads_also_when_another_has_read_it(call: Callable[..., ToolCall]) -> None:
+def test_every_evaluation_pays_for_what_it_reads_also_when_another_has_read_it() -> None:
     evidence = Evidence([call("a", output='{"a": 1}' + " " * 1600)])
     spent = []
     for _ in range(2):
@@ -48,7 +46,7 @@ def test_a_justification_is_written_once_and_only_when_somebody_asks() -> None:
     assert score != Score(1.0, {"matched": 2}, "One matched.")
 
 
-def test_judging_by_arguments_writes_nothing_down_until_it_is_asked(call: Callable[..., ToolCall]) -> None:
+def test_judging_by_arguments_writes_nothing_down_until_it_is_asked() -> None:
     evaluator = EVALUATORS["tool-call-args"]
     evidence = Evidence([call("a", {"x": 1.0})])
     criteria = evaluator.read_criteria({"tool_calls": [{"name": "a", "args": {"x": 1}}]})

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
@@ -40,7 +40,7 @@ def _gate(name: str, *calls: ToolCall) -> str | None:
         ("redacted", "the arguments of a call were redacted (a, span 00000000000000aa)"),
     ],
 )
-def test_arguments_must_be_readable(call: Any, name: str, status: str, why: str | None) -> None:
+def test_arguments_must_be_readable(name: str, status: str, why: str | None) -> None:
     assert _gate(name, call("a", {}, arguments_status=status)) == why
 
 
@@ -56,17 +56,17 @@ def test_arguments_must_be_readable(call: Any, name: str, status: str, why: str 
         ("redacted", "the output of a call was redacted (a, span 00000000000000aa)"),
     ],
 )
-def test_outputs_must_be_readable(call: Any, status: str, why: str | None) -> None:
+def test_outputs_must_be_readable(status: str, why: str | None) -> None:
     assert _gate("tool-call-output", call("a", output_status=status)) == why
 
 
-def test_a_failed_call_needs_no_output(call: Any) -> None:
+def test_a_failed_call_needs_no_output() -> None:
     assert _gate("tool-call-output", call("a", failed=True)) is None
     assert _gate("tool-call-output", call("a", failed=True, output_status="redacted")) is not None
 
 
 @pytest.mark.parametrize("name", ["tool-call-order", "tool-call-count"])
-def test_names_alone_are_always_readable(call: Any, name: str) -> None:
+def test_names_alone_are_always_readable(name: str) -> None:
     assert _gate(name, call("a")) is None
 
 
@@ -75,7 +75,7 @@ _BY_POSITION = {"param-accuracy", "overall-score", "tool-case", "multi-turn", "s
 
 
 @each("name", sorted(CRITERIA.keys() - _BY_POSITION - _READ_ANSWER))
-def test_calls_of_other_names_do_not_matter(call: Any, name: str) -> None:
+def test_calls_of_other_names_do_not_matter(name: str) -> None:
     assert _gate(name, call("b")) is None
 
 
@@ -84,12 +84,12 @@ def test_a_trace_without_calls_is_judged(name: str) -> None:
     assert _gate(name) is None
 
 
-def test_the_first_call_that_lacks_something_is_named(call: Any) -> None:
+def test_the_first_call_that_lacks_something_is_named() -> None:
     found = _gate("tool-call-args", call("a", {}), call("a", span_id="01"), call("a", span_id="02"))
     assert found == "the arguments of a call were not recorded (a, span 01)"
 
 
-def test_default_criteria_say_what_is_compared(call: Any) -> None:
+def test_default_criteria_say_what_is_compared() -> None:
     evaluator = EVALUATORS["tool-call-args"]
     settings = evaluator.read_settings({"defaultEvaluationCriteria": CRITERIA["tool-call-args"]})
     assert gate(evaluator, None, settings, Evidence([call("a")])) is not None
@@ -131,12 +131,12 @@ def _gated(name: str, criteria: Any, settings: Any, *calls: ToolCall) -> str | N
     ],
 )
 def test_calls_matter_where_they_are_compared(
-    call: Any, name: str, criteria: Any, settings: Any, made: list[str], judged: bool
+    name: str, criteria: Any, settings: Any, made: list[str], judged: bool
 ) -> None:
     assert (_gated(name, criteria, settings, *map(call, made)) is None) is judged
 
 
-def test_only_the_call_that_is_scored_matters(call: Any) -> None:
+def test_only_the_call_that_is_scored_matters() -> None:
     criteria = {"expected_tool": "a", "expected_params": {"x": 1}}
     first_read, second_read = [call("a", {"x": 1}), call("a")], [call("a"), call("a", {"x": 1})]
     assert _gated("tool-case", criteria, {}, *first_read) is None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from build import each
-from match.test_select import ROOT, call_of, extraction_of
+from build.extractions import ROOT, call_of, extraction_of
 from tracegrade.extract.tool_calls import number_attempts
 from tracegrade.judge import judge_extraction
 from tracegrade.model.agent_run import AgentRun

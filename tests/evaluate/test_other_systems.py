@@ -1,15 +1,13 @@
 """Each line of the table of other systems, judged: what stands there gives the scores that they give."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from build import each
+from build import call, each
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.rule import Rule
 
 LINES = yaml.safe_load((Path(__file__).parent / "other_systems.yaml").read_text(encoding="utf-8"))
@@ -25,7 +23,7 @@ def test_every_system_has_lines_and_what_cannot_be_said_says_why() -> None:
 
 
 @each("line", [line for line in LINES if line["here"]], ids=lambda line: line["system"] + line["there"])
-def test_a_line_scores_as_the_other_system(line: Any, call: Callable[..., ToolCall]) -> None:
+def test_a_line_scores_as_the_other_system(line: Any) -> None:
     rule = Rule.model_validate({"id": "line", "evaluate": line["here"]})
     found, expected = [], []
     for example in line["scores"]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import each
+from build import each, score
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, Evidence
@@ -41,7 +41,7 @@ def test_camel_case_is_taken_as_well() -> None:
         order.read_criteria({"tool_calls_order": ["a"], "toolCallsOrder": ["b"]})
 
 
-def test_default_criteria_serve_when_none_are_given_and_are_replaced_whole(score: Any) -> None:
+def test_default_criteria_serve_when_none_are_given_and_are_replaced_whole() -> None:
     default = {"tool_calls_order": ["a", "b"]}
     assert score("tool-call-order", None, ["a", "b"], default_evaluation_criteria=default).score == 1.0
     found = score("tool-call-order", {"tool_calls_order": ["c"]}, ["a", "b"], default_evaluation_criteria=default)
@@ -55,7 +55,7 @@ _WITHOUT_CRITERIA = {"loop-repetition", "tool-permission", "grounded-answer"}
 
 
 @each("name", sorted(EVALUATORS.keys() - _WITHOUT_CRITERIA))
-def test_no_criteria_at_all_is_an_error_or_nothing_to_score(score: Any, name: str) -> None:
+def test_no_criteria_at_all_is_an_error_or_nothing_to_score(name: str) -> None:
     if name in _NOTHING_REQUIRED:
         assert score(name, None, ["a"]).score is None
         return
@@ -65,7 +65,7 @@ def test_no_criteria_at_all_is_an_error_or_nothing_to_score(score: Any, name: st
     assert error.value.type == "no_criteria"
 
 
-def test_wrong_default_criteria_are_wrong_criteria(score: Any) -> None:
+def test_wrong_default_criteria_are_wrong_criteria() -> None:
     with pytest.raises(EvaluatorError, match=r"default_evaluation_criteria\.tool_calls_order") as error:
         score("tool-call-order", None, [], default_evaluation_criteria={"tool_calls_order": []})
     assert error.value.type == "invalid_criteria"

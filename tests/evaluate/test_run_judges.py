@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each, score
 from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
@@ -81,7 +81,7 @@ def _judged(name: str, criteria: Any, calls: Any, context: _Context | None = Non
         (["a"] * 10_000, 3, 0.0),
     ],
 )
-def test_the_same_call_again_and_again(score: Any, made: Any, threshold: int, value: float) -> None:
+def test_the_same_call_again_and_again(made: Any, threshold: int, value: float) -> None:
     assert score("loop-repetition", {}, made, repetition_threshold=threshold).score == value
 
 
@@ -97,11 +97,11 @@ def test_the_same_call_again_and_again(score: Any, made: Any, threshold: int, va
         ({"allowed_tools": ["A"]}, "a", 0.0),
     ],
 )
-def test_only_tools_that_are_allowed(score: Any, settings: Any, made: str, value: float) -> None:
+def test_only_tools_that_are_allowed(settings: Any, made: str, value: float) -> None:
     assert score("tool-permission", {}, list(made), **settings).score == pytest.approx(value)
 
 
-def test_only_tools_that_the_model_was_told_of(call: Any) -> None:
+def test_only_tools_that_the_model_was_told_of() -> None:
     calls = [call("a"), call("b")]
     context = _Context({"a": {}, "c": {}})
     assert _judged("tool-permission", {}, calls, context, declared_only=True).score == 0.5
@@ -112,7 +112,7 @@ def test_only_tools_that_the_model_was_told_of(call: Any) -> None:
 
 
 @each(("failed", "value"), [("", 1.0), ("12", 1.0), ("123", 0.5), ("124", 1.0), ("123567", 0.0)])
-def test_what_failed_is_tried_again_unchanged(call: Any, failed: str, value: float) -> None:
+def test_what_failed_is_tried_again_unchanged(failed: str, value: float) -> None:
     calls = [call("a", {"x": 2 if n == 4 else 1}, failed=str(n) in failed) for n in range(1, 8)]
     assert _judged("loop-repetition", {}, calls, failed_only=True).score == value
 
@@ -120,7 +120,7 @@ def test_what_failed_is_tried_again_unchanged(call: Any, failed: str, value: flo
 _CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 
 
-def test_arguments_are_valid_by_the_schema_of_the_rule(score: Any) -> None:
+def test_arguments_are_valid_by_the_schema_of_the_rule() -> None:
     found = score("args-schema", {"schemas": {"a": _CITY}}, [("a", {"city": "x"}), ("a", {"city": 1}), ("a", {}), "b"])
     assert found.score == pytest.approx(1 / 3)
     assert [(error["position"], error["path"]) for error in found.details["errors"]] == [(1, ["city"]), (2, [])]
@@ -128,7 +128,7 @@ def test_arguments_are_valid_by_the_schema_of_the_rule(score: Any) -> None:
     assert found.explanation == "The arguments of 2 of 3 calls do not fit the schema of the tool: a."
 
 
-def test_the_trace_says_what_the_rule_does_not(call: Any) -> None:
+def test_the_trace_says_what_the_rule_does_not() -> None:
     calls = [call("a", {"city": 1}), call("b", {})]
     context = _Context({"a": _CITY, "b": {"required": ["x"]}, "c": "no schema"})
     assert _judged("args-schema", {}, calls, context).score == 0.0
@@ -138,7 +138,7 @@ def test_the_trace_says_what_the_rule_does_not(call: Any) -> None:
     assert _judged("args-schema", {}, calls[:1], _Context({"a": {"type": "nonsense"}})).score is None
 
 
-def test_long_names_and_schemas_of_senders_are_not_kept(call: Any) -> None:
+def test_long_names_and_schemas_of_senders_are_not_kept() -> None:
     permitted = NameTable(["a"])
     tracemalloc.start()
     try:
@@ -152,13 +152,13 @@ def test_long_names_and_schemas_of_senders_are_not_kept(call: Any) -> None:
         tracemalloc.stop()
 
 
-def test_calls_of_tools_nobody_defined(score: Any) -> None:
+def test_calls_of_tools_nobody_defined() -> None:
     assert score("args-schema", {"schemas": {"a": _CITY}}, ["b"]).score is None
     assert score("args-schema", {"schemas": {"a": _CITY}}, ["b"], unknown_tools="invalid").score == 0.0
     assert score("args-schema", {"schemas": {"a": _CITY}}, []).score == 1.0
 
 
-def test_one_schema_for_all_other_tools(score: Any, call: Any) -> None:
+def test_one_schema_for_all_other_tools() -> None:
     any_text = {"additionalProperties": {"type": "string"}}
     found = score(
         "args-schema", {"schemas": {"*": any_text, "a": {}}}, [("a", {"x": 1}), ("b", {"x": "y"}), ("c", {"x": 1})]
@@ -169,7 +169,7 @@ def test_one_schema_for_all_other_tools(score: Any, call: Any) -> None:
     assert _judged("args-schema", {"schemas": {"*": {}}}, [call("a", {})], _Context({"a": _CITY})).score == 1.0
 
 
-def test_integers_of_any_size_are_integers(score: Any) -> None:
+def test_integers_of_any_size_are_integers() -> None:
     schema = {"properties": {"x": {"type": "integer", "minimum": 2**64}}}
     assert score("args-schema", {"schemas": {"a": schema}}, [("a", {"x": 2**70})]).score == 1.0
 
@@ -202,12 +202,12 @@ def test_a_schema_of_a_rule_must_be_one_and_fetches_nothing(schema: Any) -> None
         ({"max_cost": 1, "max_calls": 1}, _Context(), 0.0),
     ],
 )
-def test_limits_are_kept(call: Any, limits: Any, context: _Context | None, value: float | None) -> None:
+def test_limits_are_kept(limits: Any, context: _Context | None, value: float | None) -> None:
     calls = [call("a"), call("a", attempt=2), call("b", failed=True)]
     assert _judged("budget", limits, calls, context).score == value
 
 
-def test_a_cost_that_is_not_known_says_why(call: Any) -> None:
+def test_a_cost_that_is_not_known_says_why() -> None:
     found = _judged("budget", {"max_cost": 1, "max_tokens": 5}, [call("a")], _Context())
     assert found.explanation == "Not recorded: tokens. The cost is not known: no model has a price."
     over = _judged("budget", {"max_cost": 0.5, "max_calls": 0}, [call("a")], _Context(cost=Cost(0.62)))

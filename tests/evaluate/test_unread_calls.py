@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import build
 from build import each
-from evaluate.conftest import made_call
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.call_facts import unread_call
@@ -46,7 +46,7 @@ class _Context:
 def made(names: str) -> list[ToolCall]:
     """Calls of the tools that are named, each with an id and the output "what it is"."""
     return [
-        made_call(name, {"id": "ORDER-1"}, output="ORDER-1", start_ns=place * 10, end_ns=place * 10 + 1)
+        build.call(name, {"id": "ORDER-1"}, output="ORDER-1", start_ns=place * 10, end_ns=place * 10 + 1)
         for place, name in enumerate(names.split(), 1)
     ]
 
@@ -303,7 +303,7 @@ def test_further_calls_leave_every_score_within_its_range() -> None:
 
 def timed(calls: Sequence[tuple[int, tuple[str, str]]]) -> list[ToolCall]:
     """Calls that began then, of these tools, whose id and output are a city."""
-    return [made_call(name, {"id": city}, output=city, start_ns=at, end_ns=at + 1) for at, (name, city) in calls]
+    return [build.call(name, {"id": city}, output=city, start_ns=at, end_ns=at + 1) for at, (name, city) in calls]
 
 
 def judged_by(judge: Any, written: dict[str, Any]) -> tuple[Any, Any]:

@@ -1,8 +1,6 @@
-from collections.abc import Callable
 from typing import Any
 
-from build import each
-from tracegrade.evaluate.evaluator import Score
+from build import each, score
 
 _ONE = [("a", {"x": 1})]
 _TWO = [("a", {"x": 1}), ("a", {"x": 2})]
@@ -25,7 +23,6 @@ _TWO = [("a", {"x": 1}), ("a", {"x": 2})]
     ],
 )  # fmt: skip
 def test_nouns_and_verbs_agree_with_numbers(
-    score: Callable[..., Score],
     evaluator: str,
     criteria: dict[str, Any],
     settings: dict[str, Any],

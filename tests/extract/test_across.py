@@ -1,6 +1,7 @@
 from typing import Any
 
-from extract.spans import make_trace, span_id
+import build
+from build import span_id
 from tracegrade.extract.across import fold_across
 from tracegrade.extract.extract import extract
 from tracegrade.model.trace import Trace
@@ -18,7 +19,7 @@ def test_calls_that_a_second_instrumentation_shows_in_another_trace_are_marked()
         if chat:
             model = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
             spans.append({"id": 4, "parent": 1, "scope": scope, "at": [1, 2], "attributes": model})
-        return make_trace(spans, trace_number.to_bytes(16, "big"))
+        return build.trace(spans, trace_number.to_bytes(16, "big"))
 
     first, second = extract(calls("one", 1, 0, False)), extract(calls("two", 2, 1, True))
     unrelated = extract(calls("one", 3, 30, False))
@@ -36,7 +37,7 @@ def test_calls_without_shown_arguments_are_told_by_their_id() -> None:
             if call_id is not None:
                 attributes["gen_ai.tool.call.id"] = call_id
             spans.append({"id": place + 1, "scope": scope, "at": [10, 20], "attributes": attributes})
-        return make_trace(spans, number.to_bytes(16, "big"))
+        return build.trace(spans, number.to_bytes(16, "big"))
 
     first, second = extract(trace("one", 1, ["c1", "c2", None])), extract(trace("two", 2, ["c2", "c1", None]))
     fold_across([first, second])
@@ -54,7 +55,7 @@ def test_equal_arguments_under_two_ids_are_two_calls() -> None:
             "gen_ai.tool.call.id": call_id,
         }
         attributes["gen_ai.tool.call.arguments"] = '{"q": 1}'
-        return make_trace([{"id": 1, "scope": scope, "attributes": attributes}], number.to_bytes(16, "big"))
+        return build.trace([{"id": 1, "scope": scope, "attributes": attributes}], number.to_bytes(16, "big"))
 
     extractions = [extract(trace("one", 1, "c1")), extract(trace("two", 2, "c2"))]
     fold_across(extractions)
@@ -68,7 +69,7 @@ def test_an_mcp_servers_own_trace_adds_no_call_to_its_callers() -> None:
         {"id": 2, "parent": 1, "kind": "client", "attributes": call},
     ]
     served = [{"id": 3, "kind": "server", "attributes": call}]
-    extractions = [extract(make_trace(agent)), extract(make_trace(served, bytes(15) + b"\x02"))]
+    extractions = [extract(build.trace(agent)), extract(build.trace(served, bytes(15) + b"\x02"))]
     fold_across(extractions)
     assert [len(extraction.calls) for extraction in extractions] == [1, 0]
 
@@ -91,7 +92,7 @@ def test_a_call_read_from_messages_is_that_of_a_span_in_another_trace() -> None:
             if is_by_span
             else [first, second]
         )
-        return make_trace([root, *({**one, "parent": 9} for one in below)], number.to_bytes(16, "big"))
+        return build.trace([root, *({**one, "parent": 9} for one in below)], number.to_bytes(16, "big"))
 
     by_messages, by_span = extract(trace("one", 1, 0, is_by_span=False)), extract(trace("two", 2, 1, is_by_span=True))
     later = extract(trace("two", 3, 9000, is_by_span=False))

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from build import each
-from extract.spans import make_trace, read_short_form
+from build import each, read_case, trace
 from tracegrade.extract.extract import extract
 from tracegrade.extract.registry import DIALECTS
 from tracegrade.model.extraction import Extraction
@@ -29,11 +28,11 @@ _CALL_DEFAULTS: dict[str, Any] = {
 }
 
 
-@each("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_spans_of_a_case_give_its_records(path: Path, request: pytest.FixtureRequest) -> None:
     text = path.read_text(encoding="utf-8")
-    case = read_short_form(text)
-    found = records(extract(make_trace(case["spans"], log_records=case.get("log_records", ()))))
+    case = read_case(text)
+    found = records(extract(trace(case["spans"], log_records=case.get("log_records", ()))))
     if request.config.getoption("--update-golden"):
         head = text.partition("\nexpected:")[0]
         written = yaml.safe_dump({"expected": found}, sort_keys=False, allow_unicode=True, width=110)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+import build
 from build import each
-from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.model.trace import Trace
 
@@ -122,7 +122,7 @@ SHAPES: list[Callable[[int], list[dict[str, Any]]]] = [
 @pytest.mark.long
 @each("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_twice_the_trace_costs_twice(shape: Callable[[int], list[dict[str, Any]]]) -> None:
-    small, large = make_trace(shape(100)), make_trace(shape(200))
+    small, large = build.trace(shape(100)), build.trace(shape(200))
     assert work(large) / work(small) < 1.15 * size(large) / size(small)
 
 
@@ -131,7 +131,7 @@ def test_twice_the_messages_of_one_model_call_cost_twice() -> None:
         said = json.dumps([asked(number) for number in range(messages)])
         return [{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": said}}]
 
-    small, large = make_trace(spans(200)), make_trace(spans(400))
+    small, large = build.trace(spans(200)), build.trace(spans(400))
     assert len(extract(large).calls) == 400
     assert work(large) / work(small) < 2.3
 
@@ -143,6 +143,6 @@ def size(trace: Trace) -> int:
 
 @pytest.mark.parametrize("shape", [histories, flattened_histories], ids=lambda shape: shape.__name__)
 def test_results_are_found_in_histories_that_go_on(shape: Callable[[int], list[dict[str, Any]]]) -> None:
-    calls = extract(make_trace(shape(20))).calls
+    calls = extract(build.trace(shape(20))).calls
     assert len(calls) == 19
     assert [call.output_status for call in calls] == ["ok" if shape is histories else "text"] * 18 + ["absent"]

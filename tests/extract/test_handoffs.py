@@ -1,8 +1,7 @@
 import json
 from typing import Any
 
-from build import each
-from extract.spans import make_trace, span_id
+from build import each, span_id, trace
 from tracegrade.extract.extract import extract
 from tracegrade.extract.session import part_of
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
@@ -23,7 +22,7 @@ def tool(number: int, name: str, at: list[int], parent: int, arguments: str = "{
 
 
 def found(*spans: dict[str, Any]) -> list[Handoff]:
-    return [*ExtractionContext(extract(make_trace(list(spans)))).handoffs(None)]
+    return [*ExtractionContext(extract(trace(list(spans)))).handoffs(None)]
 
 
 def short(handoffs: Any) -> list[tuple[str, str, str]]:
@@ -237,7 +236,7 @@ def test_the_name_of_a_tool_says_whether_it_passes_a_task_on(name: str, argument
 
 def test_a_run_is_asked_for_those_that_it_made_itself() -> None:
     extraction = extract(
-        make_trace([agent(1, "a", [0, 100]), tool(2, "transfer_to_b", [10, 11], 1), agent(3, "b", [110, 120])])
+        trace([agent(1, "a", [0, 100]), tool(2, "transfer_to_b", [10, 11], 1), agent(3, "b", [110, 120])])
     )
     context = ExtractionContext(extraction)
     made = [short(SubjectContext(context, one).handoffs()) for one in subjects_of(extraction, "agent")]
@@ -254,7 +253,7 @@ def test_a_session_has_those_of_all_its_traces() -> None:
             tool(2, "look", [5, 6], 1),
             tool(3, "transfer_to_b", [10, 11], 1),
         ]
-        part = part_of(extract(make_trace(spans, number.to_bytes(16, "big"))), "s")
+        part = part_of(extract(trace(spans, number.to_bytes(16, "big"))), "s")
         assert part is not None
         parts.append(part)
     found = SessionContext(Session("s", "default", parts, [], {}, "quiet", [])).handoffs()

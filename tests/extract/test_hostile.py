@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from build import each
-from extract.spans import make_trace, span_id
+import build
+from build import each, span_id
 from tracegrade.extract.decode.values import MAX_NESTING, call_id
 from tracegrade.extract.extract import extract
 from tracegrade.judge import judge
@@ -26,7 +26,7 @@ def tool(number: int = 1, parent: int | None = None, at: list[int] | None = None
 
 
 def read(*spans: dict[str, Any]) -> list[ToolCall]:
-    return extract(make_trace(list(spans))).calls
+    return extract(build.trace(list(spans))).calls
 
 
 def nested(levels: int) -> str:
@@ -35,7 +35,7 @@ def nested(levels: int) -> str:
 
 def outcome(call_span: dict[str, Any], *evaluate: dict[str, Any]) -> tuple[str, str | None]:
     rules = RuleSet([Rule.model_validate({"id": "a-rule", "evaluate": list(evaluate)})])
-    (decision,) = judge(make_trace([call_span]), rules).decisions
+    (decision,) = judge(build.trace([call_span]), rules).decisions
     return decision.kind, decision.outcome
 
 
@@ -78,7 +78,7 @@ def test_arguments_are_read_as(arguments: Any, value: Any, status: str) -> None:
 
 
 def test_a_field_that_the_sender_dropped_is_absent_and_never_an_empty_object() -> None:
-    trace = make_trace([tool(result="{}")])
+    trace = build.trace([tool(result="{}")])
     trace.spans[0].dropped_attributes_count = 3
     (call,) = extract(trace).calls
     assert (call.arguments, call.arguments_status) == (None, "absent")

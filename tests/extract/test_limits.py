@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from build import each
-from extract.spans import make_trace, read_short_form
+from build import each, read_case, trace
 from tracegrade.judge import judge
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.rule import Rule
@@ -13,7 +12,7 @@ from tracegrade.rule.rule_set import RuleSet
 CASES = {
     f"{path.parent.name}/{path.stem}": case
     for path in sorted(Path(__file__).parent.glob("*/*.yaml"))
-    if "limit" in (case := read_short_form(path.read_text(encoding="utf-8")))
+    if "limit" in (case := read_case(path.read_text(encoding="utf-8")))
 }
 
 
@@ -22,7 +21,7 @@ def outcomes(case: dict[str, Any], evaluator: str, **criteria: Any) -> list[tupl
     rule = Rule.model_validate(
         {"id": "a-rule", "scope": "tool-call", "evaluate": [{"evaluator": evaluator, "threshold": 1.0, **criteria}]}
     )
-    judgement = judge(make_trace(case["spans"]), RuleSet([rule]))
+    judgement = judge(trace(case["spans"]), RuleSet([rule]))
     calls = judgement.extraction.calls
     return [(call, judged.evaluations[0].outcome) for call, judged in zip(calls, judgement.decisions, strict=True)]
 

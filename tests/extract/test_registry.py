@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from build import each
-from extract.spans import make_trace, read_short_form, span_id
+import build
+from build import each, span_id
 from extract.test_cases import CASES, records
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
@@ -26,8 +26,8 @@ from tracegrade.rule.rule_set import RuleSet
 
 
 def read_case(path: Path) -> Trace:
-    case = read_short_form(path.read_text(encoding="utf-8"))
-    return make_trace(case["spans"], log_records=case.get("log_records", ()))
+    case = build.read_case(path.read_text(encoding="utf-8"))
+    return build.trace(case["spans"], log_records=case.get("log_records", ()))
 
 
 @each("path", CASES, ids=lambda path: path.stem)
@@ -145,7 +145,7 @@ _spans = st.fixed_dictionaries(
 @settings(max_examples=3 * settings().max_examples)
 @given(st.lists(_spans, max_size=6))
 def test_any_spans_give_an_extraction(spans: list[dict[str, Any]]) -> None:
-    trace = make_trace([{"id": place + 1, **span} for place, span in enumerate(spans)])
+    trace = build.trace([{"id": place + 1, **span} for place, span in enumerate(spans)])
     extraction = extract(trace)
     json_text(records(extraction))
     assert bool(extraction.runs) == bool(spans)
@@ -159,7 +159,7 @@ def test_any_spans_give_an_extraction(spans: list[dict[str, Any]]) -> None:
 
 def test_a_long_chain_of_nested_tools_is_read_in_linear_time() -> None:
     def chain(length: int) -> Trace:
-        return make_trace(
+        return build.trace(
             [
                 {"id": n, "parent": n - 1 or None, "at": [n, 10_000], "attributes": {"tool.name": f"t{n}"}}
                 for n in range(1, length + 1)
@@ -170,19 +170,19 @@ def test_a_long_chain_of_nested_tools_is_read_in_linear_time() -> None:
 
 
 def test_parents_in_a_circle_are_read() -> None:
-    trace = make_trace([{"id": n, "parent": n % 3 + 1, "attributes": {"tool.name": "t"}} for n in (1, 2, 3)])
+    trace = build.trace([{"id": n, "parent": n % 3 + 1, "attributes": {"tool.name": "t"}} for n in (1, 2, 3)])
     assert [call.span_id for call in extract(trace).calls] == [span_id(1), span_id(2), span_id(3)]
 
 
 def test_an_empty_trace_has_neither_runs_nor_calls() -> None:
-    extraction = extract(make_trace([]))
+    extraction = extract(build.trace([]))
     assert (extraction.runs, extraction.calls, extraction.session) == ([], [], None)
 
 
 def test_release_is_the_version_of_the_service() -> None:
-    assert extract(make_trace([{"id": 1}])).release == "1.2.3"
+    assert extract(build.trace([{"id": 1}])).release == "1.2.3"
 
 
 def test_a_tool_span_without_a_name_is_reported() -> None:
-    trace = make_trace([{"id": 5, "name": "work", "attributes": {"gen_ai.operation.name": "execute_tool"}}])
+    trace = build.trace([{"id": 5, "name": "work", "attributes": {"gen_ai.operation.name": "execute_tool"}}])
     assert extract(trace).unread_tool_spans == [span_id(5)]

@@ -2,7 +2,8 @@ import json
 from hashlib import blake2b
 from typing import Any
 
-from extract.spans import make_trace, span_id
+import build
+from build import span_id
 from tracegrade.extract.extract import extract
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.trace_result import RunSummary
@@ -23,7 +24,7 @@ def chat(number: int, parent: int, **usage: int) -> dict[str, Any]:
 
 
 def test_a_run_has_what_its_own_model_calls_took_and_not_what_those_of_its_sub_agents_did() -> None:
-    trace = make_trace(
+    trace = build.trace(
         [
             agent(1, "outer", "Order  a\nbook", at=[10, 60]),
             chat(2, 1, input_tokens=10, output_tokens=2),
@@ -43,7 +44,7 @@ def test_a_run_has_what_its_own_model_calls_took_and_not_what_those_of_its_sub_a
 def test_of_the_input_tokens_it_is_known_which_a_cache_held_or_took() -> None:
     first = {"cache_read.input_tokens": 700, "cache_write.input_tokens": 200}
     second = {"cache_read_input_tokens": 50, "cache_write_input_tokens": 0}
-    trace = make_trace(
+    trace = build.trace(
         [
             agent(1, "cached", at=[0, 5]),
             chat(2, 1, input_tokens=1000, output_tokens=1, **first),
@@ -56,5 +57,5 @@ def test_of_the_input_tokens_it_is_known_which_a_cache_held_or_took() -> None:
 
 def test_what_was_not_recorded_is_none() -> None:
     total = {"id": 2, "parent": 1, "attributes": {"gen_ai.operation.name": "chat", "llm.token_count.total": 7}}
-    trace = make_trace([agent(1, "quiet", at=[0, 5]), total])
+    trace = build.trace([agent(1, "quiet", at=[0, 5]), total])
     assert run_summaries(extract(trace)) == [RunSummary(span_id(1), "quiet")], "a total is neither, 0 is no time"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+import build
 from build import each
-from extract.spans import make_trace
 from extract.test_shape_guards import AGENT
 from tracegrade.extract.extract import extract
 from tracegrade.extract.later_results import results_for_others
@@ -33,7 +33,7 @@ def chat(number: int, parent: int, tokens: int) -> dict[str, Any]:
 
 
 def extraction(number: int, *spans: dict[str, Any]) -> Extraction:
-    return extract(make_trace(list(spans), number.to_bytes(16, "big")))
+    return extract(build.trace(list(spans), number.to_bytes(16, "big")))
 
 
 def parts(session: str, *extractions: Extraction) -> list[SessionPart]:
@@ -153,5 +153,5 @@ def test_the_context_of_a_session_is_that_of_its_runs_together() -> None:
 
 
 def test_a_result_that_a_model_read_by_shape_was_given_is_told_to_other_traces() -> None:
-    trace = make_trace([{**AGENT[3], "parent": None}])
+    trace = build.trace([{**AGENT[3], "parent": None}])
     assert results_for_others(trace, []) == {"c1": ToolResult(["green"], "ok", None)}

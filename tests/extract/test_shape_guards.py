@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+import build
 from build import each
-from extract.spans import make_trace
 from tracegrade.extract.extract import extract
 from tracegrade.extract.shape import messages
 
@@ -235,17 +235,17 @@ CALLS = [("search", "c1", {"q": "tea"}, ["green"], "shop")]
 
 
 def calls_of(spans: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    extraction = extract(make_trace(spans))
+    extraction = extract(build.trace(spans))
     return [(call.name, call.call_id, call.arguments, call.output, call.agent) for call in extraction.calls]
 
 
 def test_an_agent_in_its_own_words_is_read_by_shape() -> None:
     assert calls_of(AGENT) == CALLS
-    assert {call.dialect for call in extract(make_trace(AGENT)).calls} == {"shape"}
+    assert {call.dialect for call in extract(build.trace(AGENT)).calls} == {"shape"}
 
 
 def test_a_tool_in_a_trace_without_a_model_or_an_agent_is_no_call() -> None:
-    extraction = extract(make_trace([AGENT[2]]))
+    extraction = extract(build.trace([AGENT[2]]))
     assert extraction.calls == []
     assert len(extraction.unread_tool_spans) == 1
 
@@ -294,7 +294,7 @@ def test_nothing_is_read_by_shape_where_no_span_is_whole(monkeypatch: pytest.Mon
     asked = [{"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "find", "arguments": {"q": 1}}]}]
     model = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": json.dumps(asked)}
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find", "gen_ai.tool.call.id": "c1"}
-    trace = make_trace([{"id": 1, "attributes": model}, {"id": 2, "attributes": tool}])
+    trace = build.trace([{"id": 1, "attributes": model}, {"id": 2, "attributes": tool}])
     assert not any(span.is_whole for span in trace.spans)
     assert [call.name for call in extract(trace).calls] == ["find"]
 
@@ -308,9 +308,9 @@ def test_a_span_around_model_calls_that_a_dialect_reads_is_not_searched(monkeypa
     around = {"id": 1, "name": "infer", "attributes": {"acme.kind": "llm", "acme.output": _CONVERSATION}}
     said = {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"role": "assistant", "content": "Yes."}]'}
     model_calls = [{"id": number, "parent": 1, "attributes": said} for number in (2, 3)]
-    assert extract(make_trace([around, *model_calls])).calls == []
+    assert extract(build.trace([around, *model_calls])).calls == []
     assert not searched
-    assert len(extract(make_trace([around])).calls) == 1  # the same span alone is a model call
+    assert len(extract(build.trace([around])).calls) == 1  # the same span alone is a model call
     assert searched
 
 
@@ -319,7 +319,7 @@ def test_no_message_is_searched_for_where_none_can_be(monkeypatch: pytest.Monkey
     nested = messages.nested
     monkeypatch.setattr(messages, "nested", lambda attributes: searched.append(attributes) or nested(attributes))
     said = {"llm.model": "m", "tokens.input": 7, "reasons": ["tool_use"], "span.type": "llm", "prompt": "Hello"}
-    span = make_trace([{"id": 1, "attributes": said}]).spans[0]
+    span = build.trace([{"id": 1, "attributes": said}]).spans[0]
     assert messages.messages_of(span) == messages.NOTHING
     assert not searched
     for key, value in {
@@ -330,6 +330,6 @@ def test_no_message_is_searched_for_where_none_can_be(monkeypatch: pytest.Monkey
         "object": {"role": "user"},
         "list": [{"role": "user"}],
     }.items():
-        messages.messages_of(make_trace([{"id": 1, "attributes": {**said, key: value}}]).spans[0])
+        messages.messages_of(build.trace([{"id": 1, "attributes": {**said, key: value}}]).spans[0])
         assert searched, key
         searched.clear()

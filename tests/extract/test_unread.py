@@ -1,8 +1,8 @@
 import tracemalloc
 from typing import Any
 
-from build import each
-from extract.spans import make_trace, span_id
+import build
+from build import each, span_id
 from tracegrade.extract.extract import extract
 from tracegrade.extract.unread import keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
 from tracegrade.model.extraction import UnreadWork
@@ -84,7 +84,7 @@ def test_long_scopes_are_not_kept() -> None:
 
 
 def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
-    trace = make_trace(
+    trace = build.trace(
         [
             {"id": 1, "name": "turn", "attributes": {"gen_ai.operation.name": "invoke_agent"}},
             {"id": 2, "name": "step", "parent": 1, "unread_keys": ["acme.args", "acme.tool"]},
@@ -105,7 +105,7 @@ def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
 
 
 def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
-    trace = make_trace([{"id": 1, "attributes": {"tool.name": "find"}, "unread_keys": ["tool.name"]}])
+    trace = build.trace([{"id": 1, "attributes": {"tool.name": "find"}, "unread_keys": ["tool.name"]}])
     assert extract(trace).unread_tool_spans == []
 
 
@@ -122,7 +122,7 @@ def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
 def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
     spans: list[dict[str, Any]], scopes: list[str]
 ) -> None:
-    assert extract(make_trace(spans)).silent_scopes == scopes
+    assert extract(build.trace(spans)).silent_scopes == scopes
 
 
 _SAYS_TOOLS = {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["tool_calls"], "acme.input": "{}"}
@@ -166,7 +166,7 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
     ],
 )
 def test_work_that_could_not_be_read(spans: list[dict[str, Any]], unread: str) -> None:
-    found = [work.why for work in extract(make_trace(spans)).unread]
+    found = [work.why for work in extract(build.trace(spans)).unread]
     assert [why.startswith(unread) for why in found] == ([True] if unread else []), found
 
 
@@ -201,5 +201,5 @@ UNREADABLE: dict[str, Any] = {"attributes": {"input.messages": '{"turns": ["Chat
 def test_a_model_call_whose_messages_cannot_be_read_is_unread_unless_another_shows_them(
     spans: list[dict[str, Any]], unread: list[int]
 ) -> None:
-    found = extract(make_trace(spans))
+    found = extract(build.trace(spans))
     assert [work.span_id for work in found.unread if work.why == "messages not readable"] == [*map(span_id, unread)]

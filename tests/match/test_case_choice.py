@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+import build
 from build import each
-from match.test_select import ROOT, TOOL, extraction_of, span_of
+from build.extractions import ROOT, TOOL, extraction_of, span_of
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -20,7 +21,7 @@ def case(case_id: str, **clauses: Any) -> dict[str, Any]:
 
 
 def rule_of(*cases: dict[str, Any], **fields: Any) -> Rule:
-    return Rule.model_validate({"id": "one", "cases": list(cases), **fields})
+    return build.rule(cases=list(cases), **fields)
 
 
 def subject(prompt: str | None = "What's the weather in Paris?", **attributes: Any) -> Extraction:

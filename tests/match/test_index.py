@@ -6,6 +6,7 @@ from weakref import WeakSet
 from hypothesis import given
 from hypothesis import strategies as st
 
+import build
 from build import each
 from tracegrade.match.facts import Facts
 from tracegrade.match.index import Index
@@ -23,8 +24,7 @@ class Text(str):
 
 
 def rule_of(number: int, clauses: dict[str, Any]) -> Rule:
-    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["a"]}]
-    return Rule.model_validate({"id": f"rule-{number}", "match": clauses, "evaluate": evaluate})
+    return build.rule(id=f"rule-{number}", match=clauses)
 
 
 def facts_of(**fields: Any) -> Facts:

@@ -1,65 +1,21 @@
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+import build
 from build import each
+from build.extractions import ROOT, SUB, TOOL, call_of, extraction_of, span_of
 from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction, UnreadWork
-from tracegrade.model.span import Resource, Span
-from tracegrade.model.tool_call import ToolCall
-from tracegrade.model.trace import Trace
+from tracegrade.model.span import Resource
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-
-ROOT, SUB, TOOL = "aa" * 8, "bb" * 8, "cc" * 8
-SHOP = Resource({"service.name": "shop-eu", "service.version": "1.4.0", "deployment.environment.name": "prod"})
-
-
-def span_of(span_id: str, parent: str = "", resource: Resource = SHOP, **attributes: Any) -> Span:
-    ids = (bytes(16), bytes.fromhex(span_id), bytes.fromhex(parent))
-    return Span(*ids, span_id, 1, 1, 2, 0, 0, "", attributes, [], 0, "agents", resource)
-
-
-def call_of(name: str, span_id: str = TOOL, run: str = ROOT, **fields: Any) -> ToolCall:
-    known: dict[str, Any] = {"raw_name": name, "message_path": None} | fields
-    return ToolCall(
-        name=name,
-        call_id=None,
-        arguments={},
-        arguments_status="ok",
-        output=None,
-        output_status="absent",
-        error=None,
-        start_ns=1,
-        end_ns=2,
-        span_id=span_id,
-        agent="support",
-        agent_span_id=run,
-        **known,
-    )
-
-
-def extraction_of(
-    runs: Sequence[AgentRun] | None = None, spans: Sequence[Span] | None = None, session: str | None = None
-) -> Extraction:
-    """One support run that created an order, unless said otherwise."""
-    if runs is None:
-        runs = [AgentRun(ROOT, "support", prompt="Please  order 2 pens", final_answer="done")]
-        runs[0].calls = [call_of("create_order")]
-    trace = Trace(bytes(16), "default", list(spans or [span_of(ROOT), span_of(TOOL, ROOT)]), "settled", [], 2)
-    return Extraction(trace, list(runs), [call for run in runs for call in run.calls], session=session)
-
-
-def rule_of(rule_id: str = "one", **fields: Any) -> Rule:
-    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["create_order"]}]
-    return Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})
 
 
 def why_not(extraction: Extraction, **fields: Any) -> str | None:
     """The clause that kept the rule from the only subject; what `match` says must agree."""
-    rule = rule_of(**fields)
+    rule = build.rule(**fields)
     [explanation] = explain(rule, extraction)
     matches = match(RuleSet([rule]), extraction)
     assert len(matches) == (explanation.clause is None)
@@ -153,7 +109,7 @@ def test_a_cel_expression_is_a_clause(cel: str, unmatched: str | None) -> None:
 def test_an_expression_that_fails_is_not_evaluable(cel: str, reason: str | None) -> None:
     extraction = extraction_of()
     for place in ("match", "unless"):
-        found = [match.not_evaluable for match in match(RuleSet([rule_of(**{place: {"cel": cel}})]), extraction)]
+        found = [match.not_evaluable for match in match(RuleSet([build.rule(**{place: {"cel": cel}})]), extraction)]
         assert [why and why[: len(reason or "")] for why in found] == ([reason] if reason or place == "match" else [])
 
 
@@ -161,27 +117,27 @@ def test_a_clause_that_does_not_hold_is_named_before_an_expression_fails() -> No
     clauses = {"agent": "sales", "cel": "attributes.nope > 1"}
     assert why_not(extraction_of(), match=clauses) == "agent"
     assert why_not(extraction_of(), unless=clauses) is None
-    assert match(RuleSet([rule_of(unless=clauses)]), extraction_of())[0].not_evaluable is None
+    assert match(RuleSet([build.rule(unless=clauses)]), extraction_of())[0].not_evaluable is None
 
 
 def test_loops_inside_each_other_are_bounded() -> None:
     run = AgentRun(ROOT, "support", prompt="x")
     run.calls = [call_of("a") for _ in range(1001)]
-    rule = rule_of(match={"cel": "calls.all(a, calls.all(b, true))"})
+    rule = build.rule(match={"cel": "calls.all(a, calls.all(b, true))"})
     [found] = match(RuleSet([rule]), extraction_of([run]))
     assert found.not_evaluable == "cel: 2 loops over 1001 items are too much work"
 
 
 def test_attributes_that_an_expression_reads_are_kept() -> None:
     cel = 'attributes["a.b"] == "it is \'attributes\'" || "c" in attributes || attributes.d'
-    assert {"a.b", "c", "d"} <= RuleSet([rule_of(match={"cel": cel})]).attributes_read
+    assert {"a.b", "c", "d"} <= RuleSet([build.rule(match={"cel": cel})]).attributes_read
 
 
 class TestWithoutAReadablePrompt:
     extraction = extraction_of([AgentRun(ROOT, "support")])
 
     def judged(self, **fields: Any) -> list[str | None]:
-        return [found.not_evaluable for found in match(RuleSet([rule_of(**fields)]), self.extraction)]
+        return [found.not_evaluable for found in match(RuleSet([build.rule(**fields)]), self.extraction)]
 
     @pytest.mark.parametrize(
         "fields",
@@ -273,7 +229,7 @@ def sub_agents() -> Extraction:
 
 
 def test_scope_agent_judges_each_run_with_its_own_calls() -> None:
-    subjects = [found.subject for found in match(RuleSet([rule_of()]), sub_agents())]
+    subjects = [found.subject for found in match(RuleSet([build.rule()]), sub_agents())]
     assert [(subject.kind, subject.id, subject.agent, subject.prompt) for subject in subjects] == [
         ("agent", ROOT, "support", "order"),
         ("agent", SUB, "buyer", "buy"),
@@ -283,7 +239,7 @@ def test_scope_agent_judges_each_run_with_its_own_calls() -> None:
 
 
 def test_scope_trace_judges_all_calls_as_the_outermost_run() -> None:
-    [subject] = [found.subject for found in match(RuleSet([rule_of(scope="trace")]), sub_agents())]
+    [subject] = [found.subject for found in match(RuleSet([build.rule(scope="trace")]), sub_agents())]
     assert (subject.kind, subject.id, subject.span_id) == ("trace", "00" * 16, ROOT)
     assert (subject.agent, subject.prompt, subject.final_answer) == ("support", "order", "ordered")
     assert [call.name for call in subject.calls] == ["ask_buyer", "create_order"]
@@ -291,12 +247,12 @@ def test_scope_trace_judges_all_calls_as_the_outermost_run() -> None:
 
 def test_a_trace_without_its_root_is_attached_to_the_earliest_span() -> None:
     extraction = extraction_of(runs=[AgentRun(TOOL, "support")], spans=[span_of(TOOL, ROOT)])
-    [subject] = [found.subject for found in match(RuleSet([rule_of(scope="trace")]), extraction)]
+    [subject] = [found.subject for found in match(RuleSet([build.rule(scope="trace")]), extraction)]
     assert subject.span_id == TOOL
 
 
 def test_scope_tool_call_judges_the_calls_that_tools_names() -> None:
-    rule = rule_of(scope="tool-call", match={"tools": "create_*"})
+    rule = build.rule(scope="tool-call", match={"tools": "create_*"})
     [found] = match(RuleSet([rule]), sub_agents())
     subject = found.subject
     assert (subject.kind, subject.id, subject.agent, subject.prompt) == ("tool-call", "dd" * 8, "support", "buy")
@@ -309,7 +265,7 @@ def test_scope_tool_call_judges_the_calls_that_tools_names() -> None:
 
 def test_a_call_read_from_a_message_has_its_place_in_its_id() -> None:
     run = AgentRun(ROOT, "support", calls=[call_of("create_order", message_path="1/0")])
-    [found] = match(RuleSet([rule_of(scope="tool-call")]), extraction_of([run]))
+    [found] = match(RuleSet([build.rule(scope="tool-call")]), extraction_of([run]))
     assert found.subject.id == f"{TOOL}/1/0"
     assert found.subject.span_id == TOOL
 
@@ -322,16 +278,17 @@ def test_tools_may_name_a_call_as_the_sender_wrote_it() -> None:
 
 def test_without_tool_calls_there_is_nothing_to_judge_in_scope_tool_call() -> None:
     extraction = extraction_of([AgentRun(ROOT, "support")])
-    assert explain(rule_of(scope="tool-call"), extraction) == []
-    assert match(RuleSet([rule_of(scope="tool-call")]), extraction) == []
+    assert explain(build.rule(scope="tool-call"), extraction) == []
+    assert match(RuleSet([build.rule(scope="tool-call")]), extraction) == []
 
 
 def test_without_tool_calls_a_run_is_judged() -> None:
-    assert len(match(RuleSet([rule_of()]), extraction_of([AgentRun(ROOT, "support")]))) == 1
+    assert len(match(RuleSet([build.rule()]), extraction_of([AgentRun(ROOT, "support")]))) == 1
 
 
 def test_matches_come_by_scope_then_subject_then_rule_id() -> None:
-    rules = [rule_of("b"), rule_of("a"), rule_of("d", scope="tool-call"), rule_of("c", scope="trace")]
+    rules = [build.rule(id="b"), build.rule(id="a")]
+    rules += [build.rule(id="d", scope="tool-call"), build.rule(id="c", scope="trace")]
     found = [(each.subject.id, each.rule.id) for each in match(RuleSet(rules), sub_agents())]
     assert found == [
         (ROOT, "a"),
@@ -345,7 +302,8 @@ def test_matches_come_by_scope_then_subject_then_rule_id() -> None:
 
 
 def test_every_pair_of_subject_and_rule_is_explained_once() -> None:
-    rules = [rule_of("a"), rule_of("b", match={"agent": "buyer"}), rule_of("c", unless={"agent": "buyer"})]
+    buyer = {"agent": "buyer"}
+    rules = [build.rule(id="a"), build.rule(id="b", match=buyer), build.rule(id="c", unless=buyer)]
     matched = {(each.rule.id, each.subject.id) for each in match(RuleSet(rules), sub_agents())}
     explained = {(rule.id, each.subject.id): each.clause for rule in rules for each in explain(rule, sub_agents())}
     assert len(explained) == 6
@@ -368,8 +326,8 @@ def test_the_root_of_a_suite_s_case_is_judged_with_all_calls_and_its_agents_meet
     (found,) = match(RuleSet([rule]), extraction)
     assert (found.subject.id, found.subject.calls) == (ROOT, extraction.calls)
     assert [item.clause for item in explain(rule, extraction)] == [None, "cases"]
-    assert len(match(RuleSet([rule_of()]), extraction)) == 2  # rules without cases judge the agents, too
-    (whole, _) = match(RuleSet([rule_of(depth=1)]), extraction)
+    assert len(match(RuleSet([build.rule()]), extraction)) == 2  # rules without cases judge the agents, too
+    (whole, _) = match(RuleSet([build.rule(depth=1)]), extraction)
     assert whole.subject.calls == extraction.calls
 
 
@@ -381,8 +339,8 @@ def test_an_agent_is_judged_with_its_sub_agents_down_to_a_depth() -> None:
         AgentRun(leaf, "payer", parent_span_id=SUB, calls=[call_of("pay", "03" * 8, leaf)]),
     ]
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT), span_of(leaf, SUB)])
-    deep = [rule_of(f"deep-{depth}", depth=depth) for depth in range(4)]
-    rules = RuleSet([*deep, rule_of("pays", match={"tools": "pay"}, depth=2)])
+    deep = [build.rule(id=f"deep-{depth}", depth=depth) for depth in range(4)]
+    rules = RuleSet([*deep, build.rule(id="pays", match={"tools": "pay"}, depth=2)])
     found = {
         (matched.rule.id, matched.subject.agent): [call.name for call in matched.subject.calls]
         for matched in match(rules, extraction)
@@ -415,7 +373,7 @@ def test_the_handoffs_that_an_expression_sees_are_those_of_the_runs_that_are_jud
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT), span_of(leaf, SUB)])
 
     def matched(cel: str, **fields: Any) -> list[str]:
-        return [found.subject.agent for found in match(RuleSet([rule_of(match={"cel": cel}, **fields)]), extraction)]
+        return [found.subject.agent for found in match(RuleSet([build.rule(match={"cel": cel}, **fields)]), extraction)]
 
     assert matched("handoffs.exists(h, h.to == 'buyer')") == ["lead"]
     assert matched("handoffs.exists(h, h.to == 'payer')") == ["buyer"]
@@ -427,7 +385,7 @@ def test_the_handoffs_that_an_expression_sees_are_those_of_the_runs_that_are_jud
 def test_runs_that_name_each_other_as_parents_are_judged_all_the_same() -> None:
     runs = [AgentRun(ROOT, "a", parent_span_id=SUB), AgentRun(SUB, "b", parent_span_id=ROOT)]
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT)])
-    assert len(match(RuleSet([rule_of(depth=9)]), extraction)) == 2
+    assert len(match(RuleSet([build.rule(depth=9)]), extraction)) == 2
 
 
 def with_unread_work() -> Extraction:
@@ -453,7 +411,7 @@ def with_unread_work() -> Extraction:
     ],
 )
 def test_work_that_could_not_be_read_may_be_a_call_of_any_tool(fields: dict[str, Any], decided: bool) -> None:
-    known, found = explain(rule_of(**fields), extraction_of()), explain(rule_of(**fields), with_unread_work())
+    known, found = explain(build.rule(**fields), extraction_of()), explain(build.rule(**fields), with_unread_work())
     assert known[0].not_evaluable is None
     why = found[0].not_evaluable
     assert (why is None) is decided, found
@@ -461,11 +419,11 @@ def test_work_that_could_not_be_read_may_be_a_call_of_any_tool(fields: dict[str,
         assert found[0].clause == known[0].clause
     else:
         assert why == f"which tool a call is of cannot be read (span {'dd' * 8}, scope agents)"
-        assert [each.not_evaluable for each in match(RuleSet([rule_of(**fields)]), with_unread_work())] == [why]
+        assert [each.not_evaluable for each in match(RuleSet([build.rule(**fields)]), with_unread_work())] == [why]
 
 
 def test_a_call_judged_alone_is_known_whatever_else_could_not_be_read() -> None:
-    assert explain(rule_of(scope="tool-call", match={"tools": "issue_*"}), with_unread_work())[0].clause == "tools"
+    assert explain(build.rule(scope="tool-call", match={"tools": "issue_*"}), with_unread_work())[0].clause == "tools"
 
 
 def test_a_redacted_name_is_unknown_also_beside_work_that_could_not_be_read() -> None:
@@ -473,5 +431,5 @@ def test_a_redacted_name_is_unknown_also_beside_work_that_could_not_be_read() ->
     extraction.redacted = True
     call = extraction.calls[0]
     call.name = call.raw_name = "[redacted:name]"
-    (found,) = explain(rule_of(match={"tools": "cancel_all"}), extraction)
+    (found,) = explain(build.rule(match={"tools": "cancel_all"}), extraction)
     assert found.not_evaluable == "the name of a tool was redacted, and a clause asks for it"

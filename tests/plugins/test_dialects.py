@@ -92,13 +92,13 @@ def test_importing_loads_none(tmp_path: Path) -> None:
 def test_its_own_keys_come_first_on_its_own_spans(tmp_path: Path) -> None:
     install(tmp_path / "site", EXAMPLE)
     program = """
-from extract.spans import make_trace
+from build.traces import trace
 from tracegrade import load_plugins
 from tracegrade.extract.extract import extract
 load_plugins()
 both = {"own.tool": "own", "own.args": '{"own": 1}', "gen_ai.tool.name": "other", "input.value": '{"other": 1}'}
 spans = [{"id": n, "attributes": {**both, **mark}} for n, mark in ((1, {"own.kind": "tool"}), (2, {}))]
-print([(call.name, call.arguments) for call in extract(make_trace(spans)).calls])
+print([(call.name, call.arguments) for call in extract(trace(spans)).calls])
 """
     program = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\n" + program
     assert run(tmp_path / "site", "-c", program).stdout == "[('own', {'own': 1}), ('other', {'other': 1})]\n"

@@ -91,7 +91,7 @@ def test_a_rule_names_it_and_the_schema_and_the_list_know_it(tmp_path: Path) -> 
 def test_a_trace_is_judged_by_it(tmp_path: Path) -> None:
     install(tmp_path)
     program = """
-from extract.spans import make_trace
+from build.traces import trace
 from tracegrade import load_plugins
 from tracegrade.judge import judge
 from tracegrade.rule.rule import Rule
@@ -104,7 +104,7 @@ for currencies in (["EUR", "USD"], ["EUR", "EUR"], ["EUR", ""]):
          **({"gen_ai.tool.call.arguments": '{"currency": "%s"}' % currency} if currency else {})}}
         for n, currency in enumerate(currencies, 1)
     ]
-    (found,) = judge(make_trace(spans), RuleSet([rule])).evaluations
+    (found,) = judge(trace(spans), RuleSet([rule])).evaluations
     print(found.evaluator, found.score, found.outcome)
 """
     program = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n" + program

@@ -11,7 +11,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-from extract.spans import make_trace, read_short_form
+import build
+from build import read_case
 from redact.scan.planted import DISGUISES, SECRETS
 from tracegrade.otlp.from_spans import requests_of
 from tracegrade.redact.requests.kinds import kinds_of_key
@@ -83,8 +84,8 @@ def planted_requests(
 ) -> Iterator[ExportTraceServiceRequest | ExportLogsServiceRequest]:
     """Each case of each dialect as a request with a secret in each attribute of content and in each other part."""
     for number, path in enumerate(CASES):
-        case = read_short_form(path.read_text(encoding="utf-8"))
-        trace = make_trace(case["spans"], trace_id_of(number), case.get("log_records", ()))
+        case = read_case(path.read_text(encoding="utf-8"))
+        trace = build.trace(case["spans"], trace_id_of(number), case.get("log_records", ()))
         for request in requests_of(trace):
             for resource in _resources(request):
                 _add(resource.resource.attributes, "planted.resource", planter.disguised())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from extract.spans import make_trace
+from build import trace
 from tracegrade.judge import judge
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.trace import Trace
@@ -63,7 +63,7 @@ def trace_of(*arguments: dict[str, Any]) -> Trace:
     """A trace in which a tool is called with each of these arguments."""
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay"}
     given = [{"gen_ai.tool.call.arguments": json.dumps(each)} for each in arguments]
-    return make_trace([{"id": number, "attributes": tool | each} for number, each in enumerate(given, 1)])
+    return trace([{"id": number, "attributes": tool | each} for number, each in enumerate(given, 1)])
 
 
 def judged(rule_set: RuleSet, calls: int = 2) -> list[Evaluation]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+import build
 from build import each
 from tracegrade.rule.rule import Rule
 
@@ -15,7 +16,7 @@ CASE = {"id": "a", "expected_tool": "x"}
 
 
 def rule_of(*cases: dict[str, Any], **fields: Any) -> Rule:
-    return Rule.model_validate({"id": "one", "cases": list(cases), **fields})
+    return build.rule(cases=list(cases), **fields)
 
 
 def test_a_case_is_a_tool_case_unless_it_says_otherwise() -> None:

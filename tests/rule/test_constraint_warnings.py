@@ -3,8 +3,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from build import each
-from evaluate.conftest import made_call
+from build import call, each
 from tracegrade.evaluate.constraints.forms import FORMS, Counted, NotBoth, Paired
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
@@ -273,7 +272,7 @@ def keeps(constraint: dict[str, Any], run: list[tuple[str, int]]) -> bool:
     criteria = EVALUATOR.read_criteria({"constraints": [constraint]})
     second = 1_000_000_000
     calls = [
-        made_call(name, {"id": number}, start_ns=place * 4 * second, end_ns=place * 4 * second + second)
+        call(name, {"id": number}, start_ns=place * 4 * second, end_ns=place * 4 * second + second)
         for place, (name, number) in enumerate(run, 1)
     ]
     return EVALUATOR.evaluate(Evidence(calls), criteria, EVALUATOR.read_settings({"vacuous": "pass"})).score == 1.0

@@ -1,23 +1,17 @@
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from tracegrade.rule.rule import Rule
+from build import rule
 from tracegrade.rule.rule_set import RuleSet
 
 
-def rule_of(rule_id: str, **fields: Any) -> Rule:
-    evaluate = [{"evaluator": "tool-call-order", "tool_calls_order": ["a"]}]
-    return Rule.model_validate({"id": rule_id, "evaluate": evaluate, **fields})
-
-
 def test_the_hash_does_not_depend_on_the_order_in_which_rules_were_read() -> None:
-    assert RuleSet([rule_of("a"), rule_of("b")]).hash == RuleSet([rule_of("b"), rule_of("a")]).hash
+    assert RuleSet([rule(id="a"), rule(id="b")]).hash == RuleSet([rule(id="b"), rule(id="a")]).hash
 
 
 def test_the_hash_changes_with_any_rule() -> None:
-    sets = [[], [rule_of("a")], [rule_of("b")], [rule_of("a"), rule_of("b")], [rule_of("a", level="low")]]
+    sets = [[], [rule(id="a")], [rule(id="b")], [rule(id="a"), rule(id="b")], [rule(id="a", level="low")]]
     assert len({RuleSet(rules).hash for rules in sets}) == len(sets)
 
 
@@ -30,8 +24,8 @@ def test_what_resources_and_uses_of_tokens_are_called_is_always_read() -> None:
 
 def test_attributes_of_all_clauses_are_read() -> None:
     rules = [
-        rule_of("a", match={"attributes": {"tenant.tier": "gold"}}),
-        rule_of("b", unless={"attributes": {"test": True}}),
+        rule(id="a", match={"attributes": {"tenant.tier": "gold"}}),
+        rule(id="b", unless={"attributes": {"test": True}}),
     ]
     assert RuleSet(rules).attributes_read - ALWAYS_READ == {"tenant.tier", "test"}
 
@@ -39,14 +33,14 @@ def test_attributes_of_all_clauses_are_read() -> None:
 @pytest.mark.parametrize("place", ["evaluate", "cases"])
 def test_attributes_that_only_an_evaluator_reads_are_read(place: str) -> None:
     item = {"id": "x", "match": {"prompt": "x"}} if place == "cases" else {}
-    rule = rule_of("a", **{place: [{**item, "evaluator": "budget", "max_tokens": 9}]})
-    for _, spec in rule.named_specs():
+    one = rule(id="a", **{place: [{**item, "evaluator": "budget", "max_tokens": 9}]})
+    for _, spec in one.named_specs():
         object.__setattr__(spec, "evaluator", replace(spec.evaluator, attributes=frozenset({"queue.wait"})))
-    assert "queue.wait" in RuleSet([rule]).attributes_read
+    assert "queue.wait" in RuleSet([one]).attributes_read
 
 
 def test_a_rule_is_found_by_its_id() -> None:
-    rule_set = RuleSet([rule_of("a"), rule_of("b")])
+    rule_set = RuleSet([rule(id="a"), rule(id="b")])
     assert len(rule_set) == 2
     found = rule_set.rule("b")
     assert found is not None

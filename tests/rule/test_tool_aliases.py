@@ -1,7 +1,6 @@
 import itertools
 
-from build import each
-from extract.spans import make_trace
+from build import each, trace
 from tracegrade.extract.extract import extract
 from tracegrade.rule.tool_aliases import ToolAliases
 
@@ -40,7 +39,7 @@ def test_calls_are_renamed_keep_their_raw_name_and_count_as_attempts_of_one_tool
     calls = [{"id": n, "at": [n, n], "attributes": {"tool.name": name}} for n, name in ((1, "find"), (2, "search"))]
     for span in calls:
         span["attributes"]["input.value"] = "{}"
-    extraction = extract(make_trace(calls), ToolAliases(ALIASES))
+    extraction = extract(trace(calls), ToolAliases(ALIASES))
     assert [(call.name, call.raw_name, call.attempt) for call in extraction.calls] == [
         ("search", "find", 1),
         ("search", "search", 2),

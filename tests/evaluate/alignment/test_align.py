@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from build import each
+from build import each, score
 from tracegrade.evaluate.alignment.align import align
 from tracegrade.evaluate.alignment.steps import Choice, Parallel, Steps
 from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
@@ -189,15 +189,13 @@ def judged(steps: Any, calls: list[Any], score: Any, **changes: Any) -> Any:
         ([{"tool": ["pay_*", "charge"]}], "pay_card", 1.0, "All steps"),
     ],
 )
-def test_the_score_is_the_share_of_steps_that_were_made(
-    score: Any, steps: Any, calls: str, share: float, said: str
-) -> None:
+def test_the_score_is_the_share_of_steps_that_were_made(steps: Any, calls: str, share: float, said: str) -> None:
     found = judged(steps, calls.split(), score)
     assert found.score == pytest.approx(share)
     assert found.explanation.startswith(said)
 
 
-def test_each_step_says_what_became_of_it(score: Any) -> None:
+def test_each_step_says_what_became_of_it() -> None:
     steps = ["a", {"tool": "pay", "args": {"amount": {"$lte": 5}}}, "c", "d"]
     found = judged(steps, ["d", "a", ("pay", {"amount": 7, "to": "x"}), "z"], score)
     assert found.score == 1.5 / 4
@@ -208,7 +206,7 @@ def test_each_step_says_what_became_of_it(score: Any) -> None:
     assert "7" not in found.explanation
 
 
-def test_extra_calls_count_where_that_is_asked(score: Any) -> None:
+def test_extra_calls_count_where_that_is_asked() -> None:
     assert judged(["a", "b"], ["a", "x", "b"], score, extra="count").score == pytest.approx(2 / 3)
 
 
@@ -230,7 +228,7 @@ def test_steps_that_no_order_has_are_refused(steps: Any, why: str) -> None:
 
 
 @pytest.mark.long
-def test_the_work_is_bounded(score: Any) -> None:
+def test_the_work_is_bounded() -> None:
     """Twelve branches of five steps each, and calls of one name that is in all of them."""
     steps = [{"parallel": [["a"] * 5 for _ in range(12)]}]
     with pytest.raises(EvaluatorError, match="more than 5000000 steps"):

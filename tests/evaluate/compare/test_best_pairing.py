@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluate.conftest import made_call
+import build
+from build import score
 from tracegrade.evaluate.compare import assignment, trajectory_comparison
 from tracegrade.evaluate.compare.assignment import TOO_MANY
 from tracegrade.evaluate.compare.best_pairing import WHOLE, best_pairing, in_units
@@ -90,7 +91,7 @@ def judged(
     evaluator = EVALUATORS[name]
     criteria = evaluator.read_criteria({key: [{"name": tool, part: what} for tool, what in expected]})
     read = evaluator.read_settings(how if name != "trajectory" else {"match": "any_order", "score": "recall", **how})
-    evidence = Evidence([made_call(tool, args, output=args) for tool, args in made])
+    evidence = Evidence([build.call(tool, args, output=args) for tool, args in made])
     laid = evaluator.expected_calls(criteria, read)
     assert laid is not None
     assert laid.lay is not None
@@ -120,7 +121,7 @@ def test_every_evaluator_pairs_as_well_as_can_be_in_whatever_order(kind: str, da
 
 @pytest.mark.parametrize("name", ["trajectory", "tool-call-args", "tool-call-accuracy"])
 def test_where_a_better_pairing_takes_too_much_work_the_score_is_a_range(
-    score: Any, monkeypatch: pytest.MonkeyPatch, name: str
+    monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     for module in (assignment, trajectory_comparison):
         monkeypatch.setattr(module, "after_scan", lambda work, evidence: Work(2, evidence))

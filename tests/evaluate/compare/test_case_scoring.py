@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each, score
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 
@@ -28,7 +28,7 @@ from tracegrade.evaluate.registry import EVALUATORS
         ("天气", ["天气"], 1.0),
     ],
 )
-def test_the_tool_of_the_first_call_is_selected(score: Any, expected: Any, made: list[str], value: float) -> None:
+def test_the_tool_of_the_first_call_is_selected(expected: Any, made: list[str], value: float) -> None:
     assert score("tool-selection", {"expected_tool": expected}, made).score == value
 
 
@@ -47,7 +47,7 @@ ROME = '{"type": "function", "function": {"name": "get_weather", "arguments": "{
     ],
 )
 def test_whole_calls_in_a_name_are_scored_as_those_calls(
-    score: Any, name: str, first: float, last: float, best: float, calls: int
+    name: str, first: float, last: float, best: float, calls: int
 ) -> None:
     criteria = {"expected_tool": "get_weather", "expected_params": {"city": "Paris"}}
     made = [(name, {})]
@@ -57,12 +57,12 @@ def test_whole_calls_in_a_name_are_scored_as_those_calls(
     assert (chain["completion"], chain["calls"]) == (best, calls)  # they are of one message
 
 
-def test_arguments_in_their_own_field_win(score: Any) -> None:
+def test_arguments_in_their_own_field_win() -> None:
     criteria = {"expected_tool": "get_weather", "expected_params": {"city": "Rome"}}
     assert score("tool-case", criteria, [(PARIS, {"city": "Rome"})]).score == 1.0
 
 
-def test_the_arguments_of_the_last_call_in_a_name_are_those_that_are_judged(score: Any) -> None:
+def test_the_arguments_of_the_last_call_in_a_name_are_those_that_are_judged() -> None:
     criteria = {
         "parameters_schema": {"properties": {"city": {"const": "Paris", "type": "string"}}, "required": ["day"]}
     }
@@ -71,7 +71,7 @@ def test_the_arguments_of_the_last_call_in_a_name_are_those_that_are_judged(scor
     assert [details["missing"] for details in found] == [["day"], []]
 
 
-def test_the_last_call_can_be_asked_for(score: Any) -> None:
+def test_the_last_call_can_be_asked_for() -> None:
     assert score("tool-selection", {"expected_tool": "a"}, ["b", "a"], occurrence="last").score == 1.0
     params = {"expected_params": {"x": 2}}
     assert score("param-accuracy", params, [("a", {"x": 1}), ("a", {"x": 2})], occurrence="last").score == 1.0
@@ -106,7 +106,7 @@ def test_the_last_call_can_be_asked_for(score: Any) -> None:
         ("regex", "(", "x", False),
     ],
 )
-def test_modes_compare_values(score: Any, mode: str, expected: Any, actual: Any, agree: bool) -> None:
+def test_modes_compare_values(mode: str, expected: Any, actual: Any, agree: bool) -> None:
     config = {"scoring_config": {"mode": mode}}
     found = score("param-accuracy", {"expected_params": {"p": expected}}, [("a", {"p": actual})], **config)
     assert found.score == float(agree)
@@ -126,7 +126,7 @@ def test_modes_compare_values(score: Any, mode: str, expected: Any, actual: Any,
         ({"x": {"$absent": True}, "y": 1}, {"y": 1}, 1.0),
     ],
 )
-def test_the_share_of_expected_parameters(score: Any, expected: Any, actual: Any, value: float | None) -> None:
+def test_the_share_of_expected_parameters(expected: Any, actual: Any, value: float | None) -> None:
     made = [("a", actual)]
     assert score("param-accuracy", {"expected_params": expected}, made).score == value
     # 0.6 for the tool and 0.4 for the parameters; the tool alone where those are not scored
@@ -138,7 +138,7 @@ def test_the_share_of_expected_parameters(score: Any, expected: Any, actual: Any
 
 
 @pytest.mark.parametrize(("word", "agree"), [("exact", False), ("contains", True), ("fuzzy", False)])
-def test_param_scoring_says_it_in_one_word(score: Any, word: str, agree: bool) -> None:
+def test_param_scoring_says_it_in_one_word(word: str, agree: bool) -> None:
     params = {"expected_params": {"city": "Paris"}}
     made = [("a", {"city": "Paris, France"})]
     assert score("param-accuracy", params, made, param_scoring=word).score == float(agree)
@@ -154,7 +154,7 @@ def test_an_unknown_mode_is_a_mistake_in_a_rule_and_the_default_where_it_was_imp
     assert evaluator.read_settings(config, matchers=False).scoring_config.mode == "exact"
 
 
-def test_a_case_says_all_of_it_itself(score: Any) -> None:
+def test_a_case_says_all_of_it_itself() -> None:
     case = {"expected_tool": "a", "expected_params": {"city": "Paris"}, "scoring_config": {"mode": "contains"}}
     found = score("tool-case", case, [("a", {"city": "Paris, France"}), "b"])
     assert found.score == 1.0
@@ -164,7 +164,7 @@ def test_a_case_says_all_of_it_itself(score: Any) -> None:
     assert found.explanation == "a was expected, b was called; parameters not as expected: city."
 
 
-def test_a_whole_call_in_the_name_brings_its_arguments(score: Any) -> None:
+def test_a_whole_call_in_the_name_brings_its_arguments() -> None:
     case = {"expected_tool": "a", "expected_params": {"x": 1}}
     assert score("tool-case", case, ['{"name": "a", "parameters": {"x": 1}}']).score == 1.0
     # what was given as arguments counts
@@ -191,7 +191,7 @@ def test_a_case_that_contradicts_itself_is_refused() -> None:
     ],
 )
 def test_a_chain_is_scored_by_its_end_and_its_length(
-    score: Any, made: list[str], completion: float, efficiency: float, redundancy: float, detour: float, value: float
+    made: list[str], completion: float, efficiency: float, redundancy: float, detour: float, value: float
 ) -> None:
     case = {"expected_tool": "done", "expected_params": None, "valid_prerequisites": ["a"], "optimal_hops": 2}
     found = score("multi-turn", case, made)
@@ -220,7 +220,7 @@ BOOK = [("book", {"to": "Rome"}), ("book", {"to": "Oslo"})]
     ],
 )
 def test_calls_of_one_message_happened_together(
-    call: Any, score: Any, messages: Any, completion: float, calls: int, repeats: int, detours: int
+    messages: Any, completion: float, calls: int, repeats: int, detours: int
 ) -> None:
     case = {"expected_tool": "book", "expected_params": {"to": "Oslo"}, "optimal_hops": 2}
     case["valid_prerequisites"] = ["find", "look"]
@@ -239,7 +239,7 @@ def test_calls_of_one_message_happened_together(
 
 
 @each(("should", "made", "value"), [(True, "a", 1), (True, "", 0), (False, "", 1), (False, "a", 0)])
-def test_abstention(score: Any, should: bool, made: str, value: int) -> None:
+def test_abstention(should: bool, made: str, value: int) -> None:
     assert score("abstention", {"should_call_tool": should}, list(made)).score == value
 
 
@@ -268,22 +268,20 @@ _SCHEMA = {
         ({}, 0.0, 1.0, 1.0),
     ],
 )
-def test_arguments_are_near_a_schema_by_three_shares(
-    score: Any, given: Any, present: float, typed: float, known: float
-) -> None:
+def test_arguments_are_near_a_schema_by_three_shares(given: Any, present: float, typed: float, known: float) -> None:
     found = score("schema-validation", {"parameters_schema": _SCHEMA}, [("a", given)])
     shares = [found.details[key] for key in ("required_present", "type_correct", "hallucination_free")]
     assert shares == pytest.approx([present, typed, known], abs=1e-4)
     assert found.score == pytest.approx(0.5 * present + 0.3 * typed + 0.2 * known, abs=1e-4)
 
 
-def test_an_empty_schema_or_no_call_is_not_scored(score: Any) -> None:
+def test_an_empty_schema_or_no_call_is_not_scored() -> None:
     assert score("schema-validation", {"parameters_schema": {}}, ["a"]).score is None
     assert score("schema-validation", {"parameters_schema": _SCHEMA}, []).score is None
     assert score("schema-validation", {"parameters_schema": _SCHEMA}, ["a"], tool="b").score is None
 
 
-def test_the_calls_of_one_tool_can_be_looked_at(score: Any) -> None:
+def test_the_calls_of_one_tool_can_be_looked_at() -> None:
     made = ["a", ("b", {"city": "x", "days": 1}), ("b", {})]
     assert score("schema-validation", {"parameters_schema": _SCHEMA}, made, tool="b").score == 1.0
     assert score("schema-validation", {"parameters_schema": _SCHEMA}, made, tool="b", occurrence="last").score == 0.5

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import build
 from build import each
-from evaluate.conftest import made_call
 from evaluate.constraints.declare import kept, orders
 from tracegrade.evaluate.constraints.check import check
 from tracegrade.evaluate.constraints.forms import FORMS, BetweenTwo, Paired
@@ -35,7 +35,9 @@ def made(steps: list[Step]) -> tuple[list[ToolCall], list[list[ToolCall]]]:
     for name, number, moves, lasts in steps:
         turn += moves > 0
         at += moves * S
-        calls.append(made_call(name, {"id": number}, batch=turn, turn=turn, start_ns=at + S, end_ns=at + S + lasts * S))
+        calls.append(
+            build.call(name, {"id": number}, batch=turn, turn=turn, start_ns=at + S, end_ns=at + S + lasts * S)
+        )
     return calls, [list(group) for _, group in groupby(calls, key=lambda call: call.batch)]
 
 

@@ -1,9 +1,8 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
@@ -15,7 +14,6 @@ from tracegrade.model.tool_call import ToolCall
 ARGS = EVALUATORS["tool-call-args"]
 PRICED = {"name": "order", "args": {"price": {"$from": "check.output.price"}}}
 ACCURACY = EVALUATORS["tool-call-accuracy"]
-CallOf = Callable[..., ToolCall]
 
 
 def scored(calls: list[ToolCall], source: Any, prompt: str | None = None, **evidence: Any) -> float | None:
@@ -55,12 +53,12 @@ def scored(calls: list[ToolCall], source: Any, prompt: str | None = None, **evid
         ({"a": ""}, "", "", False),
     ],
 )
-def test_a_value_comes_from_an_earlier_output(call: CallOf, output: Any, path: str, price: Any, seen: bool) -> None:
+def test_a_value_comes_from_an_earlier_output(output: Any, path: str, price: Any, seen: bool) -> None:
     calls = [call("check", {}, output=output), call("order", {"price": price})]
     assert scored(calls, f"check.output{path}") == float(seen)
 
 
-def test_any_tool_may_be_the_source(call: CallOf) -> None:
+def test_any_tool_may_be_the_source() -> None:
     calls = [call("check", {}, output={"cost": 9.5}), call("order", {"price": 9.5})]
     assert scored(calls, "*.output") == 1.0
     assert scored(calls, "*.arguments") == 0.0
@@ -69,13 +67,13 @@ def test_any_tool_may_be_the_source(call: CallOf) -> None:
         scored(calls, "*.output.cost")
 
 
-def test_only_earlier_calls_count(call: CallOf) -> None:
+def test_only_earlier_calls_count() -> None:
     checked, ordered = call("check", {}, output={"price": 5}), call("order", {"price": 5})
     assert scored([checked, ordered], "check.output.price") == 1
     assert scored([ordered, checked], "check.output.price") == 0
 
 
-def test_calls_made_together_know_nothing_of_each_other(call: CallOf) -> None:
+def test_calls_made_together_know_nothing_of_each_other() -> None:
     calls = [call("check", {}, output={"price": 5}, batch=1), call("order", {"price": 5}, batch=1)]
     assert scored(calls, "check.output.price") == 0
     calls[1].batch = 2
@@ -93,7 +91,7 @@ def test_calls_made_together_know_nothing_of_each_other(call: CallOf) -> None:
         ("last", 2, True),
     ],
 )
-def test_which_earlier_call_counts(call: CallOf, which: str, price: int, seen: bool) -> None:
+def test_which_earlier_call_counts(which: str, price: int, seen: bool) -> None:
     calls = [
         call("check", {}, output={"price": 1}),
         call("check", {}, output={"price": 2}),
@@ -103,7 +101,7 @@ def test_which_earlier_call_counts(call: CallOf, which: str, price: int, seen: b
     assert scored(calls, {"source": "check.output.price", "call": which}) == float(seen)
 
 
-def test_the_calls_before_a_second_call_are_not_those_before_the_first(call: CallOf) -> None:
+def test_the_calls_before_a_second_call_are_not_those_before_the_first() -> None:
     calls = [call("order", {"price": 5}), call("check", {}, output={"price": 5}), call("order", {"price": 5})]
     details = ACCURACY.evaluate(
         Evidence(calls),
@@ -113,20 +111,20 @@ def test_the_calls_before_a_second_call_are_not_those_before_the_first(call: Cal
     assert details["matched"] == [False, False, True]
 
 
-def test_a_value_comes_from_the_prompt_or_from_another_call(call: CallOf) -> None:
+def test_a_value_comes_from_the_prompt_or_from_another_call() -> None:
     calls = [call("check", {"item": "pen"}, output="ok"), call("order", {"price": "pen"})]
     assert scored(calls, "prompt", "Two pens") == 0
     assert scored(calls, "prompt", "A PEN, please") == 1
     assert scored(calls, ["prompt", "check.arguments.item"], "no") == 1
 
 
-def test_of_a_single_call_the_run_is_known(call: CallOf) -> None:
+def test_of_a_single_call_the_run_is_known() -> None:
     calls = [call("check", {}, output={"price": 5}), call("order", {"price": 5})]
     assert scored(calls[1:], "check.output.price") == 0
     assert scored(calls[1:], "check.output.price", run=Evidence(calls)) == 1
 
 
-def test_what_is_not_as_seen_is_named_by_its_path(call: CallOf) -> None:
+def test_what_is_not_as_seen_is_named_by_its_path() -> None:
     criteria = ARGS.read_criteria({"tool_calls": [PRICED]})
     calls = [call("check", {}, output={"price": 5}), call("order", {"price": 6})]
     score = ARGS.evaluate(Evidence(calls), criteria, ARGS.Settings())
@@ -155,9 +153,7 @@ def test_what_is_not_as_seen_is_named_by_its_path(call: CallOf) -> None:
         for pairing in ("first", "best", "positional")
     ],
 )
-def test_what_is_said_to_be_looked_up_stands_before_the_call_compared(
-    call: CallOf, name: str, settings: dict[str, Any]
-) -> None:
+def test_what_is_said_to_be_looked_up_stands_before_the_call_compared(name: str, settings: dict[str, Any]) -> None:
     evaluator = EVALUATORS[name]
     read = evaluator.Settings.model_validate(settings)
     criteria = evaluator.read_criteria({"tool_calls": [PRICED]})
@@ -181,7 +177,7 @@ class TestDoubt:
     def doubt(self, *calls: ToolCall) -> str | None:
         return doubt(ARGS, self.criteria, ARGS.Settings(), Evidence(calls))
 
-    def test_what_cannot_be_read_is_named(self, call: CallOf) -> None:
+    def test_what_cannot_be_read_is_named(self) -> None:
         expected = "an expected value comes from check.output.price, and the output of a call {} (check, span 01)"
         for status, why in (
             ("absent", "was not recorded"),
@@ -192,16 +188,16 @@ class TestDoubt:
             check = call("check", {}, output="5 or so", output_status=status, span_id="01")
             assert self.doubt(check, call("order", {"price": 5})) == expected.format(why)
 
-    def test_what_was_never_called_is_known(self, call: CallOf) -> None:
+    def test_what_was_never_called_is_known(self) -> None:
         assert self.doubt(call("order", {"price": 5})) is None
 
-    def test_what_came_later_does_not_matter(self, call: CallOf) -> None:
+    def test_what_came_later_does_not_matter(self) -> None:
         assert self.doubt(call("order", {"price": 5}), call("check", {})) is None
 
-    def test_without_the_expected_call_there_is_nothing_to_trace(self, call: CallOf) -> None:
+    def test_without_the_expected_call_there_is_nothing_to_trace(self) -> None:
         assert self.doubt(call("check", {}), call("other")) is None
 
-    def test_a_call_without_a_name_may_be_any(self, call: CallOf) -> None:
+    def test_a_call_without_a_name_may_be_any(self) -> None:
         assert self.doubt(call("", {}, span_id="02"), call("order", {"price": 5})) == (
             "an expected value comes from check.output.price, and which tool an earlier call is of cannot be read "
             "(span 02)"
@@ -217,7 +213,7 @@ class TestDoubt:
         ({"source": "find.output.id", "call": "first"}, "8", 3, False),
     ],
 )
-def test_the_worked_example_of_the_module(call: CallOf, source: Any, value: Any, position: int, met: bool) -> None:
+def test_the_worked_example_of_the_module(source: Any, value: Any, position: int, met: bool) -> None:
     calls = [
         call("find", {}, output={"id": 7}, batch=0),
         call("find", {}, output={"id": 8}, batch=1),
@@ -229,7 +225,7 @@ def test_the_worked_example_of_the_module(call: CallOf, source: Any, value: Any,
     assert compile_expected({"$from": source}).matches(value, work) is met
 
 
-def test_in_the_worked_example_a_source_that_was_cut_off_leaves_doubt(call: CallOf) -> None:
+def test_in_the_worked_example_a_source_that_was_cut_off_leaves_doubt() -> None:
     cut = call("find", {}, output='{"id"', output_status="truncated", batch=0)
     calls = [cut, call("find", {}, output={"id": 8}, batch=1), call("pay", {"id": 8}, batch=1)]
     criteria = ARGS.read_criteria({"tool_calls": [{"name": "pay", "args": {"id": {"$from": "find.output.id"}}}]})

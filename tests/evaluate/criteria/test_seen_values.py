@@ -1,12 +1,12 @@
 """`$from` finds by an index what reading all earlier calls for each value would find."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from build import each
+from build import call, each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.seen_values import NUMBER, SeenAnywhere, folded, holds_words, number_of
@@ -18,8 +18,6 @@ from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
-CallOf = Callable[..., ToolCall]
-
 
 def plainly_seen(actual: JsonValue, source: str, which: str, evidence: Evidence, position: int | None) -> bool:
     """What the matcher says, by its definition: every earlier call read for this one value."""
@@ -30,8 +28,8 @@ def plainly_seen(actual: JsonValue, source: str, which: str, evidence: Evidence,
     before = [call for call in _before(evidence, position) if tool in (call.name, "*")]
     if which != "any":
         before = before[:1] if which == "first" else before[-1:]
-    for call in before:
-        status, value = getattr(call, f"{part}_status"), getattr(call, part)
+    for one in before:
+        status, value = getattr(one, f"{part}_status"), getattr(one, part)
         if status == "ok":
             value = decoded(value) if isinstance(value, str) else value
             if not path and _anywhere(actual, value):
@@ -112,8 +110,7 @@ def _made(output: JsonValue, batch: int | None = None) -> list[Any]:
     return [("f", None, output, "ok", batch, "")]
 
 
-# The fixture has no state.
-@settings(max_examples=4 * settings().max_examples, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4 * settings().max_examples)
 @given(
     made=_calls,
     wanted=_values,
@@ -128,7 +125,6 @@ def _made(output: JsonValue, batch: int | None = None) -> list[Any]:
 @example([*_made(["a", "b"]), *_made("")], "a b", "*.output", "any", None, False, 1)
 @example([*_made("", 1), *_made("a"), *_made("", 1)], "a", "*.output", "any", None, False, 0)
 def test_the_index_says_what_the_definition_says(
-    call: CallOf,
     made: list[Any],
     wanted: JsonValue,
     source: str,
@@ -156,7 +152,7 @@ def test_the_index_says_what_the_definition_says(
         assert criterion.matches(actual, work) is expected, actual
 
 
-def test_a_value_takes_as_much_work_however_many_calls_came_before(call: CallOf) -> None:
+def test_a_value_takes_as_much_work_however_many_calls_came_before() -> None:
     def taken(count: int) -> int:
         calls = [
             call("read", {"page": f"/pages/{n:04}"}, output=f"Page {n}: see /pages/{n + 1:04}") for n in range(count)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluate.conftest import made_call
+from build import call
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
@@ -13,7 +13,7 @@ from tracegrade.model.json_value import JsonValue
 
 def steps(expected: JsonValue, actual: JsonValue, *, output: JsonValue = None) -> int:
     """The steps of one comparison; a call before gave `output`."""
-    calls = [made_call("page", {}, output=output), made_call("send", {"q": actual}, start_ns=10, end_ns=11)]
+    calls = [call("page", {}, output=output), call("send", {"q": actual}, start_ns=10, end_ns=11)]
     work = Work(evidence=Evidence(calls, "Hello", "Bye"))
     work.position = 1
     compile_expected(expected).matches(actual, work)
@@ -57,8 +57,8 @@ def test_a_value_from_elsewhere_counts_all_that_is_looked_at(actual: JsonValue, 
     ],
 )
 def test_what_would_take_long_is_refused(evaluator: str, criteria: dict[str, JsonValue], answer: str) -> None:
-    calls = [made_call("page", {}, output="a" * 1_000_000)]
-    calls += [made_call("send", {"to": f"nobody-{n}"}, start_ns=10 + n, end_ns=10 + n) for n in range(1000)]
+    calls = [call("page", {}, output="a" * 1_000_000)]
+    calls += [call("send", {"to": f"nobody-{n}"}, start_ns=10 + n, end_ns=10 + n) for n in range(1000)]
     judge = EVALUATORS[evaluator]
     with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
         judge.evaluate(Evidence(calls, "Hello", answer), judge.read_criteria(criteria), judge.read_settings({}))

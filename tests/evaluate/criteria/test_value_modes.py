@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each, score
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 
@@ -37,16 +37,16 @@ def args_score(score: Any, values: Any, **changed: Any) -> float:
         ({"*": "exact", "order": "case_insensitive"}, {"city": "paris"}, 1),
     ],
 )
-def test_values_are_compared_as_said(score: Any, values: Any, changed: dict[str, Any], expected: float) -> None:
+def test_values_are_compared_as_said(values: Any, changed: dict[str, Any], expected: float) -> None:
     assert args_score(score, values, **changed) == expected
 
 
-def test_a_matcher_stays_what_it_is(score: Any) -> None:
+def test_a_matcher_stays_what_it_is() -> None:
     criteria = {"tool_calls": [{"name": "a", "args": {"x": {"$regex": "^B"}}}], "values": "case_insensitive"}
     assert score("tool-call-args", criteria, [("a", {"x": "b"})]).score == 0
 
 
-def test_outputs_and_references_are_compared_as_said(score: Any, call: Any) -> None:
+def test_outputs_and_references_are_compared_as_said() -> None:
     outputs = {"tool_outputs": [{"name": "a", "output": "Done"}], "values": "case_insensitive"}
     assert score("tool-call-output", outputs, [call("a", {}, output="DONE")]).score == 1
     references = {"reference_tool_calls": [{"name": "a", "args": {"x": "B"}}], "values": {"a.x": "case_insensitive"}}
@@ -73,13 +73,13 @@ def test_data_that_flows_into_an_output_is_known_to_the_gate() -> None:
         (5, "no way to compare values 5"),
     ],
 )
-def test_a_wrong_word_is_refused(score: Any, values: Any, message: str) -> None:
+def test_a_wrong_word_is_refused(values: Any, message: str) -> None:
     with pytest.raises(EvaluatorError, match=message) as error:
         args_score(score, values)
     assert error.value.type == "invalid_criteria"
 
 
-def test_a_wrong_expression_is_refused_when_it_is_a_value(score: Any) -> None:
+def test_a_wrong_expression_is_refused_when_it_is_a_value() -> None:
     criteria = {"tool_calls": [{"name": "a", "args": {"x": "("}}], "values": "regex"}
     with pytest.raises(EvaluatorError, match="RE2 refuses the regular expression"):
         score("tool-call-args", criteria, [])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.registry import EVALUATORS
@@ -32,7 +32,7 @@ def judged(source: str, calls: list[Any], **evidence: Any) -> Any:
         ("prompt.startsWith('Please')", True),
     ],
 )
-def test_what_is_true_of_the_calls_passes(call: Any, source: str, holds: bool) -> None:
+def test_what_is_true_of_the_calls_passes(source: str, holds: bool) -> None:
     calls = [
         call("lookup_policy", {"amount": 1}, output={"status": "refused"}, start_ns=1_000_000, end_ns=2_000_000),
         call("refund", {"amount": 700}, start_ns=6_000_000, end_ns=9_000_000),
@@ -51,7 +51,7 @@ def test_what_is_true_of_the_calls_passes(call: Any, source: str, holds: bool) -
         ("handoffs.exists(h, h.to == 'billing')", True),
     ],
 )
-def test_handoffs_can_be_read_as_calls_can(call: Any, source: str, holds: bool | None) -> None:
+def test_handoffs_can_be_read_as_calls_can(source: str, holds: bool | None) -> None:
     calls = [
         call("lookup", {}, start_ns=1_000_000),
         call("transfer_to_billing", {}, start_ns=6_000_000),
@@ -63,7 +63,7 @@ def test_handoffs_can_be_read_as_calls_can(call: Any, source: str, holds: bool |
         assert found.explanation == f"a handoff does not say to which agent (span {'0f' * 8})"
 
 
-def test_it_shows_the_values_that_it_read_and_names_only_their_paths(call: Any) -> None:
+def test_it_shows_the_values_that_it_read_and_names_only_their_paths() -> None:
     calls = [call("a", {"to": "x"}, output=[1, 2]), call("refund", {"amount": 700, "to": "y" * 900})]
     found = judged(
         "calls.filter(c, c.name == 'refund').all(r, r.arguments.amount < 500 || r.arguments.to == 'x')", calls
@@ -90,25 +90,25 @@ def test_it_shows_the_values_that_it_read_and_names_only_their_paths(call: Any) 
         ("tokens < 5", "no tokens were recorded"),
     ],
 )
-def test_what_was_not_recorded_leaves_it_open(call: Any, source: str, why: str) -> None:
+def test_what_was_not_recorded_leaves_it_open(source: str, why: str) -> None:
     calls = [call("refund", "{'amo", arguments_status="truncated"), call("refund", {"amount": 1})]
     found = judged(source, calls)
     assert found.score is None
     assert found.explanation.startswith(why)
 
 
-def test_the_call_that_the_expression_is_about_is_named(call: Any) -> None:
+def test_the_call_that_the_expression_is_about_is_named() -> None:
     calls = [call(name, None, arguments_status="absent") for name in ("find", "refund")]
     found = judged("calls.all(c, c.name != 'refund' || c.arguments.amount < 5)", calls)
     assert found.explanation.startswith("the arguments of a call were not recorded (refund, span ")
 
 
-def test_what_decides_before_anything_unreadable_is_read_decides(call: Any) -> None:
+def test_what_decides_before_anything_unreadable_is_read_decides() -> None:
     calls = [call("refund", {"amount": 700}), call("refund", "{'amo", arguments_status="truncated")]
     assert judged("calls.all(c, c.arguments.amount < 5)", calls).score == 0.0
 
 
-def test_the_work_of_loops_inside_each_other_is_bounded_and_the_bound_named(call: Any) -> None:
+def test_the_work_of_loops_inside_each_other_is_bounded_and_the_bound_named() -> None:
     calls = [call("a", {"items": list(range(1500))})]
     source = "calls.all(c, c.arguments.items.all(i, c.arguments.items.exists(j, j > i)))"
     with pytest.raises(EvaluatorError, match=r"3 loops over 1500 items .* more than 1000000 turns"):

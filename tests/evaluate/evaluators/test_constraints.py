@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+import build
 from build import each
-from evaluate.conftest import made_call
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.judge_case import judge_case
@@ -296,7 +296,7 @@ def test_a_constraint_on_very_many_calls_made_together_ends_at_the_bound_on_work
 )
 def test_what_is_remembered_of_names_holds_nothing_of_the_calls(names: list[str]) -> None:
     criteria = EVALUATOR.read_criteria({"constraints": [{"before": "create", "comes": "validate"}]})
-    calls = [made_call(name) for name in names]
+    calls = [build.call(name) for name in names]
     EVALUATOR.evaluate(Evidence(calls, "to be forgotten"), criteria, EVALUATOR.read_settings({}))
     gc.collect()
     kept = [item for item in gc.get_objects() if isinstance(item, Evidence) and item.prompt == "to be forgotten"]
@@ -307,11 +307,11 @@ def test_a_run_with_the_names_of_another_one_is_judged_alike_and_names_its_own_c
     criteria = EVALUATOR.read_criteria({"constraints": [{"before": "create", "comes": "validate"}]})
     for names, score in ((["create"], 0.0), (["validate", "create"], 1.0), (["other"], None)):
         for span_id in ("0a", "0b"):
-            calls = [made_call(name, span_id=span_id) for name in names]
+            calls = [build.call(name, span_id=span_id) for name in names]
             found = EVALUATOR.evaluate(Evidence(calls), criteria, EVALUATOR.read_settings({}))
             assert found.score == score
             assert (f'"span_id": "{span_id}"' in json.dumps(found.details)) is (score == 0.0)
-    passes = EVALUATOR.evaluate(Evidence([made_call("other")]), criteria, EVALUATOR.read_settings({"vacuous": "pass"}))
+    passes = EVALUATOR.evaluate(Evidence([build.call("other")]), criteria, EVALUATOR.read_settings({"vacuous": "pass"}))
     assert passes.score == 1.0
 
 
@@ -353,7 +353,7 @@ class _OtherRuns:
 def test_what_another_agent_called_is_told_of(constraint: dict[str, Any], says: str) -> None:
     context: Any = _OtherRuns()
     criteria = EVALUATOR.read_criteria({"constraints": [constraint]})
-    evidence = Evidence([made_call("refund")], trace_context=context)
+    evidence = Evidence([build.call("refund")], trace_context=context)
     found = EVALUATOR.evaluate(evidence, criteria, EVALUATOR.read_settings({}))
     assert found.explanation.endswith(says)
 
@@ -426,6 +426,6 @@ def test_very_many_calls_of_one_message_that_are_alike_take_few_steps() -> None:
 )
 def test_what_was_redacted_in_an_error_leaves_open_what_it_says(message: str, outcome: str) -> None:
     criteria = EVALUATOR.read_criteria({"constraints": [{"never": {"where": {"error": {"$contains": "timed out"}}}}]})
-    failed = made_call("pay", error=ToolError("", message))
+    failed = build.call("pay", error=ToolError("", message))
     score = EVALUATOR.evaluate(Evidence([failed], redacted=True), criteria, EVALUATOR.read_settings({}))
     assert score.outcome(1.0) == outcome

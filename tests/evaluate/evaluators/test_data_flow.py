@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import build
 from build import each
-from evaluate.conftest import made_call
 from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
@@ -17,7 +17,7 @@ FLOW, CONDITION = EVALUATORS["data-flow"], EVALUATORS["condition"]
 
 def calls_of(*made: tuple[str, dict[str, Any], Any]) -> list[ToolCall]:
     return [
-        made_call(name, args, output=output, start_ns=10 * place + 1, end_ns=10 * place + 2, span_id=f"{place:016x}")
+        build.call(name, args, output=output, start_ns=10 * place + 1, end_ns=10 * place + 2, span_id=f"{place:016x}")
         for place, (name, args, output) in enumerate(made)
     ]
 
@@ -89,14 +89,14 @@ def test_calls_of_one_message_give_each_other_nothing() -> None:
 
 
 def test_what_cannot_be_read_matters_only_where_nothing_was_found() -> None:
-    hidden = made_call("fetch", {}, start_ns=5, span_id="00000000000000ff")
-    late = made_call("fetch", {}, start_ns=500, span_id="00000000000000ff")
+    hidden = build.call("fetch", {}, start_ns=5, span_id="00000000000000ff")
+    late = build.call("fetch", {}, start_ns=500, span_id="00000000000000ff")
     page, mail = calls_of(PAGE, MAIL)
     assert judged([hidden, mail, late]).outcome(1.0) == "not_evaluable"
     assert judged([hidden, mail]).doubt == "the output of a call was not recorded (fetch, span 00000000000000ff)"
     assert judged([page, hidden, mail]).score == 0.0
     assert judged([mail, late]).outcome(1.0) == "pass"  # nothing was sent after it
-    cut = made_call("send", "cut", arguments_status="truncated", output="ok", start_ns=600)
+    cut = build.call("send", "cut", arguments_status="truncated", output="ok", start_ns=600)
     assert (
         judged([page, cut]).doubt == "the arguments of a call were cut off by the sender (send, span 00000000000000aa)"
     )

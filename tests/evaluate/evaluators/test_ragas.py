@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import each, score
 
 
 def _references(calls: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def _references(calls: Any) -> dict[str, Any]:
         ([("a", {"x": {"$regex": "^P"}})], [("a", {"x": "Paris"})], 1.0, 1.0),
     ],
 )
-def test_accuracy(score: Any, references: Any, made: Any, strict: float, any_order: float) -> None:
+def test_accuracy(references: Any, made: Any, strict: float, any_order: float) -> None:
     criteria = _references(references)
     assert score("ragas-tool-call-accuracy", criteria, made).score == pytest.approx(strict)
     assert score("ragas-tool-call-accuracy", criteria, made, strict_order=False).score == pytest.approx(any_order)
@@ -55,11 +55,11 @@ def test_accuracy(score: Any, references: Any, made: Any, strict: float, any_ord
         ([("a", {}), ("b", {}), ("c", {})], [("c", {}), ("a", {})], 0.8),  # 2 of 2, 2 of 3
     ],
 )
-def test_f1(score: Any, references: Any, made: Any, f1: float) -> None:
+def test_f1(references: Any, made: Any, f1: float) -> None:
     assert score("ragas-tool-call-f1", _references(references), made).score == f1
 
 
 @pytest.mark.long
-def test_many_distinct_calls_stay_within_the_bound_of_work(score: Any) -> None:
+def test_many_distinct_calls_stay_within_the_bound_of_work() -> None:
     made = [("a", {"x": i, "y": [i]}) for i in range(10_000)]
     assert score("ragas-tool-call-f1", _references(made[:50]), made).score == pytest.approx(0.01, abs=1e-4)

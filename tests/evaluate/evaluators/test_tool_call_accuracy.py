@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from build import each
+from build import each, score
 from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.errors import EvaluatorError
 
@@ -29,7 +29,7 @@ def _reference(*calls: Any) -> dict[str, Any]:
     ],
 )
 def test_strict_compares_arguments_whole(
-    score: Any, reference: Any, actual: Any, precision: float, recall: float, f1: float
+    reference: Any, actual: Any, precision: float, recall: float, f1: float
 ) -> None:
     found = score("tool-call-accuracy", _reference(*reference), actual)
     assert found.score == pytest.approx(f1)
@@ -65,7 +65,7 @@ def test_strict_compares_arguments_whole(
     ],
 )
 def test_flexible_takes_the_share_of_reference_arguments(
-    score: Any, reference: Any, actual: Any, threshold: float, matched: list[bool]
+    reference: Any, actual: Any, threshold: float, matched: list[bool]
 ) -> None:
     settings = {"mode": "FLEXIBLE", "argument_match_threshold": threshold}
     found = score("tool-call-accuracy", _reference(*reference), actual, **settings)
@@ -84,7 +84,7 @@ def test_flexible_takes_the_share_of_reference_arguments(
         ([{"x": 1, "y": 2}, {"x": 1, "z": 3}], {"pairing": "positional"}, 1),
     ],
 )
-def test_which_reference_a_call_takes(score: Any, reference: Any, settings: Any, matched: int) -> None:
+def test_which_reference_a_call_takes(reference: Any, settings: Any, matched: int) -> None:
     made = [("a", {"x": 1}), ("a", {"x": 9, "y": 2})]
     flexible = {"mode": "flexible", "argument_match_threshold": 0.5}
     found = score("tool-call-accuracy", _reference(*(("a", args) for args in reference)), made, **flexible, **settings)
@@ -93,13 +93,13 @@ def test_which_reference_a_call_takes(score: Any, reference: Any, settings: Any,
 
 @each("criteria", [None, {}, {"reference_tool_calls": None}, {"reference_tool_calls": []}])
 @each("calls", [[], ["a"]])
-def test_without_a_reference_nothing_is_scored(score: Any, criteria: Any, calls: Any) -> None:
+def test_without_a_reference_nothing_is_scored(criteria: Any, calls: Any) -> None:
     found = score("tool-call-accuracy", criteria, calls)
     assert found.score is None
     assert found.explanation == "There are no reference calls, so there is nothing to score."
 
 
-def test_the_justification_names_what_differs(score: Any) -> None:
+def test_the_justification_names_what_differs() -> None:
     found = score("tool-call-accuracy", _reference(("a", {"x": 1}), ("b", {})), [("a", {"x": 2}), "z"])
     assert found.details == {
         "true_positives": 0,
@@ -115,7 +115,7 @@ def test_the_justification_names_what_differs(score: Any) -> None:
     )
 
 
-def test_arguments_where_none_are_asked_for_are_named(score: Any) -> None:
+def test_arguments_where_none_are_asked_for_are_named() -> None:
     found = score("tool-call-accuracy", _reference(("a", {})), [("a", {"x": 1})], mode="flexible")
     assert found.details["differences"] == [{"call": "a_0", "path": "args.x", "problem": "unexpected", "found": 1}]
 
@@ -128,7 +128,7 @@ def test_arguments_where_none_are_asked_for_are_named(score: Any) -> None:
         ({"threshhold": 1}, "unknown key 'threshhold'"),
     ],
 )
-def test_wrong_settings_are_refused(score: Any, settings: Any, message: str) -> None:
+def test_wrong_settings_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(EvaluatorError, match=message) as error:
         score("tool-call-accuracy", _reference(), [], **settings)
     assert error.value.type == "invalid_config"
@@ -148,9 +148,7 @@ _CALLS = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_CALLS.filter(bool), _CALLS, st.sampled_from(["strict", "flexible"]))
-def test_calls_as_expected_one_by_one_are_aligned_as_any_are(
-    score: Any, reference: Any, further: Any, mode: str
-) -> None:
+def test_calls_as_expected_one_by_one_are_aligned_as_any_are(reference: Any, further: Any, mode: str) -> None:
     criteria = {"reference_tool_calls": [{"name": name, "args": args} for name, args in reference]}
     made = [(name, {**args, "z": 0} if mode == "flexible" and args else args) for name, args in reference]
     whole = score("tool-call-accuracy", criteria, [*made, *further], mode=mode)

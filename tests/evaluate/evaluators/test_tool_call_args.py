@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from build import each
-from evaluate.conftest import made_call
+import build
+from build import call, each, score
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.json_values import json_equal
@@ -56,9 +56,7 @@ def _expect(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
         ([("a", {"x": [{"k": {"$regex": "^O"}}]})], [("a", {"x": [{"k": "no"}]})], {}, 0.0),
     ],
 )
-def test_the_score_is_the_share_of_expected_calls_made(
-    score: Any, expected: Any, actual: Any, settings: Any, share: float
-) -> None:
+def test_the_score_is_the_share_of_expected_calls_made(expected: Any, actual: Any, settings: Any, share: float) -> None:
     assert score("tool-call-args", _expect(*expected), actual, **settings).score == share
 
 
@@ -81,7 +79,7 @@ LITERAL, OVER_TWO = [{"x": 5}, {"x": 5, "y": 1}], {"x": {"$gt": 2}}
 )
 @each("name", ["tool-call-args", "tool-call-output"])
 def test_matchers_make_the_best_pairing_the_default(
-    score: Any, call: Any, name: str, expected: Any, criteria: Any, settings: Any, matched: int
+    name: str, expected: Any, criteria: Any, settings: Any, matched: int
 ) -> None:
     field, part = ("tool_calls", "args") if name == "tool-call-args" else ("tool_outputs", "output")
     written = {field: [{"name": "a", part: each} for each in expected], **criteria}
@@ -92,11 +90,11 @@ def test_matchers_make_the_best_pairing_the_default(
     )
 
 
-def test_arguments_that_are_no_object_read_as_none(score: Any, call: Any) -> None:
+def test_arguments_that_are_no_object_read_as_none() -> None:
     assert score("tool-call-args", _expect(("a", {})), [call("a", "text", arguments_status="text")]).score == 1.0
 
 
-def test_every_expected_call_is_justified(score: Any) -> None:
+def test_every_expected_call_is_justified() -> None:
     found = score(
         "tool-call-args",
         _expect(("a", {"x": 1}), ("a", {"x": 2}), ("b", {"y": {"z": [1, 2]}}), ("c", {})),
@@ -141,7 +139,7 @@ def test_each_expected_call_takes_the_first_that_matches(expected: Any, made: An
                 matched += 1
                 break
     evaluator = EVALUATORS["tool-call-args"]
-    evidence = Evidence([made_call(name, args) for name, args in made])
+    evidence = Evidence([build.call(name, args) for name, args in made])
     score = evaluator.evaluate(
         evidence, evaluator.read_criteria(_expect(*expected)), evaluator.read_settings({"subset": subset})
     )
@@ -157,7 +155,7 @@ def test_each_expected_call_takes_the_first_that_matches(expected: Any, made: An
         ({"x": 2**70}, '{"x": 1180591620717411303424}'),
     ],
 )
-def test_a_call_as_expected_is_shown_as_it_was_made(score: Any, args: dict[str, Any], shown: str) -> None:
+def test_a_call_as_expected_is_shown_as_it_was_made(args: dict[str, Any], shown: str) -> None:
     expected = {"x": 1, "y": True} if "y" in args else args
     wanted = '{"x": 1, "y": true}' if "y" in args else shown
     found = score("tool-call-args", _expect(("a", expected)), [("a", args)])
@@ -165,14 +163,14 @@ def test_a_call_as_expected_is_shown_as_it_was_made(score: Any, args: dict[str, 
 
 
 @each("found", ["p", ["p"], 1, None])
-def test_what_is_no_object_where_one_is_expected_differs_as_a_whole(score: Any, found: Any) -> None:
+def test_what_is_no_object_where_one_is_expected_differs_as_a_whole(found: Any) -> None:
     judged = score("tool-call-args", _expect(("a", {"x": {"p": {"$gte": 1}}})), [("a", {"x": found})])
     [difference] = judged.details["differences"]
     assert (difference["path"], difference["problem"]) == ("args.x", "different")
 
 
 @pytest.mark.long
-def test_details_are_bounded(score: Any) -> None:
+def test_details_are_bounded() -> None:
     expected = [("a", {f"k{j}": "x" * 5000 for j in range(50)}) for _ in range(500)]
     found = score("tool-call-args", _expect(*expected), [("a", {"long": "y" * 5000, "list": [[0] * 5000]})] * 500)
     assert len(found.details["explained_tool_calls_args"]) == 200
@@ -181,7 +179,7 @@ def test_details_are_bounded(score: Any) -> None:
     assert max(len(str(item)) for item in found.details["differences"]) < 500
 
 
-def test_nothing_expected_is_said(score: Any) -> None:
+def test_nothing_expected_is_said() -> None:
     found = score("tool-call-args", _expect(), ["a"])
     assert found.details["explained_tool_calls_args"] == {"_result": found.explanation}
     assert found.explanation == "No calls were expected, but 1 call made."
@@ -198,13 +196,13 @@ def test_nothing_expected_is_said(score: Any) -> None:
         ([], "criteria: "),
     ],
 )
-def test_malformed_criteria_are_refused_with_their_place(score: Any, criteria: Any, message: str) -> None:
+def test_malformed_criteria_are_refused_with_their_place(criteria: Any, message: str) -> None:
     with pytest.raises(EvaluatorError, match=message) as error:
         score("tool-call-args", criteria, [])
     assert error.value.type == "invalid_criteria"
 
 
-def test_work_is_bounded(score: Any) -> None:
+def test_work_is_bounded() -> None:
     expected = [("a", {"x": i}) for i in range(2000)]
     with pytest.raises(EvaluatorError, match="steps") as error:
         score("tool-call-args", _expect(*expected), [("a", {"x": -1})] * 2000)

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import each, score
 from tracegrade.evaluate.errors import EvaluatorError
 
 
@@ -11,7 +11,7 @@ from tracegrade.evaluate.errors import EvaluatorError
     [("=", "2"), ("==", "2"), ("!=", "013"), (">", "01"), ("<", "3"), (">=", "012"), ("<=", "23")],
 )
 @each("count", range(4))
-def test_two_calls_are_compared(score: Any, operator: str, holds: str, count: int) -> None:
+def test_two_calls_are_compared(operator: str, holds: str, count: int) -> None:
     found = score("tool-call-count", {"tool_calls_count": {"t": [operator, count]}}, ["t", "x", "t"])
     assert found.score == float(str(count) in holds)
 
@@ -29,15 +29,13 @@ def test_two_calls_are_compared(score: Any, operator: str, holds: str, count: in
         ({}, "a", 0.0, 0.0),
     ],
 )
-def test_the_score_is_the_share_of_counts_that_hold(
-    score: Any, expected: Any, actual: str, share: float, strict: float
-) -> None:
+def test_the_score_is_the_share_of_counts_that_hold(expected: Any, actual: str, share: float, strict: float) -> None:
     criteria = {"tool_calls_count": expected}
     assert score("tool-call-count", criteria, list(actual)).score == share
     assert score("tool-call-count", criteria, list(actual), strict=True).score == strict
 
 
-def test_every_count_is_justified_and_with_strict_the_first_that_fails(score: Any) -> None:
+def test_every_count_is_justified_and_with_strict_the_first_that_fails() -> None:
     criteria = {"tool_calls_count": {"a": ["=", 1], "b": [">", 2], "c": ["=", 1]}}
     found = score("tool-call-count", criteria, ["a", "b"])
     assert found.details == {
@@ -64,7 +62,7 @@ def test_every_count_is_justified_and_with_strict_the_first_that_fails(score: An
         (3, "expected an operator and a number"),
     ],
 )
-def test_malformed_counts_are_refused(score: Any, count: Any, message: str) -> None:
+def test_malformed_counts_are_refused(count: Any, message: str) -> None:
     with pytest.raises(EvaluatorError, match=message) as error:
         score("tool-call-count", {"tool_calls_count": {"t": count}}, [])
     assert error.value.type == "invalid_criteria"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import each
+from build import call, each, score
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.evaluators.tool_call_order import EVALUATOR, Criteria, Settings
@@ -25,7 +25,7 @@ from tracegrade.model.tool_call import ToolCall
     ],
 )
 def test_the_score_is_the_longest_common_subsequence_over_the_expected(
-    score: Any, expected: str, actual: str, lcs: str, share: float
+    expected: str, actual: str, lcs: str, share: float
 ) -> None:
     found = score("tool-call-order", {"tool_calls_order": list(expected)}, list(actual))
     assert found.score == pytest.approx(share)
@@ -41,7 +41,7 @@ def test_the_score_is_the_longest_common_subsequence_over_the_expected(
     ("expected", "actual", "share"),
     [("ab", "ab", 1.0), ("ab", "axb", 0.0), ("ab", "ba", 0.0), ("ab", "a", 0.0), ("a", "", 0.0), ("abab", "abab", 1.0)],
 )
-def test_strict_is_the_same_sequence_or_nothing(score: Any, expected: str, actual: str, share: float) -> None:
+def test_strict_is_the_same_sequence_or_nothing(expected: str, actual: str, share: float) -> None:
     found = score("tool-call-order", {"tool_calls_order": list(expected)}, list(actual), strict=True)
     assert found.score == share
     assert found.details["lcs"] == (list(expected) if share else [])
@@ -70,7 +70,7 @@ def _made(call: Any, text: str) -> list[ToolCall]:
     ],
 )
 def test_calls_made_together_take_their_best_order(
-    score: Any, call: Any, actual: str, together: float, sequential: float, strict: float
+    actual: str, together: float, sequential: float, strict: float
 ) -> None:
     criteria = {"tool_calls_order": list("abcd")}
     calls = _made(call, actual)
@@ -79,7 +79,7 @@ def test_calls_made_together_take_their_best_order(
     assert score("tool-call-order", criteria, calls, strict=True).score == strict
 
 
-def test_batches_are_adjacent_calls_of_one_run(score: Any, call: Any) -> None:
+def test_batches_are_adjacent_calls_of_one_run() -> None:
     criteria = {"tool_calls_order": ["a", "b"]}
     apart = [call("b", batch=1), call("x"), call("a", batch=1)]
     assert score("tool-call-order", criteria, apart).score == 0.5
@@ -87,19 +87,19 @@ def test_batches_are_adjacent_calls_of_one_run(score: Any, call: Any) -> None:
     assert score("tool-call-order", criteria, of_two_runs).score == 0.5
 
 
-def test_details_show_what_was_called_together(score: Any, call: Any) -> None:
+def test_details_show_what_was_called_together() -> None:
     found = score("tool-call-order", {"tool_calls_order": ["b"]}, _made(call, "a (b c)"))
     assert found.details["called_together"] == [["b", "c"]]
 
 
-def test_details_are_bounded(score: Any) -> None:
+def test_details_are_bounded() -> None:
     found = score("tool-call-order", {"tool_calls_order": ["a"]}, ["b" * 10_000] + ["a"] * 5000)
     names = found.details["actual_tool_calls_order"]
     assert (len(names), len(names[0])) == (1000, 257)
     assert found.score == 1.0
 
 
-def test_expecting_nothing_is_a_mistake(score: Any) -> None:
+def test_expecting_nothing_is_a_mistake() -> None:
     with pytest.raises(EvaluatorError, match=r"tool_calls_order: .*at least 1") as error:
         score("tool-call-order", {"tool_calls_order": []}, ["a"])
     assert error.value.type == "invalid_criteria"
@@ -123,9 +123,7 @@ def test_expecting_nothing_is_a_mistake(score: Any) -> None:
         ("a", "ab", True, "Not exactly the expected order: as call 2, b was called where nothing more was expected."),
     ],
 )
-def test_the_explanation_says_what_is_wrong(
-    score: Any, expected: str, actual: str, strict: bool, explanation: str
-) -> None:
+def test_the_explanation_says_what_is_wrong(expected: str, actual: str, strict: bool, explanation: str) -> None:
     found = score("tool-call-order", {"tool_calls_order": list(expected)}, list(actual), strict=strict)
     assert found.explanation == explanation
 
@@ -162,7 +160,7 @@ def test_further_calls_never_lower_the_score(expected: list[str], actual: list[s
     assert share(actual) <= share([*actual, *more])
 
 
-def test_names_seen_before_are_looked_up(score: Any, call: Any) -> None:
+def test_names_seen_before_are_looked_up() -> None:
     criteria = EVALUATOR.read_criteria({"tool_calls_order": list("abcd")})
 
     def judged(calls: list[ToolCall], **settings: Any) -> Score:
@@ -178,7 +176,7 @@ def test_names_seen_before_are_looked_up(score: Any, call: Any) -> None:
 
 
 @pytest.mark.parametrize("names", [["a"] * 65, ["a" * 2049]])
-def test_many_or_long_names_are_not_kept_to_be_looked_up(call: Any, names: list[str]) -> None:
+def test_many_or_long_names_are_not_kept_to_be_looked_up(names: list[str]) -> None:
     criteria = EVALUATOR.read_criteria({"tool_calls_order": names[:1]})
     first, second = (EVALUATOR.evaluate(Evidence(list(map(call, names))), criteria, Settings()) for _ in range(2))
     assert first == second

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each, score
 
 
 def _expect(*calls: tuple[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _expect(*calls: tuple[str, Any]) -> dict[str, Any]:
         ({"$literal": {"$regex": "a"}}, '{"$regex": "a"}', True),
     ],
 )
-def test_outputs_are_compared_whole(score: Any, call: Any, expected: Any, actual: Any, equal: bool) -> None:
+def test_outputs_are_compared_whole(expected: Any, actual: Any, equal: bool) -> None:
     found = score("tool-call-output", _expect(("a", expected)), [call("a", output=actual)])
     assert found.score == float(equal)
     assert bool(found.details["differences"]) is not equal
@@ -66,16 +66,14 @@ def test_outputs_are_compared_whole(score: Any, call: Any, expected: Any, actual
         ("a1", "", 0.0, 0.0),
     ],
 )
-def test_the_score_is_the_share_of_expected_outputs(
-    score: Any, call: Any, expected: str, actual: str, share: float, strict: float
-) -> None:
+def test_the_score_is_the_share_of_expected_outputs(expected: str, actual: str, share: float, strict: float) -> None:
     criteria = _expect(*((part[0], part[1]) for part in expected.split()))
     calls = [call(part[0], output=part[1]) for part in actual.split()]
     assert score("tool-call-output", criteria, calls).score == pytest.approx(share)
     assert score("tool-call-output", criteria, calls, strict=True).score == strict
 
 
-def test_every_expected_output_is_justified(score: Any, call: Any) -> None:
+def test_every_expected_output_is_justified() -> None:
     found = score(
         "tool-call-output",
         _expect(("a", {"status": "ok", "n": [1]}), ("a", "done"), ("b", 1)),
@@ -96,7 +94,7 @@ def test_every_expected_output_is_justified(score: Any, call: Any) -> None:
     )
 
 
-def test_a_subset_has_the_expected_members_whatever_else_there_is(score: Any, call: Any) -> None:
+def test_a_subset_has_the_expected_members_whatever_else_there_is() -> None:
     criteria = _expect(("a", {"status": "ok", "n": {"$gte": 1}}), ("b", "done"))
     calls = [call("a", output='{"status": "ok", "n": 2, "eta": 3}'), call("b", output="done")]
     assert score("tool-call-output", criteria, calls).score == 0.5

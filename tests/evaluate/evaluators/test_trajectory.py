@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from build import each
+from build import call, each, score
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.registry import EVALUATORS
 
@@ -43,7 +43,7 @@ def _calls(*calls: Any) -> dict[str, Any]:
         ("in_order", "a", "", False),
     ],
 )
-def test_which_sequences_count(score: Any, match: str, expected: str, made: str, holds: bool) -> None:
+def test_which_sequences_count(match: str, expected: str, made: str, holds: bool) -> None:
     found = score("trajectory", _calls(*expected), list(made), match=match)
     assert found.score == float(holds)
     assert score("trajectory", _calls(*expected), list(made), match=match, negate=True).score == float(not holds)
@@ -64,7 +64,7 @@ def test_which_sequences_count(score: Any, match: str, expected: str, made: str,
     ],
 )
 def test_which_number_comes_of_it(
-    score: Any, match: str, expected: str, made: str, recall: float, precision: float, f1: float
+    match: str, expected: str, made: str, recall: float, precision: float, f1: float
 ) -> None:
     for name, value in (("recall", recall), ("precision", precision), ("f1", f1)):
         assert score("trajectory", _calls(*expected), list(made), match=match, score=name).score == pytest.approx(value)
@@ -90,7 +90,7 @@ def test_which_number_comes_of_it(
         ("ignore", {"x": 1}, {"x": 2}, True, 1.0),
     ],
 )
-def test_which_arguments_count(score: Any, args: str, expected: Any, actual: Any, holds: bool, share: float) -> None:
+def test_which_arguments_count(args: str, expected: Any, actual: Any, holds: bool, share: float) -> None:
     made = [("a", actual)]
     assert score("trajectory", _calls(("a", expected)), made, args=args).score == float(holds)
     found = score("trajectory", _calls(("a", expected)), made, args=args, call_credit="fractional", score="recall")
@@ -101,7 +101,7 @@ def test_which_arguments_count(score: Any, args: str, expected: Any, actual: Any
 
 
 @pytest.mark.parametrize(("threshold", "value"), [(0.5, 1.0), (0.51, 0.0), (0.0, 1.0)])
-def test_a_call_counts_whole_from_a_threshold(score: Any, threshold: float, value: float) -> None:
+def test_a_call_counts_whole_from_a_threshold(threshold: float, value: float) -> None:
     settings = {"args": "superset", "call_credit": {"threshold": threshold}, "score": "recall"}
     assert score("trajectory", _calls(("a", {"x": 1, "y": 2})), [("a", {"x": 1})], **settings).score == value
     # what does not fit at all is worth nothing, at any threshold
@@ -129,9 +129,7 @@ def test_a_call_counts_whole_from_a_threshold(score: Any, threshold: float, valu
         ({}, {"c": {"$regex": "^P"}}, {"c": "Paris"}, True),
     ],
 )
-def test_how_arguments_are_narrowed_and_compared(
-    score: Any, settings: Any, expected: Any, actual: Any, holds: bool
-) -> None:
+def test_how_arguments_are_narrowed_and_compared(settings: Any, expected: Any, actual: Any, holds: bool) -> None:
     assert score("trajectory", _calls(("a", expected)), [("a", actual)], **settings).score == float(holds)
 
 
@@ -146,7 +144,7 @@ def test_how_arguments_are_narrowed_and_compared(
         ({"$numeric_tolerance": {"epsilon": 0.1}}, {"t": 1.0}, {"t": 1.05}, True),
     ],
 )
-def test_how_values_are_compared(score: Any, values: Any, expected: Any, actual: Any, holds: bool) -> None:
+def test_how_values_are_compared(values: Any, expected: Any, actual: Any, holds: bool) -> None:
     criteria = {**_calls(("a", expected), "b"), "values": values, "forbidden": ["x"]}
     assert score("trajectory", criteria, [("a", actual), "b"]).score == float(holds)
 
@@ -166,7 +164,7 @@ def test_how_values_are_compared(score: Any, values: Any, expected: Any, actual:
         ("normalized", "a" * 70, "a" * 64, True),
     ],
 )
-def test_how_names_are_compared(score: Any, names: str, expected: Any, made: str, holds: bool) -> None:
+def test_how_names_are_compared(names: str, expected: Any, made: str, holds: bool) -> None:
     assert score("trajectory", {"tool_calls": [{"name": expected}]}, [made], names=names).score == float(holds)
 
 
@@ -181,25 +179,25 @@ def test_how_names_are_compared(score: Any, names: str, expected: Any, made: str
         ("positional", [{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 2}], 1.0),
     ],
 )
-def test_which_call_is_compared_with_which(score: Any, pairing: str, expected: Any, made: Any, recall: float) -> None:
+def test_which_call_is_compared_with_which(pairing: str, expected: Any, made: Any, recall: float) -> None:
     criteria = _calls(*(("a", args) for args in expected))
     settings = {"match": "any_order", "args": "superset", "score": "recall", "pairing": pairing}
     assert score("trajectory", criteria, [("a", args) for args in made], **settings).score == recall
 
 
-def test_the_better_fit_is_taken_where_calls_fit_in_part(score: Any) -> None:
+def test_the_better_fit_is_taken_where_calls_fit_in_part() -> None:
     settings = {"match": "any_order", "args": "exact", "score": "recall", "call_credit": "fractional"}
     made = [("a", {"x": 1, "y": 9}), ("a", {"x": 1, "y": 2})]
     assert score("trajectory", _calls(("a", {"x": 1, "y": 2})), made, **settings).score == 1.0
 
 
 @each(("occurrence", "holds"), [("first", False), ("last", True), (1, True), (5, False), ("any", 1)])
-def test_one_call_of_a_tool_can_be_looked_at(score: Any, occurrence: Any, holds: bool) -> None:
+def test_one_call_of_a_tool_can_be_looked_at(occurrence: Any, holds: bool) -> None:
     made = [("a", {"x": 1}), "b", ("a", {"x": 2})]
     assert score("trajectory", _calls(("a", {"x": 2})), made, occurrence=occurrence).score == float(holds)
 
 
-def test_calls_made_together_take_their_best_order(score: Any, call: Any) -> None:
+def test_calls_made_together_take_their_best_order() -> None:
     made = [call("b", {"x": 1}, batch=1), call("a", {"x": 1}, batch=1), call("c", {})]
     expected = _calls(("a", {"x": 1}), ("b", {"x": 1}), ("c", {}))
     for match in ("exact", "in_order"):
@@ -207,7 +205,7 @@ def test_calls_made_together_take_their_best_order(score: Any, call: Any) -> Non
         assert score("trajectory", expected, made, match=match, concurrency="sequential").score == 0.0
 
 
-def test_outputs_count_where_they_are_compared(score: Any, call: Any) -> None:
+def test_outputs_count_where_they_are_compared() -> None:
     criteria = {"tool_calls": [{"name": "a", "output": {"status": "ok"}}]}
     made = [call("a", output='{"status": "ok"}'), call("a", output="no")]
     assert score("trajectory", criteria, made[1:]).score == 1.0
@@ -215,7 +213,7 @@ def test_outputs_count_where_they_are_compared(score: Any, call: Any) -> None:
     assert score("trajectory", criteria, made, outputs="exact").score == 1.0
 
 
-def test_failed_calls_can_be_left_out(score: Any, call: Any) -> None:
+def test_failed_calls_can_be_left_out() -> None:
     made = [call("a", failed=True), call("a")]
     assert score("trajectory", _calls("a"), made, match="exact").score == 0.0
     assert score("trajectory", _calls("a"), made, match="exact", include_failed=False).score == 1.0
@@ -243,7 +241,7 @@ def test_failed_calls_can_be_left_out(score: Any, call: Any) -> None:
         ({"allowed": []}, "a", False),
     ],
 )
-def test_conditions_hold_or_the_score_is_0(score: Any, conditions: Any, made: str, holds: bool) -> None:
+def test_conditions_hold_or_the_score_is_0(conditions: Any, made: str, holds: bool) -> None:
     found = score("trajectory", conditions, list(made))
     assert found.score == float(holds)
     assert bool(found.details.get("broken")) is not holds
@@ -251,7 +249,7 @@ def test_conditions_hold_or_the_score_is_0(score: Any, conditions: Any, made: st
     assert score("trajectory", both, list(made), score="recall").score == float(holds)
 
 
-def test_globs_work_in_conditions(score: Any) -> None:
+def test_globs_work_in_conditions() -> None:
     assert score("trajectory", {"forbidden": ["delete_*"]}, ["delete_all"], names="glob").score == 0.0
     assert score("trajectory", {"counts": {"search_*": [">=", 2]}}, ["search_a", "search_b"], names="glob").score == 1.0
 
@@ -268,11 +266,11 @@ def test_globs_work_in_conditions(score: Any) -> None:
         ({"detour_penalty": 0.9}, ["x", "y", "a"], 0.0),
     ],
 )
-def test_calls_that_were_not_needed_cost(score: Any, efficiency: Any, made: Any, value: float) -> None:
+def test_calls_that_were_not_needed_cost(efficiency: Any, made: Any, value: float) -> None:
     assert score("trajectory", {}, made, efficiency=efficiency).score == pytest.approx(value)
 
 
-def test_an_empty_expectation_can_be_skipped_or_refused(score: Any) -> None:
+def test_an_empty_expectation_can_be_skipped_or_refused() -> None:
     assert score("trajectory", _calls(), ["a"], on_empty="skip").score is None
     with pytest.raises(EvaluatorError, match="expected at least one call") as error:
         score("trajectory", _calls(), ["a"], on_empty="error")
@@ -280,7 +278,7 @@ def test_an_empty_expectation_can_be_skipped_or_refused(score: Any) -> None:
     assert score("trajectory", {}, ["a"]).score is None
 
 
-def test_the_justification_shows_every_expected_call(score: Any) -> None:
+def test_the_justification_shows_every_expected_call() -> None:
     made = [("a", {"x": 2}), ("z", {})]
     found = score("trajectory", _calls(("a", {"x": 1}), "b"), made, match="unordered")
     assert found.details["explained_tool_calls"] == {
@@ -319,14 +317,14 @@ def test_settings_that_mean_nothing_are_refused(settings: Any) -> None:
 
 
 @each("match", ["exact", "in_order", "any_order", "unordered", "subset"])
-def test_many_calls_are_compared_within_the_bound_of_work(score: Any, match: str) -> None:
+def test_many_calls_are_compared_within_the_bound_of_work(match: str) -> None:
     expected = _calls(*((f"t{i % 7}", {"x": i % 5}) for i in range(50)))
     made = [(f"t{i % 9}", {"x": i % 4}) for i in range(10_000)]
     assert 0 <= score("trajectory", expected, made, match=match, score="f1").score <= 1
 
 
 @pytest.mark.long
-def test_work_is_bounded(score: Any) -> None:
+def test_work_is_bounded() -> None:
     calls = [("a", {"x": i}) for i in range(3_000)]
     with pytest.raises(EvaluatorError, match="steps") as error:
         score("trajectory", _calls(*calls), calls[::-1], match="any_order")
@@ -345,7 +343,7 @@ def test_work_is_bounded(score: Any) -> None:
     ],
 )
 def test_the_worked_example_of_the_comparison(
-    score: Any, settings: dict[str, Any], matched: float, f1: float, expected: float
+    settings: dict[str, Any], matched: float, f1: float, expected: float
 ) -> None:
     criteria = {"tool_calls": ["find", {"name": "book", "args": {"city": "Rome", "nights": 2}}, "pay"]}
     made = [("find", {}), ("book", {"city": "Rome", "nights": 3}), ("pay", {}), ("find", {})]

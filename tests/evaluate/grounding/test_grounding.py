@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from build import each
+from build import call, each
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.grounding.claims import claims, names_in
 from tracegrade.evaluate.grounding.dates import Day, days
@@ -125,24 +125,24 @@ def judged(answer: str, outputs: list[Any], call: Any, prompt: str | None = "Whe
         ("The refund is $20", {"amount": -20}, 1.0),
     ],
 )
-def test_the_score_is_the_share_that_was_given(call: Any, answer: str, output: Any, score: float) -> None:
+def test_the_score_is_the_share_that_was_given(answer: str, output: Any, score: float) -> None:
     assert judged(answer, [output], call).score == pytest.approx(score)
 
 
-def test_a_sum_is_named_as_such(call: Any) -> None:
+def test_a_sum_is_named_as_such() -> None:
     found = judged("Together $25.00", [{"price": 19.9}, {"price": 5.1}], call)
     assert found.score == 1.0
     assert found.details["derived"][0]["sum_of"] == ["5.1", "19.90"]
     assert judged("Together $25.00", [{"price": 19.9}, {"price": 5.1}], call, sums=False).score == 0.0
 
 
-def test_names_are_given_or_not(call: Any) -> None:
+def test_names_are_given_or_not() -> None:
     found = judged("Alice and Bob agreed", [{"owner": "alice"}], call, names=["Alice", "Bob", "Carol"])
     assert (found.score, found.details["ungrounded"]) == (0.5, [{"kind": "name", "value": "Bob"}])
     assert "Bob" not in found.explanation
 
 
-def test_what_cannot_be_read_leaves_open_only_what_is_found_nowhere(call: Any) -> None:
+def test_what_cannot_be_read_leaves_open_only_what_is_found_nowhere() -> None:
     calls = [call("find", {}, output={"total": 500}), call("look", {}, output_status="truncated")]
     criteria, settings = GROUNDED.Criteria(), GROUNDED.Settings()
     given = GROUNDED.evaluate(Evidence(calls, "x", "It costs 500"), criteria, settings)
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_leaves_open_only_what_is_found_nowhere(call: Any) -
     assert judged("It costs 501", [], call, prompt=None).doubt == "the prompt cannot be read"
 
 
-def test_an_answer_that_names_nothing_is_not_scored(call: Any) -> None:
+def test_an_answer_that_names_nothing_is_not_scored() -> None:
     assert judged("All 3 of them are done.", [], call).score is None
     assert judged("All 3 of them are done.", [], call, vacuous="pass").score == 1.0
     assert judged("All 3 of them are done.", [], call, smallest=0).score == 0.0

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from build import each
+import build
+from build import each, read_case
 from build.redaction import redacted
-from extract.spans import make_trace, read_short_form
 from redact.planted import CASES
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
@@ -61,8 +61,8 @@ def shown(extraction: Extraction) -> list[tuple[str, Any, Any, Any]]:
 
 @each("path", [one for one in CASES if name_of(one) not in NOT_BY_PLACE], ids=name_of)
 def test_arguments_and_outputs_go_by_these_words(path: Path) -> None:
-    case = read_short_form(path.read_text(encoding="utf-8"))
-    trace = make_trace(case["spans"], log_records=case.get("log_records", ()))
+    case = read_case(path.read_text(encoding="utf-8"))
+    trace = build.trace(case["spans"], log_records=case.get("log_records", ()))
     for part in ("arguments", "outputs"):
         field, status = ("arguments", "arguments_status") if part == "arguments" else ("output", "output_status")
         found = read_again(trace, detectors=[], places=[{part: "*", "action": "mask"}])
@@ -73,8 +73,8 @@ def test_arguments_and_outputs_go_by_these_words(path: Path) -> None:
 
 @each("path", CASES, ids=name_of)
 def test_with_an_allow_list_the_same_calls_are_read(path: Path) -> None:
-    case = read_short_form(path.read_text(encoding="utf-8"))
-    trace = make_trace(case["spans"], log_records=case.get("log_records", ()))
+    case = read_case(path.read_text(encoding="utf-8"))
+    trace = build.trace(case["spans"], log_records=case.get("log_records", ()))
     usual = read_again(trace, detectors=[])
     found = read_again(trace, detectors=[], default="allow_listed")
     read = [[(call.name, call.call_id) for call in one.calls] for one in (found, usual)]

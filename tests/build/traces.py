@@ -1,4 +1,4 @@
-"""Traces from a short form: what YAML cases and tests of extraction are written in."""
+"""Spans, log records and traces as assembly gives them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,19 +15,56 @@ from tracegrade.model.trace import Trace
 TRACE_ID = bytes(15) + b"\x01"
 _STATUS = {"unset": 0, "ok": 1, "error": 2}
 _KINDS = {"internal": 1, "server": 2, "client": 3, "consumer": 5}
+_KEYS = {
+    *("id", "parent", "name", "at", "kind", "scope", "status", "attributes", "events", "dropped", "unread_keys"),
+    "language",
+}
+_CHOICE = _Choice(AttributeFilter.of(OURS, frozenset(), by_shape=True))
 # Ten times as quick as the one in Python, where PyYAML was built with it: cases are read a thousand times.
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_short_form(text: str) -> dict[str, Any]:
-    """What the YAML of a case says."""
+def span_id(number: int) -> str:
+    """The hex id of the span with this number."""
+    return f"{number:016x}"
+
+
+def span(number: int, parent: int | None = None, *, trace: bytes = TRACE_ID, end: int = 10, **changes: object) -> Span:
+    """A span with id `number`; ``parent=None`` is a root. `changes`: its fields that differ."""
+    made = Span(
+        trace_id=trace,
+        span_id=number.to_bytes(8, "big"),
+        parent_span_id=b"" if parent is None else parent.to_bytes(8, "big"),
+        name=f"span {number}",
+        kind=1,
+        start_ns=number,
+        end_ns=end,
+        flags=0x101,
+        status_code=0,
+        status_message="",
+        attributes={},
+        events=[],
+        dropped_attributes_count=0,
+        scope="test",
+        resource=Resource({"service.name": "shop"}),
+    )
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def log_record(span_number: int, text: str, *, trace: bytes = TRACE_ID, time: int = 0) -> LogRecord:
+    """A log record of the span with this number."""
+    return LogRecord(trace, span_number.to_bytes(8, "big"), "test", SpanEvent("said", time, {"content": text}))
+
+
+def read_case(text: str) -> dict[str, Any]:
+    """The content of a YAML case: its spans and log records are in the short form that `trace` takes."""
     read: dict[str, Any] = yaml.load(text, _Loader)
     return read
 
 
-def make_trace(
-    spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID, log_records: Sequence[dict[str, Any]] = ()
-) -> Trace:
+def trace(spans: list[dict[str, Any]], trace_id: bytes = TRACE_ID, log_records: Sequence[dict[str, Any]] = ()) -> Trace:
     """A trace of spans in the short form.
 
     Each has ``id`` (a small number), and optionally ``parent``, ``name``, ``at: [start, end]`` (ms; default: in the
@@ -37,7 +74,7 @@ def make_trace(
     Log records have ``span`` (its number), ``name``, and optionally ``scope`` and ``attributes`` (with the members of
     their body).
     """
-    made = [_make_span(short, place, trace_id) for place, short in enumerate(spans)]
+    made = [_from_short_form(short, place, trace_id) for place, short in enumerate(spans)]
     made.sort(key=lambda span: (span.start_ns, span.end_ns, span.span_id))
     records = [
         LogRecord(
@@ -51,51 +88,20 @@ def make_trace(
     return Trace(trace_id, "default", made, "end_of_input", [], len(made) + len(records), log_records=records)
 
 
-def span_id(number: int) -> str:
-    """The hex id of the span with this number."""
-    return f"{number:016x}"
-
-
-def _is_whole(short: dict[str, Any]) -> bool:
-    """Whether decoding would keep the span whole, to be read by shape."""
-    keys = tuple(short.get("attributes", {}))
-    chosen = _CHOICE[keys]
-    name = short.get("name", "span")
-    is_known = name.startswith(OURS.own_names)
-    return chosen.whole is not None and not is_known and (not chosen.by_name or names_tool(name))
-
-
-_CHOICE = _Choice(AttributeFilter.of(OURS, frozenset(), by_shape=True))
-
-
-def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
-    unknown = short.keys() - {
-        "id",
-        "parent",
-        "name",
-        "at",
-        "kind",
-        "scope",
-        "status",
-        "attributes",
-        "events",
-        "dropped",
-        "unread_keys",
-        "language",
-    }
+def _from_short_form(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
+    unknown = short.keys() - _KEYS
     assert not unknown, f"span {short['id']}: unknown {sorted(unknown)}"
     start_ms, end_ms = short.get("at", [place * 10, place * 10 + 5])
     status = short.get("status", "unset")
     parent = short.get("parent")
-    return Span(
-        trace_id=trace_id,
-        span_id=int(short["id"]).to_bytes(8, "big"),
-        parent_span_id=b"" if parent is None else int(parent).to_bytes(8, "big"),
+    return span(
+        int(short["id"]),
+        None if parent is None else int(parent),
+        trace=trace_id,
         name=short.get("name", "span"),
         kind=_KINDS[short.get("kind", "internal")],
         start_ns=round(start_ms * 1_000_000),
         end_ns=round(end_ms * 1_000_000),
-        flags=0x101,
         status_code=_STATUS.get(status, 2),
         status_message="" if status in _STATUS else status,
         attributes=dict(short.get("attributes", {})),
@@ -113,3 +119,11 @@ def _make_span(short: dict[str, Any], place: int, trace_id: bytes) -> Span:
         unread_keys=tuple(short["unread_keys"]) if "unread_keys" in short else None,
         is_whole=_is_whole(short),
     )
+
+
+def _is_whole(short: dict[str, Any]) -> bool:
+    """Whether decoding would keep the span whole, to be read by shape."""
+    chosen = _CHOICE[tuple(short.get("attributes", {}))]
+    name = short.get("name", "span")
+    is_known = name.startswith(OURS.own_names)
+    return chosen.whole is not None and not is_known and (not chosen.by_name or names_tool(name))
