@@ -87,7 +87,7 @@ def test_what_is_saved_has_counts_and_where_it_is_from(tmp_path: Path, saved: di
             15,
             (),
             3,
-            "Cannot tell: no verdict on 1 rule: create-before-check (0.9500 of 300 results, too few results to exclude",
+            "Cannot tell: 1 rule without a verdict: create-before-check (0.9500 of 300 results, too few results",
         ),
         (240, 60, ("--no-gate",), 0, ""),
         (240, 60, ("--no-gate", "--baseline", "main"), 1, "Gate failed"),

@@ -145,9 +145,9 @@ def many(tmp_path: Path) -> tuple[str, str]:
         (
             ("--min-results", "41"),
             3,
-            "Cannot tell: no verdict on 3 rules: checked-at-all (1.0000 of 40 results, fewer than 41",
+            "Cannot tell: 3 rules without a verdict: checked-at-all (1.0000 of 40 results, fewer than 41",
         ),
-        (("--require", "refunds"), 1, "no verdict on 1 rule: refunds (required, and matched nothing)"),
+        (("--require", "refunds"), 1, "1 rule without a verdict: refunds (required, and matched nothing)"),
         (("--release", "unknown"), 3, "no stable rule that the gate holds for matched anything"),
         (("--level", "low", "--agent", "nobody"), 3, "Cannot tell"),
     ],

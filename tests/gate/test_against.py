@@ -104,7 +104,7 @@ def test_p_values_are_adjusted_over_all_rules_that_are_compared() -> None:
     _, verdict = decided(Bounds(), rules, here, main=main, old=main)
     said = "a fall below main that chance may explain, adjusted p 0.096 over 4 own rules (-1.70 points, -3.23 to -0.23)"
     assert verdict.rules[0].reason == said
-    assert verdict.reasons[0].startswith("no verdict on 4 rules: a (0.9630 of 1000 results, a fall below main that")
+    assert verdict.reasons[0].startswith("4 rules without a verdict: a (0.9630 of 1000 results, a fall below main that")
     # What no gate counts takes no part.
     rules = [counted("a", here), *(counted(name, here, status="experimental") for name in names[1:3])]
     found, _ = decided(Bounds(level="medium"), [*rules, counted("d", here, level="low")], here, main=main)

@@ -140,7 +140,8 @@ def test_what_is_said_of_all_rules(bounds: Bounds, rules: list[Counted], word: W
 def test_the_reasons_name_rules_and_numbers_the_worst_first() -> None:
     assert judged_by(replace(EACH, required={"none"}), [GOOD, FEW, NONE, BAD]).reasons == [
         "1 rule under 0.95: bad (0.9083 of 600 results)",
-        "no verdict on 2 rules: few (1.0000 of 3 results, fewer than 30 results); none (required, and matched nothing)",
+        "2 rules without a verdict: few (1.0000 of 3 results, fewer than 30 results); "
+        "none (required, and matched nothing)",
         "1 rule of 4 at 0.95 or above",
     ]
 

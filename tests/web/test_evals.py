@@ -254,7 +254,7 @@ def test_a_lost_worker_shows_as_interrupted(evals: Evals) -> None:
 def test_evals_of_another_tenant_are_not_shown(evals: Evals) -> None:
     id_ = evals.run().headers["location"].rpartition("/")[2]
     assert evals.site.get(f"/evals/{id_}?tenant=other").status == 404
-    assert "No suite was run for other here yet." in evals.text("/evals?tenant=other")
+    assert "No eval was submitted for other here yet." in evals.text("/evals?tenant=other")
     assert evals.post(f"/evals/{id_}?tenant=other", {"action": "cancel"}).status == 404
     assert evals.jobs()[0].state == "queued"
 

@@ -1,6 +1,7 @@
 """Calls and handoffs as expressions see them: `variables.CALL` and `variables.HANDOFF`."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
@@ -83,12 +84,41 @@ def _members(call: ToolCall, first_ns: int) -> dict[str, JsonValue]:
     return members
 
 
-def longest_in(values: Iterable[JsonValue]) -> int:
-    """The number of items of the longest list or object in `values`, at any depth; 0 without one."""
-    longest, left = 0, [value for value in values if isinstance(value, list | dict)]
-    while left:
-        value = left.pop()
-        longest = max(longest, len(value))
-        inside = value.values() if isinstance(value, dict) else value
-        left += [item for item in inside if isinstance(item, list | dict)]
-    return longest
+class Extent(NamedTuple):
+    """How much an expression can read.
+
+    There are so many ``calls``, and ``items`` in the longest list, which may be another. ``largest`` is the weight of
+    the largest value that a loop may be over or in, ``total`` that of all: a value inside weighs 1, and so do
+    `CHARACTERS` of a text.
+    """
+
+    calls: int
+    items: int
+    largest: int
+    total: int
+
+
+CHARACTERS = 330
+"""That take as long to copy as one value does."""
+
+
+def extent_of(calls: int, others: int, read: Iterable[Iterable[JsonValue]]) -> Extent:
+    """The extent of so many calls, of other lists of so many items, and of what can be `read`, as of each call."""
+    longest, largest, total = max(calls, others), 0, 0
+    for values in read:
+        weight, left = 0, [*values]
+        while left:
+            value = left.pop()
+            weight += 1
+            if isinstance(value, str):
+                weight += len(value) // CHARACTERS
+            elif isinstance(value, list | dict):
+                longest = max(longest, len(value))
+                left += value.values() if isinstance(value, dict) else value
+        largest, total = max(largest, weight), total + weight
+    return Extent(calls, longest, largest, total)
+
+
+def values_of(calls: Iterable[ToolCall]) -> Iterator[tuple[JsonValue, JsonValue]]:
+    """What each call was given and returned."""
+    return ((call.arguments, call.output) for call in calls)

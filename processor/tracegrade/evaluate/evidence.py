@@ -1,7 +1,7 @@
 """What evaluators take and give: what happened to one subject, and a score with its justification."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.extraction import UnreadWork
@@ -10,6 +10,10 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import CallPart as CallPart
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.usage import Cost
+
+if TYPE_CHECKING:
+    from tracegrade.cel.calls import Extent
+    from tracegrade.cel.expression import CelExpression
 
 Justification: TypeAlias = tuple[dict[str, JsonValue], str]
 Fact = TypeVar("Fact")
@@ -52,8 +56,8 @@ class SubjectFacts(Protocol):
     def variables(self, *, with_values: bool) -> Mapping[str, Callable[[], JsonValue]]:
         """Each variable, computed when it is called; `with_values`: what calls were given and returned, too."""
 
-    def longest(self, *, with_values: bool) -> int:
-        """The number of items in the longest list that an expression can read."""
+    def extent(self, expression: "CelExpression") -> "Extent":
+        """How much an expression can read."""
 
 
 class Evidence:

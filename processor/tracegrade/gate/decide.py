@@ -229,7 +229,7 @@ def _of_each(bounds: Bounds, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Wor
         how = "fails" if how == "fail" and len(failed) == 1 else how
         yield "fail", f"{count(len(failed), 'rule')} {how}: {'; '.join(map(_shown, failed))}"
     if unknown := [rule for rule in gated if rule.word == "cannot_tell"]:
-        yield "cannot_tell", f"no verdict on {count(len(unknown), 'rule')}: {'; '.join(map(_shown, unknown))}"
+        yield "cannot_tell", f"{count(len(unknown), 'rule')} without a verdict: {'; '.join(map(_shown, unknown))}"
     if passed:
         how = "as required" if only is None else f"at {only:g} or above"
         yield "pass", f"{count(passed, 'rule')} of {len(gated)} {how}"

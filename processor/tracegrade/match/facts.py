@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
+from tracegrade.cel.calls import Extent, calls_as_seen, extent_of, handoffs_as_seen, values_of
 from tracegrade.cel.expression import CelContext, CelExpression
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.evidence import Evidence, TraceContext
@@ -137,11 +137,8 @@ class Facts:
         if (context := self._contexts.get(with_values)) is None:
             variables = self.variables(with_values=with_values)
             context = self._contexts[with_values] = CelContext(variables, redacted=self.redacted)
-        longest = 0
-        if expression.loops > 1:
-            handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
-            longest = max(handoffs, self.longest(with_values=with_values))
-        holds = expression.holds(context, longest)
+        extent = self.extent(expression) if expression.may_be_too_much else None
+        holds = expression.holds(context, extent)
         if isinstance(holds, bool) and holds not in expression.staying and (unread := self.unread_call) is not None:
             return unread
         return holds
@@ -169,13 +166,15 @@ class Facts:
     def _all_attributes(self) -> dict[str, JsonValue]:
         return {name: value for place in reversed(self.attributes) for name, value in place.items()}
 
-    def longest(self, *, with_values: bool) -> int:
-        """The number of items in the longest list that an expression can read."""
+    def extent(self, expression: CelExpression) -> Extent:
+        """How much an expression can read."""
         calls = self.subject.calls
-        read: list[JsonValue] = [value for place in self.attributes for value in place.values()]
-        if with_values:
-            read += [value for call in calls for value in (call.arguments, call.output)]
-        return max(len(calls), len(self.tools), longest_in(read))
+        handoffs = len(self.evidence.once(handoffs_made)) if expression.reads_handoffs else 0
+        texts: dict[str, JsonValue] = {"prompt": self.prompt, "answer": self.subject.final_answer}
+        read: list[Iterable[JsonValue]] = [place.values() for place in self.attributes]
+        read += [[texts[name]] for name in expression.texts_read]
+        read += values_of(calls) if expression.reads_values else ()
+        return extent_of(len(calls), max(len(self.tools), handoffs), read)
 
 
 def _text(value: JsonValue) -> JsonValue:

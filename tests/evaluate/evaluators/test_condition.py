@@ -128,3 +128,37 @@ def test_the_work_of_loops_inside_each_other_is_bounded_and_the_bound_named() ->
 def test_an_expression_that_cannot_be_judged_is_refused(source: str, why: str) -> None:
     with pytest.raises(EvaluatorError, match=why):
         CONDITION.read_criteria({"expression": source})
+
+
+@each(
+    ("source", "calls", "why"),
+    [
+        # A value is copied whenever it is named.
+        ("calls.all(a, calls.all(b, a.output == b.output))", 300, "loops over so large values are more work"),
+        ("answer" + " + answer" * 400 + " != ''", 1, "texts joined so often are more work"),
+        ("calls.all(c, !c.output.k.all(t, t.matches('[ab]{500}c')))", 300, "patterns are more work"),
+        ("calls.all(c, c.name.matches(c.agent))", 300, "patterns are more work"),
+    ],
+)
+def test_work_over_large_values_is_bounded(call: Any, source: str, calls: int, why: str) -> None:
+    criteria = CONDITION.read_criteria({"expression": source})
+    made = [call("a", {}, output={"k": ["ab" * 10] * 300})] * calls
+    with pytest.raises(EvaluatorError, match=why):
+        CONDITION.evaluate(Evidence(made, "Hello", "z" * 20_000), criteria, CONDITION.read_settings({}))
+
+
+@each(
+    ("source", "calls"),
+    [
+        ("calls.all(a, calls.all(b, a.output.id <= b.output.id))", 300),
+        ("calls.all(a, a.output.k.all(t, t != 'b'))", 300),
+        ("(answer + '!').contains('z!')", 300),
+        ("calls.all(c, !c.output.note.matches('(?i)refund|charge ?back'))", 300),
+        ("answer.matches('\\\\w+')", 1),
+    ],
+)
+def test_everyday_expressions_are_far_from_the_bound(call: Any, source: str, calls: int) -> None:
+    criteria = CONDITION.read_criteria({"expression": source})
+    made = [call("a", {}, output={"k": ["a"], "id": 7, "note": "All is well. " * 20})] * calls
+    found = CONDITION.evaluate(Evidence(made, "Hello", "z" * 20_000), criteria, CONDITION.read_settings({}))
+    assert found.score == 1.0

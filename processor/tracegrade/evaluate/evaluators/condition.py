@@ -10,14 +10,14 @@ says whether something is there. One that loops over long lists inside each othe
 than a million turns.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.cel.calls import calls_as_seen, handoffs_as_seen, longest_in
-from tracegrade.cel.expression import MAX_STEPS, CelContext, CelExpression, Condition
+from tracegrade.cel.calls import Extent, calls_as_seen, extent_of, handoffs_as_seen, values_of
+from tracegrade.cel.expression import CelContext, CelExpression, Condition
 from tracegrade.cel.reads import names_read, values_read
 from tracegrade.cel.syntax import Constant, every_node
 from tracegrade.evaluate.call_facts import unread_call
@@ -106,15 +106,12 @@ def _without_values(evidence: Evidence) -> _Variables:
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     expression = criteria.expression
-    longest = _longest(evidence, expression) if expression.loops > 1 else 0
-    if expression.is_too_much(longest):
+    if expression.may_be_too_much and (why := expression.too_much(_extent(evidence, expression))):
         raise EvaluatorError(
-            "work_bound",
-            f"{expression.loops} loops over {longest} items inside each other are more than {MAX_STEPS} turns; "
-            "loop over fewer, or judge a smaller subject (scope: agent, or tool-call)",
+            "work_bound", f"{why}; loop over fewer, or judge a smaller subject (scope: agent, or tool-call)"
         )
     variables = evidence.once(_with_values if expression.reads_values else _without_values)
-    holds = expression.holds(variables.context, 0)
+    holds = expression.holds(variables.context, None)
     if isinstance(holds, str):
         return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))
     if holds not in expression.staying and (unread := unread_call(evidence)) is not None:
@@ -130,13 +127,15 @@ def _justify(expression: CelExpression, variables: _Variables, *, holds: bool, c
     return {"expression": expression.source, "holds": holds, "read": read}, text
 
 
-def _longest(evidence: Evidence, expression: CelExpression) -> int:
-    """The number of items in the longest list that the expression can read."""
-    handoffs = len(evidence.once(handoffs_made)) if expression.reads_handoffs else 0
+def _extent(evidence: Evidence, expression: CelExpression) -> Extent:
+    """How much the expression can read."""
     if evidence.facts is not None:
-        return max(handoffs, evidence.facts.longest(with_values=expression.reads_values))
-    values = [value for call in evidence.calls for value in (call.arguments, call.output)]
-    return max(handoffs, len(evidence.calls), longest_in(values) if expression.reads_values else 0)
+        return evidence.facts.extent(expression)
+    handoffs = len(evidence.once(handoffs_made)) if expression.reads_handoffs else 0
+    texts: dict[str, JsonValue] = {"prompt": evidence.prompt, "answer": evidence.final_answer}
+    read: list[Iterable[JsonValue]] = [[texts[name]] for name in expression.texts_read]
+    read += values_of(evidence.calls) if expression.reads_values else ()
+    return extent_of(len(evidence.calls), handoffs, read)
 
 
 def _shown(value: JsonValue) -> JsonValue:
