@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 from starlette.routing import Route
 
-from otlp.metric_snapshots import INSTANCE
+from build.metric_snapshots import INSTANCE
 from tracegrade.cli import main
 from tracegrade.config import Config, load_config
 from tracegrade.journal.kafka.produce import TENANT_HEADER

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each, store_with
+from build.code_files import EVALUATOR, changed, write_rule
 from cli.backtested import SINCE, stored
 from cli.replayed import request, write_source
-from rule.beside import EVALUATOR, changed, write_rule
 from tracegrade.cli import main
 from tracegrade.pipeline import workers
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from build import each, store_with
+from build.releases import traces
 from cli.stored import run
-from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary, TraceResult

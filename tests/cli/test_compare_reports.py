@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from build import store_with
+from build.releases import traces
 from cli.stored import run
-from compare.releases import traces
 from store.judged_traces import AGENT_SPAN, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary

@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from build import each, store_with
+from build.releases import traces
 from cli.stored import run
-from compare.releases import traces
 from store.stored_runs import begin
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store

@@ -4,7 +4,7 @@ from typing import Any
 import orjson
 import pytest
 
-from judged_records import summary_of
+from build.records import summary_of
 from tracegrade.codec.packing import pack
 from tracegrade.codec.results import ResultError, decode_result, encode_result, new_result, unpack_summary
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair

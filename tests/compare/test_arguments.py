@@ -1,6 +1,6 @@
 from typing import Any
 
-from judged_records import tool_call_of
+from build.records import tool_call_of
 from store.judged_traces import tool_call
 from tracegrade.compare.arguments import NewArgument, SideArguments, new_arguments
 

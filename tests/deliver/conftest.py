@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from judged_records import decisions_of, summary_of
+from build.records import decisions_of, summary_of
 from tracegrade.codec.results import new_result
 from tracegrade.model.evaluation import evaluation_id, pair_key, subject_key
 from tracegrade.model.trace_result import TraceResult

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from build import each
-from judged_records import summary_of
+from build.records import summary_of
 from tracegrade.codec.results import decode_result, encode_result, new_result
 from tracegrade.deliver.consumer import SinkConsumer
 from tracegrade.deliver.recent import RecentReads, RecentResults

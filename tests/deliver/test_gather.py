@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from judged_records import summary_of
+from build.records import summary_of
 from tracegrade.codec.results import encode_result, new_result
 from tracegrade.deliver.cut import Cut, LastCut
 from tracegrade.deliver.gather import GatheringConsumer

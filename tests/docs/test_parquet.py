@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judged_records import decisions_of, summary_of
+from build.records import decisions_of, summary_of
 from parquet_files import TRACE_ID
 from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut

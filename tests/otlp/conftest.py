@@ -1,6 +1,6 @@
 import pytest
 
-from otlp.metric_snapshots import two_roles
+from build.metric_snapshots import two_roles
 
 
 @pytest.fixture

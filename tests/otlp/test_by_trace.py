@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otlp.dense import field
+from build.dense import field
 from otlp.test_pieces import items
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.by_trace import ItemTooLargeError, Part, by_trace

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from otlp.metric_snapshots import RESULT
+from build.metric_snapshots import RESULT
 from tracegrade.otlp.metric_changes import changes
 from tracegrade.telemetry.metrics import Telemetry
 

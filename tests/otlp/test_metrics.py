@@ -1,7 +1,7 @@
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
-from otlp.metric_snapshots import INSTANCE, every_metric
+from build.metric_snapshots import INSTANCE, every_metric
 from tracegrade.otlp.metrics import export_request
 from tracegrade.telemetry.metrics import METRICS, Telemetry
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from build import each
-from otlp.dense import Dense, all_dense, field
+from build.dense import Dense, all_dense, field
 from tracegrade.model.signal import Signal
 from tracegrade.otlp import pieces as module
 from tracegrade.otlp.pieces import TooManyMessagesError, WireError, count_messages, pieces

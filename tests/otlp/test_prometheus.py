@@ -3,7 +3,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 from build import each
-from otlp.metric_snapshots import CREATED_NS, EXEMPLAR, INSTANCE, RESULT, every_metric
+from build.metric_snapshots import CREATED_NS, EXEMPLAR, INSTANCE, RESULT, every_metric
 from tracegrade.otlp.prometheus import prometheus_name, prometheus_page
 from tracegrade.telemetry.metrics import METRICS
 

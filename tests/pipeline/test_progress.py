@@ -3,7 +3,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from build import store_with
-from compare.releases import traces
+from build.releases import traces
 from tracegrade.compare.compare import Wanted, compare
 from tracegrade.compare.sides import side_of
 from tracegrade.pipeline.progress import Advance, LookedThrough

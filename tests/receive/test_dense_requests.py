@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from build import each
-from otlp.dense import Dense, all_dense, field
+from build.dense import Dense, all_dense, field
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from build import each
-from otlp.metric_snapshots import INSTANCE
+from build.metric_snapshots import INSTANCE
 from receive.conftest import FakeJournal, until_closed
 from tracegrade.config import TelemetrySettings, WebSettings
 from tracegrade.receive.access import guarded

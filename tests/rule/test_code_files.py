@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from build import each
-from rule.beside import EVALUATOR, changed, judged, trace_of, write_rule
+from build.code_files import EVALUATOR, changed, judged, trace_of, write_rule
 from tracegrade.document.document import Document
 from tracegrade.document.problem import FileError
 from tracegrade.document.validate import validate

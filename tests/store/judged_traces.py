@@ -3,7 +3,7 @@
 from hashlib import blake2b
 from typing import Any
 
-from judged_records import decisions_of, summary_of, tool_call_of
+from build.records import decisions_of, summary_of, tool_call_of
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result
 from tracegrade.model.span import Resource, Span

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, Engine, select, text
 
 from build import rest_long
-from judged_records import decisions_of
+from build.records import decisions_of
 from store.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, trace_id
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import BACKFILL, TraceResult

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
 from build import store_with
-from judged_records import tool_call_of
+from build.records import tool_call_of
 from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
 from store.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rule.beside import write_rule
+from build.code_files import write_rule
 
 LOADED = """
 import pytest, sys

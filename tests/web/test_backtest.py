@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from build import each
-from rule.beside import EVALUATOR, write_rule
+from build.code_files import EVALUATOR, write_rule
 from tracegrade.access.caller import KNOWN, Caller
 from tracegrade.cli import main
 from tracegrade.config import Config

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from build import store_with
-from rule.beside import changed, judged, write_rule
+from build.code_files import changed, judged, write_rule
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet

@@ -5,8 +5,8 @@ from typing import Any
 
 import build
 from build import each, read_case
+from build.planted_requests import CASES
 from build.redaction import redacted
-from redact.planted import CASES
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.extract.extract import extract

@@ -3,7 +3,7 @@
 import random
 
 from build import each
-from redact.scan.planted import ALL, SECRETS, names_for
+from build.planted import ALL, SECRETS, names_for
 from tracegrade.redact.redactor import Redactor
 from tracegrade.redact.scan.disguised import disguised
 from tracegrade.sensitive.registry import all_detectors

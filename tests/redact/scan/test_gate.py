@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 from build import each
-from redact.scan.planted import ALL, SECRETS, names_for, pieces_of
+from build.planted import ALL, SECRETS, names_for, pieces_of
 from redact.scan.test_planted import SPLIT, _wire
 from tracegrade.redact.scan import seen
 from tracegrade.redact.scan.gate import Gate

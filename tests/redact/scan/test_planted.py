@@ -2,21 +2,16 @@
 
 import json
 import random
-import sys
 from base64 import b64encode
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from build import each
+from build import each, planted
 from build.redaction import attributes_of, one_span, redacted
 from tracegrade.redact.scan import Scanner
 from tracegrade.sensitive.registry import DETECTORS, all_detectors
-
-sys.path.append(str(Path(__file__).parent))
-import planted  # beside this file; the line above makes it importable
 
 SCANNER = Scanner(all_detectors(), (), {})
 SPLIT = sorted(name for name in planted.SECRETS if all(one.joins for one in DETECTORS[name]))

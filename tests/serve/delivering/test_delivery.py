@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judged_records import summary_of
+from build.records import summary_of
 from tracegrade.codec.results import encode_result, new_result
 from tracegrade.config import Config
 from tracegrade.deliver.sink import DONE, Sink, SinkContext

@@ -11,7 +11,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     Metric,
 )
 
-from otlp.metric_snapshots import INSTANCE
+from build.metric_snapshots import INSTANCE
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import Answer
 from tracegrade.otlp.exporter_settings import ExporterSettings

@@ -3,7 +3,7 @@
 from typing import Any
 
 from build import each
-from otlp.metric_snapshots import INSTANCE
+from build.metric_snapshots import INSTANCE
 from tracegrade.serve.receiving.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
 from web.calls import call

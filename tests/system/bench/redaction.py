@@ -7,7 +7,7 @@ FOLDERs hold OTLP files, such as those of a collector's file exporter, in a fold
 (texts, keys and integers, also those within JSON in texts), how many of them each detector changes with an example of
 each, and the CPU time a span: of the look at a request's bytes, of requests in which that finds nothing and of others,
 and of the look at the load that throughput is measured with. Planted secrets are made up, each in one of the disguises
-of `tests/redact/scan/planted.py` or split over two texts, in a value, a key, an error, an event, or a resource.
+of `tests/build/planted.py` or split over two texts, in a value, a key, an error, an event, or a resource.
 """
 
 import argparse
@@ -37,10 +37,11 @@ from tracegrade.redact.settings import RedactionSettings
 from tracegrade.sensitive.registry import all_detectors
 
 HERE = Path(__file__).parent
-sys.path.extend([str(HERE.parent), str(HERE.parents[1] / "redact" / "scan")])
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
 
-import planted  # noqa: E402  # the line above makes both importable
 from bench import agent_traces  # noqa: E402
+
+from build import planted  # noqa: E402  # the line above makes both importable
 
 
 def values_in(value: JsonValue) -> int:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from build.code_files import EVALUATOR, changed, write_rule
 from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export, served
-from rule.beside import EVALUATOR, changed, write_rule
 from waiting import eventually
 
 pytestmark = pytest.mark.long

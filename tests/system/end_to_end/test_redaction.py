@@ -14,9 +14,9 @@ from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, reme
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from build.otlp import agent_span, payload, spans_of, tool_span
+from build.planted_requests import Planter, planted_requests
 from build.served import LOGS, TRACES, Downstream, Server, export, exporter, served
 from deletion.everything import contents
-from redact.planted import Planter, planted_requests
 from tracegrade.otlp.json import to_json
 from tracegrade.store.open import open_store
 from waiting import eventually

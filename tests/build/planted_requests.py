@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
 import build
 from build import read_case
-from redact.scan.planted import DISGUISES, SECRETS
+from build.planted import DISGUISES, SECRETS
 from tracegrade.otlp.from_spans import requests_of
 from tracegrade.redact.requests.kinds import kinds_of_key
 
