@@ -80,14 +80,43 @@ def without_server_side(
 
 
 def without_requests(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> list[Execution]:
-    """Leave out spans that are requests: within a model call that makes such a request, and without any result."""
+    """Leave out spans that are requests: within a model call, and without any result.
+
+    The model call makes such a request; or it does not show what it asked for, and the call ran after it.
+    """
     inner = [one for one in executions if (parent := one.node.parent) is not None and parent.kind == "chat"]
     if not inner:
         return list(executions)  # nearly always
     made: dict[Node, list[ToolRequest]] = {}
     for request in requests:
         made.setdefault(request.node, []).append(request)
-    return [execution for execution in executions if not _is_request(execution, made)]
+    kept = [execution for execution in executions if not _is_request(execution, made)]
+    asking = [one for one in kept if one in inner and not _returned(one) and one.arguments.is_readable]
+    return _without_asked(kept, asking, made) if asking and len(asking) < len(kept) else kept
+
+
+def _without_asked(
+    executions: Sequence[Execution], asking: Sequence[Execution], made: Mapping[Node, Sequence[ToolRequest]]
+) -> list[Execution]:
+    """Merge each of `asking` into the execution of the same call that came after the model call around it."""
+    running: dict[str, list[Execution]] = {}
+    for execution in executions:
+        if execution not in asking:
+            running.setdefault(execution.name, []).append(execution)
+    dropped: set[Execution] = set()
+    for request in asking:
+        around = request.node.parent
+        if around is None or around in made:
+            continue
+        for execution in running.get(request.name, ())[:MAX_COMPARED]:
+            is_later = execution.node.span.start_ns >= around.span.end_ns
+            ids = (request.call_id, execution.call_id)
+            if is_later and (None in ids or ids[0] == ids[1]) and _arguments_agree(request, execution):
+                execution.absorb(request)
+                running[request.name].remove(execution)
+                dropped.add(request)
+                break
+    return [execution for execution in executions if execution not in dropped]
 
 
 def _is_request(execution: Execution, made: Mapping[Node, Sequence[ToolRequest]]) -> bool:

@@ -32,7 +32,7 @@ from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.witnesses import WRAPPERS, may_wrap, open_arguments, open_output
+from tracegrade.extract.witnesses import WRAPPERS, begins_with, may_wrap, open_arguments, open_output
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -324,7 +324,7 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
         paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
     is_missing = paired.output.status in ("absent", "redacted", "truncated")
     is_blank = paired.output.value == ""
-    if paired.error is None and (is_missing or is_blank or may_wrap(paired.output.value)):
+    if paired.error is None and (is_missing or is_blank or execution.is_part or may_wrap(paired.output.value)):
         shown = (
             results.of(request)
             if request is not None
@@ -338,6 +338,9 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
             elif is_blank:
                 # Some senders write what is false in Python as no text; what a model is told of no text is a sentence.
                 if not output.result.value and output.result.is_readable:
+                    paired.output = output.result
+            elif execution.is_part:
+                if begins_with(output.result.value, paired.output.value):
                     paired.output = output.result
             elif output.result.status not in ("absent", "redacted", "truncated"):
                 paired.output = open_output(paired.output, output.result)

@@ -37,6 +37,7 @@ class Execution:
         "call_id",
         "error",
         "error_end_ns",
+        "is_part",
         "name",
         "node",
         "output",
@@ -57,6 +58,7 @@ class Execution:
         self.raw_arguments: JsonValue = None
         self.parameters: dict[str, JsonValue] | None = None
         self.output: Decoded = ABSENT
+        self.is_part = False  # the output may be the first of several texts
         self.error: ToolError | None = None
         self.own_error: ToolError | None = None  # without what other spans of the call say
         self.error_end_ns = 0  # of the absorbed span that says the error
@@ -207,7 +209,7 @@ def _read_values(execution: Execution, keys: Keys) -> None:
     if not execution.arguments.is_readable and (raw := dialect.arguments(span)) is not None:
         _offer_arguments(execution, raw, "", keys)
     if output is not None:
-        execution.output = output.result
+        execution.output, execution.is_part = output.result, output.is_part
         execution.call_id = execution.call_id or output.call_id
         if output.failed or output.error is not None:
             execution.error = output.said_error()

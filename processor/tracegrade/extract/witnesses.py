@@ -64,6 +64,16 @@ def open_output(executed: Decoded, told: Decoded) -> Decoded:
     return Decoded(found.value, executed.status if found.status == "ok" else found.status) if found else executed
 
 
+def begins_with(told: JsonValue, part: JsonValue) -> bool:
+    """Whether what a model was told is several lines, of which an execution shows the first ones."""
+    if not isinstance(told, str):
+        return False
+    if isinstance(part, str):
+        return told.startswith(f"{part}\n")
+    first, newline, _ = told.partition("\n")
+    return bool(newline) and _same(first, part)
+
+
 def find_member(envelope: JsonValue, witness: JsonValue) -> Decoded | None:
     """The member of an envelope that is equal to what another witness shows, None where there is none.
 

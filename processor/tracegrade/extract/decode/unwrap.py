@@ -51,13 +51,15 @@ _ADK_HANDLED = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 class Output:
     """A tool's result without its envelopes, and what they said beside it.
 
-    ``error`` is how the call failed, where that is said elsewhere than in the result.
+    ``error`` is how the call failed, where that is said elsewhere than in the result. ``is_part``: the sender keeps the
+    first of several texts alone.
     """
 
     result: Decoded
     call_id: str | None = None
     failed: bool = False
     error: ToolError | None = None
+    is_part: bool = False
 
     def said_error(self) -> ToolError | None:
         """The error that the result reports; None where it reports none."""

@@ -88,13 +88,15 @@ def _agent_name(span: Span) -> str:
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
-    """The result; that of an MCP tool, whose input names it, is recorded as a member."""
+    """The result; of that of an MCP tool, whose input names it, the first text is recorded, as a member."""
     decoded = decode(raw)
     value = decoded.value
     if isinstance(value, dict) and value.keys() == {_MCP_RESULT}:
         given = decode(span.attributes.get(s.TRACELOOP_INPUT)).value
         if isinstance(given, dict) and given.keys() == _MCP_INPUT:
-            decoded = decode(value[_MCP_RESULT])
+            output = unwrap_result(span, decode(value[_MCP_RESULT]))
+            output.is_part = True
+            return output
     return unwrap_result(span, decoded)
 
 

@@ -31,6 +31,6 @@ DIALECT: Dialect = Dialect(
     name="tool_name",
     marks=frozenset({s.OI_TOOL_NAME, s.TOOL_NAME}),
     classify=_classify,
-    keys=Keys(),
+    keys=Keys(call_id=(s.TOOL_CALL_ID_BARE,)),
     read_output=_output,
 )

@@ -34,7 +34,8 @@ _OTHERS = frozenset(
 class Kinds(NamedTuple):
     """What the kind words of a span say: a tool, a function (which may be one), a model, an agent, or something else.
 
-    ``is_task`` is the word task, which says little. ``beside`` are the prefixes of the keys that say tool or function.
+    ``is_task`` is the word task, which says little. ``beside`` are the prefixes of the keys that say tool or function,
+    ``beside_agent`` of those that say agent.
     """
 
     is_tool: bool = False
@@ -45,14 +46,20 @@ class Kinds(NamedTuple):
     is_other: bool = False
     is_task: bool = False
     beside: frozenset[tuple[str, ...]] = frozenset()
+    beside_agent: frozenset[tuple[str, ...]] = frozenset()
 
 
 def kinds_of(found: Iterable[Field]) -> Kinds:
-    """The kinds that the fields of a span say."""
+    """The kinds that the fields of a span say.
+
+    What a span says of itself to be a tool or a model is so whatever the entities that it lists are.
+    """
     by_path = [(field.path, words) for field in found if (words := _kind_words(field)) is not None]
     if not by_path:
         return _NONE
-    said = [words for _, words in by_path]
+    said = [words for path, words in by_path if not any(map(str.isdigit, path))]
+    if not any(is_tool_kind(words) or not _MODEL.isdisjoint(words) for words in said):
+        said = [words for _, words in by_path]
     tool = any(is_tool_kind(words) for words in said)
     return Kinds(
         tool,
@@ -63,6 +70,7 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
         any(not _OTHERS.isdisjoint(words) or "tool" in words for words in said) and not tool,
         any("task" in words for words in said) and not tool,
         frozenset(path[:-1] for path, words in by_path if is_tool_kind(words) or _is_function(words)),
+        frozenset(path[:-1] for path, words in by_path if "agent" in words),
     )
 
 

@@ -1,6 +1,6 @@
 """The messages that a model's span took in and put out, recognised by their structure wherever they stand."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -91,7 +91,8 @@ def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Sho
     if of_events:
         sides: dict[Side | None, list[JsonValue]] = {}
         for side, messages in of_events:
-            sides.setdefault(side if side is not None or "output" not in sides else "input", []).extend(messages)
+            place = sides.setdefault(side if side is not None or "output" not in sides else "input", [])
+            place += [message for message in messages if not _is_repeated(message, place)]
         sources += [_Source(side, messages) for side, messages in sides.items()]
     if not sources:
         return NOTHING
@@ -102,6 +103,18 @@ def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Sho
         inputs += [taken] if taken else []
         outputs += [put] if put else []
     return Shown(_best(inputs), _best(outputs))
+
+
+def _is_repeated(message: JsonValue, known: Sequence[JsonValue]) -> bool:
+    """Whether the calls of a message are all in others, by their ids: some senders write an answer in several events."""
+    if not known:
+        return False
+    ids = _ids_asked([message])
+    return bool(ids) and None not in ids and ids <= _ids_asked(known)
+
+
+def _ids_asked(messages: Sequence[JsonValue]) -> set[str | None]:
+    return {call.call_id for message in read_messages([*messages]) for call in message.calls}
 
 
 def _may_show(attributes: Mapping[str, JsonValue]) -> bool:
@@ -187,7 +200,11 @@ def _event_message(body: JsonValue, role: str) -> JsonValue:
 
 def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: int = 0) -> Iterator[_Source]:
     left[0] -= 1
-    if left[0] < 0 or level > _MAX_LEVELS or _is_closed(path[-1]):
+    if left[0] < 0 or level > _MAX_LEVELS:
+        return
+    if _is_closed(path[-1]):
+        if _names_tools(path[-1]) and (calls := _calls_among(value)):
+            yield _Source(_side(path), [_asking(calls)])
         return
     if type(value) is str:
         if not may_hold_message(value):
@@ -273,6 +290,20 @@ def _side(path: tuple[str, ...]) -> Side | None:
 def _is_closed(part: str) -> bool:
     words = words_of(part)
     return bool(words) and words[-1] in _CLOSED
+
+
+def _names_tools(part: str) -> bool:
+    return words_of(part)[-1] in ("tools", "functions")
+
+
+def _calls_among(tools: JsonValue) -> list[dict[str, JsonValue]]:
+    """The calls that are all that a list of tools has: a definition has no call's id."""
+    items = tools if isinstance(tools, list) else []
+    calls = [
+        call for item in items if isinstance(item, dict) and (call := call_of(item, is_certain=False)) is not None
+    ]
+    is_asked = len(calls) == len(items) and all(call["id"] and call["arguments"] is not None for call in calls)
+    return calls if is_asked else []
 
 
 def _names_calls(path: tuple[str, ...]) -> bool:

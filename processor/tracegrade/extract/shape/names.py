@@ -93,9 +93,11 @@ def _plain(text: str) -> str:
 
 
 def agent_in(span_name: str) -> str:
-    """A span's name without the words around an agent's; "" where what is left is no identifier, or a class."""
+    """A span's name without the words around an agent's; "" where what is left is no identifier, or code."""
     found = _AGENT_SENTENCE.match(span_name)
     name = without_method(found["name"] if found is not None else span_name)
+    if name.count(".") > 1 or is_class(name.rpartition(".")[2]):  # a module's path
+        return ""
     return name if _IDENTIFIER.match(name) and not is_class(name) and name.lower() not in _NEVER else ""
 
 

@@ -361,14 +361,22 @@ def _agent_name(looked: Looked) -> str:
         text = own(value)
         if type(text) is str and text:
             words = words_of(path[-1]) if path[-1] != "name" or len(path) < 2 else (*words_of(path[-2]), "name")
-            if words[-2:] == ("agent", "name") or words == ("agent",):
+            if words == ("agent",) or (words[-2:] == ("agent", "name") and _names_agent(words_of(".".join(path)))):
                 return text
-            if words == ("name",):
+            if words == ("name",) or (path[-1] == "name" and path[:-1] in looked.kinds.beside_agent):
                 bare = text
     return bare or names.agent_in(looked.span.name)
 
 
+def _names_agent(words: tuple[str, ...]) -> bool:
+    """Whether the words of a key say that it names the agent at work, and not one before or above it."""
+    return words[-2:] == ("agent", "name") and _OTHER_AGENTS.isdisjoint(words)
+
+
+_OTHER_AGENTS = frozenset({"last", "previous", "parent", "next", "caller", "target", "source"})
+
+
 def _node(looked: Looked, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:
-    agent = keys.agent or tuple(key for key in looked.span.attributes if words_of(key)[-2:] == ("agent", "name"))
+    agent = keys.agent or tuple(key for key in looked.span.attributes if _names_agent(words_of(key)))
     span = replace(looked.span, attributes={**looked.span.attributes, **found})
     return Node(span, kind, SHAPE, keys._replace(agent=agent))
