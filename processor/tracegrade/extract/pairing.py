@@ -27,7 +27,7 @@ from tracegrade.extract.decode.unwrap import Output
 from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import ShownResult
+from tracegrade.extract.reading import RequestedCall, ShownResult
 from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
@@ -213,12 +213,20 @@ def _match(executions: Sequence[Execution], requests: Sequence[ToolRequest]) -> 
 def _waiting(
     requests: Sequence[ToolRequest], key_of_request: Callable[[ToolRequest], object]
 ) -> dict[tuple[object, bool], list[ToolRequest]]:
-    """The requests without an execution, by key and whether they have an id; in reverse order."""
+    """The requests without an execution, by key and whether they have an id of their own; in reverse order."""
     waiting: dict[tuple[object, bool], list[ToolRequest]] = {}
     for request in reversed(requests):
         if not request.taken:
-            waiting.setdefault((key_of_request(request), request.call.call_id is not None), []).append(request)
+            waiting.setdefault((key_of_request(request), _has_id(request.call)), []).append(request)
     return waiting
+
+
+def _has_id(call: RequestedCall) -> bool:
+    """Whether a call has an id of its own: Gemini gives none, and what numbers the calls of a tool is made up."""
+    if call.call_id is None:
+        return False
+    name, _, number = call.call_id.rpartition("_")
+    return name != call.name or not number.isdecimal()
 
 
 def _take(

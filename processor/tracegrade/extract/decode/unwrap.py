@@ -42,7 +42,7 @@ _MAX_REPR_CHARS = 100_000
 # LangGraph's `Command`, by which a tool answers with messages and says where the graph goes on.
 _COMMAND = frozenset({"graph", "update", "resume", "goto", CLASS})
 # Objects whose repr is an envelope: LangGraph's, AgentScope's.
-_REPR_STARTS = ("Command(", "ToolResponse(")
+_REPR_STARTS = ("Command(", "ToolResponse(", "{'messages': [ToolMessage(")
 # ADK's plug-in for tools that fail gives the model this as the result.
 _ADK_HANDLED = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
@@ -139,9 +139,8 @@ def _handled_error(value: dict[str, JsonValue]) -> ToolError:
     return ToolError(kind if isinstance(kind, str) else "", details if isinstance(details, str) else "")
 
 
-def _open_command(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bool] | None:
-    """The tool's message, which is the last of those that a `Command` brings."""
-    update = value["update"]
+def _open_messages(update: JsonValue) -> tuple[JsonValue, str | None, bool] | None:
+    """The tool's message, which is the last of those that a `Command` or a node of a graph brings."""
     messages = update.get("messages") if isinstance(update, dict) else update
     for message in reversed(messages) if isinstance(messages, list) else ():
         layer = _open(message)
@@ -160,7 +159,7 @@ def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bo
     if value.get("type") == "constructor" and isinstance(inner, dict) and "content" in inner:  # LangChain's dumpd
         return _open_message(inner)
     if "update" in value and _COMMAND.issuperset(value):
-        return _open_command(value)
+        return _open_messages(value["update"])
     if value.get(CLASS) == "ToolResponse":  # AgentScope's
         content = value.get("content")
         return _open_blocks(content) if isinstance(content, list) else None
@@ -180,6 +179,9 @@ def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bo
         output = value.get("output")
         if isinstance(output, str | dict) and _open(output) is not None:
             return output, None, False
+        if "messages" in value:  # of LangGraph's tool node
+            layer = _open_messages(value)
+            return layer if layer is not None and layer[1] is not None else None
     return None
 
 

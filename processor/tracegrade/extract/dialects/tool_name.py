@@ -8,13 +8,15 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output
 from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.shape.names import is_code
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 
 def _classify(span: Span) -> SpanKind | None:
     attributes = span.attributes
-    if not attributes.get(s.OI_TOOL_NAME) and not attributes.get(s.TOOL_NAME):
+    name = attributes.get(s.OI_TOOL_NAME) or attributes.get(s.TOOL_NAME)
+    if not name or (isinstance(name, str) and is_code(name)):
         return None
     return "other" if attributes.get(s.OI_TOOL_SYNTHESIZED) in (True, "true") else "tool"
 

@@ -9,7 +9,7 @@ from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
 from tracegrade.extract.shape.look import is_foreign
-from tracegrade.extract.shape.messages import Shown, holds_work, messages_of
+from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of
 from tracegrade.extract.shape.values import Field, Values, fields, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
@@ -133,6 +133,22 @@ def _content(messages: list[JsonValue]) -> JsonValue:
     """The content of an only message."""
     only = messages[0] if len(messages) == 1 else None
     return only.get("content") if isinstance(only, dict) else None
+
+
+def record_of_call(value: JsonValue, tool: str, level: int = 0) -> dict[str, JsonValue] | None:
+    """The call of `tool` as a model asked for it, with an id, where a value of its execution is or holds this alone."""
+    found = parsed(value)
+    if isinstance(found, list):
+        return record_of_call(found[0], tool, level + 1) if len(found) == 1 and level < _MAX_RECORD_LEVELS else None
+    if not isinstance(found, dict):
+        return None
+    if found.get("name") == tool and isinstance(found.get("id"), str):
+        return call_of(found, is_certain=False)
+    records = [record_of_call(item, tool, level + 1) for item in found.values()] if level < _MAX_RECORD_LEVELS else []
+    return next((record for record in records if record is not None), None)
+
+
+_MAX_RECORD_LEVELS = 3
 
 
 def error_of(error: JsonValue) -> ToolError:

@@ -106,7 +106,7 @@ def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Sho
 
 
 def _is_repeated(message: JsonValue, known: Sequence[JsonValue]) -> bool:
-    """Whether the calls of a message are all in others, by their ids: some senders write an answer in several events."""
+    """Whether the calls of a message are all in others, by their ids: an answer may stand in several events."""
     if not known:
         return False
     ids = _ids_asked([message])
@@ -299,9 +299,7 @@ def _names_tools(part: str) -> bool:
 def _calls_among(tools: JsonValue) -> list[dict[str, JsonValue]]:
     """The calls that are all that a list of tools has: a definition has no call's id."""
     items = tools if isinstance(tools, list) else []
-    calls = [
-        call for item in items if isinstance(item, dict) and (call := call_of(item, is_certain=False)) is not None
-    ]
+    calls = [call for item in items if isinstance(item, dict) and (call := call_of(item, is_certain=False)) is not None]
     is_asked = len(calls) == len(items) and all(call["id"] and call["arguments"] is not None for call in calls)
     return calls if is_asked else []
 

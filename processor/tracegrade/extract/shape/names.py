@@ -48,7 +48,7 @@ def key_name(fields: Iterable[Field], *, is_alone: bool) -> str:
         text = own(value)
         if type(text) is not str or not text or "\n" in text or is_masked(text):
             continue
-        if is_tool_name_key(path) and _IDENTIFIER.match(text := _plain(text)):
+        if is_tool_name_key(path) and _IDENTIFIER.match(text := _plain(text)) and not is_code(text):
             is_just_tool = words_of(path[-1])[-1:] != ("name",)
             if is_just_tool and not is_alone:
                 continue
@@ -161,6 +161,11 @@ def is_any_tools_class(name: str) -> bool:
 
 
 _TOOL_CLASS = frozenset({"tool", "dynamic", "structured", "function", "base"})
+
+
+def is_code(name: str) -> bool:
+    """Whether a name is the path of a class or of a method in a module, and so no tool's."""
+    return name.count(".") > 1 and any(map(is_class, name.split(".")))
 
 
 def named_among(names: Collection[str], span_name: str) -> str:

@@ -18,7 +18,7 @@ from tracegrade.extract.shape import dialect as own_keys
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.dialect import SHAPE, TOOL_KEYS
 from tracegrade.extract.shape.kinds import names_model
-from tracegrade.extract.shape.looked import Looked, error_of
+from tracegrade.extract.shape.looked import Looked, error_of, record_of_call
 from tracegrade.extract.shape.requests import Requests
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
@@ -308,10 +308,14 @@ def _call_id(looked: Looked, requests: Requests) -> str | None:
 def _tool_node(looked: Looked, name: str, call_id: str | None) -> Node:
     values = looked.values
     found: dict[str, JsonValue] = {own_keys.NAME: name}
-    if call_id is not None:
-        found[own_keys.CALL_ID] = call_id
-    if values.arguments is not None:
-        found[own_keys.ARGUMENTS] = content_of(values.arguments, name)
+    if record := record_of_call(values.arguments, name):
+        found[own_keys.ARGUMENTS] = record["arguments"]
+        found[own_keys.CALL_ID] = call_id or record["id"]
+    else:
+        if call_id is not None:
+            found[own_keys.CALL_ID] = call_id
+        if values.arguments is not None:
+            found[own_keys.ARGUMENTS] = content_of(values.arguments, name)
     if values.result is not None:
         found[own_keys.RESULT] = content_of(values.result, name)
     if values.error is not None:
