@@ -9,6 +9,7 @@ from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.tool_requests import ToolRequest
+from tracegrade.extract.tool_spans import Execution
 from tracegrade.extract.turns import Turns
 from tracegrade.model.json_value import JsonValue
 
@@ -90,25 +91,29 @@ class Answers:
                 return shown.get(node.run) or next(iter(shown.values()))
         return None
 
-    def in_place_of(self, executions: Sequence[Node]) -> dict[Node, ShownResult]:
-        """The results of tool spans that no message requests, where they are shown without ids: each at its place.
+    def in_place_of(self, executions: Sequence[Execution]) -> dict[Execution, ShownResult]:
+        """The results of executions that are shown without ids: each at its place.
 
-        A model call is then given as many results as tools ran before it, since the model call before that.
+        A model call is then given as many results as tools ran before it, since the model call before that, and calls
+        of these tools or none.
 
         Args:
-            executions: the tool spans, in order of start.
+            executions: in order of start.
         """
         chats = self._of_kind("chat")
-        given: dict[Node, list[Node]] = {}
-        for node in executions:
-            following = _next_for(node, chats)
+        given: dict[Node, list[Execution]] = {}
+        for execution in executions:
+            following = _next_for(execution.node, chats)
             if following is not None:
-                given.setdefault(following, []).append(node)
-        found: dict[Node, ShownResult] = {}
-        for chat, tools in given.items():
+                given.setdefault(following, []).append(execution)
+        found: dict[Execution, ShownResult] = {}
+        for chat, ran in given.items():
             requested, results = self._trailing_of(chat)
-            if not requested and len(results) == len(tools) and all(result.call_id is None for result in results):
-                found.update(zip(tools, results, strict=True))
+            if len(results) != len(ran) or any(result.call_id is not None for result in results):
+                continue
+            if requested:
+                ran = _in_order_of(requested, ran)
+            found.update(zip(ran, results, strict=True) if ran else ())
         return found
 
     def _note(self, run: Node | None, messages: Sequence[Message]) -> None:
@@ -158,6 +163,19 @@ def _next_for(tool: Node, chats: Sequence[Node]) -> Node | None:
         run = run.parent.run if run.parent is not None else None
     end_ns = tool.span.end_ns
     return next((chat for chat in chats if chat.span.start_ns >= end_ns and chat.run in around), None)
+
+
+def _in_order_of(requested: Sequence[RequestedCall], ran: Sequence[Execution]) -> list[Execution]:
+    """Executions in the order of the calls that asked for them; [] where they are not of the same tools."""
+    waiting = list(ran)
+    ordered = []
+    for call in requested:
+        execution = next((one for one in waiting if short_name(one.name) == short_name(call.name)), None)
+        if execution is None:
+            return []
+        waiting.remove(execution)
+        ordered.append(execution)
+    return ordered if not waiting else []
 
 
 def _at_its_place(

@@ -88,10 +88,10 @@ def pair(
     schemas = Schemas(nodes)
     calls = []
     unrequested = [execution for execution in executions if execution not in requested_by]
-    in_place = results.in_place_of([e.node for e in unrequested]) if any(map(_lacks_output, unrequested)) else {}
+    in_place = results.in_place_of(executions) if any(map(_needs_answer, unrequested)) else {}
     for execution in _with_refused_attempts(executions):
         paired = PairedCall(execution, requested_by.get(execution), execution.node)
-        _complete(paired, results, schemas, in_place.get(execution.node))
+        _complete(paired, results, schemas, in_place.get(execution))
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
     called_agents = CalledAgents(nodes)
@@ -308,8 +308,8 @@ def _drop_handoffs(requests: Sequence[ToolRequest], nodes: Sequence[Node]) -> No
                 break
 
 
-def _lacks_output(execution: Execution) -> bool:
-    return execution.output.status == "absent" and execution.error is None
+def _needs_answer(execution: Execution) -> bool:
+    return execution.error is None and (execution.is_part or execution.output.status == "absent")
 
 
 def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: ShownResult | None) -> None:
@@ -347,9 +347,8 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
                 # Some senders write what is false in Python as no text; what a model is told of no text is a sentence.
                 if not output.result.value and output.result.is_readable:
                     paired.output = output.result
-            elif execution.is_part:
-                if begins_with(output.result.value, paired.output.value):
-                    paired.output = output.result
+            elif execution.is_part and begins_with(output.result.value, paired.output.value):
+                paired.output = output.result
             elif output.result.status not in ("absent", "redacted", "truncated"):
                 paired.output = open_output(paired.output, output.result)
 

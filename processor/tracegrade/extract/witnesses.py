@@ -65,7 +65,9 @@ def open_output(executed: Decoded, told: Decoded) -> Decoded:
 
 
 def begins_with(told: JsonValue, part: JsonValue) -> bool:
-    """Whether what a model was told is several lines, of which an execution shows the first ones."""
+    """Whether what a model was told is a list or several lines, of which an execution shows the first."""
+    if isinstance(told, list):
+        return len(told) > 1 and _same(told[0], part)
     if not isinstance(told, str):
         return False
     if isinstance(part, str):

@@ -51,8 +51,8 @@ _ADK_HANDLED = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 class Output:
     """A tool's result without its envelopes, and what they said beside it.
 
-    ``error`` is how the call failed, where that is said elsewhere than in the result. ``is_part``: the sender keeps the
-    first of several texts alone.
+    ``error`` is how the call failed, where that is said elsewhere than in the result. ``is_part``: it may be the
+    first of several values, which some senders keep alone.
     """
 
     result: Decoded

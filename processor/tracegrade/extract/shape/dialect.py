@@ -1,9 +1,11 @@
 """The dialect of spans that were read by shape: what was found stands under keys of our own, which no sender writes."""
 
-from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.decode.unwrap import Output, unwrap_output
+from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message
 from tracegrade.extract.shape.words import names_session, words_of
+from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 NAME = "tracegrade.shape.name"
@@ -41,6 +43,12 @@ def _user(span: Span) -> str:
     return first_text(span, tuple(key for key in span.attributes if words_of(key)[-2:] == ("user", "id")))
 
 
+def _read_output(span: Span, raw: JsonValue) -> Output:
+    output = unwrap_output(decode(raw))
+    output.is_part = not isinstance(output.result.value, dict | list)
+    return output
+
+
 SHAPE = Dialect(
     name="shape",
     marks=frozenset({NAME, INPUT, OUTPUT}),
@@ -48,6 +56,7 @@ SHAPE = Dialect(
     keys=TOOL_KEYS,
     inputs=_inputs,
     outputs=_outputs,
+    read_output=_read_output,
     session=_session,
     user=_user,
 )

@@ -1,5 +1,6 @@
 """The messages that a model's span took in and put out, recognised by their structure wherever they stand."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
@@ -53,6 +54,14 @@ _ID_WORDS = frozenset(
 )
 _ARGUMENT_WORDS = frozenset({"arguments", "args", "input", "parameters", "params", "kwargs"})
 _ANSWERED_BY = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
+
+
+# Messages that are objects of one member: the role and what it said.
+_SPEAKERS = {
+    **{"system": "system", "developer": "system", "user": "user", "human": "user"},
+    **{"assistant": "assistant", "ai": "assistant", "tool": "tool"},
+}
+_SPOKEN = re.compile(rf'\s*\{{\s*"(?:{"|".join(_SPEAKERS)})"\s*:')
 
 
 class Shown(NamedTuple):
@@ -125,14 +134,18 @@ def _may_show(attributes: Mapping[str, JsonValue]) -> bool:
     for key, value in attributes.items():
         if _is_of_messages(key) and (key[-4:] != "type" or not isinstance(value, str) or value in _TYPES):
             return True
-        if may_hold_message(value) if type(value) is str else _holds_container(value):
+        if _may_be_message(value) if type(value) is str else _holds_container(value):
             return True
     return False
 
 
+def _may_be_message(text: str) -> bool:
+    return may_hold_message(text) or _SPOKEN.match(text) is not None
+
+
 def _holds_container(value: JsonValue) -> bool:
     if isinstance(value, list):
-        return any(isinstance(item, dict | list) for item in value)
+        return any(isinstance(item, dict | list) or (type(item) is str and _SPOKEN.match(item)) for item in value)
     return isinstance(value, dict)
 
 
@@ -207,7 +220,7 @@ def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: in
             yield _Source(_side(path), [_asking(calls)])
         return
     if type(value) is str:
-        if not may_hold_message(value):
+        if not _may_be_message(value):
             return
         value = parsed(value)
     if isinstance(value, list):
@@ -224,12 +237,18 @@ def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: in
         if _names_calls(path) and (call := call_of(value, is_certain=True)) is not None:
             yield _Source(_side(path), [_asking([call])])
             return
+        if _side(path) == "output" and (spoken := _spoken(value)) is not None and isinstance(spoken.get("parts"), list):
+            yield _Source("output", [spoken])
+            return
         for key, item in value.items():
             yield from _sources(item, (*path, key) if key != OWN else path, left, level + 1)
 
 
 def _messages_in(items: list[JsonValue], path: tuple[str, ...]) -> list[JsonValue]:
     """The messages of a list: those of its items that are any, or one that asks for all calls in it."""
+    spoken = [message for item in items if (message := _spoken(parsed(item))) is not None]
+    if len(spoken) == len(items) > 1:
+        return [*spoken]
     if _names_calls(path) or not any(isinstance(item, dict) and is_message(item) for item in items):
         calls = [
             call
@@ -238,6 +257,21 @@ def _messages_in(items: list[JsonValue], path: tuple[str, ...]) -> list[JsonValu
         ]
         return [_asking(calls)] if calls and len(calls) == len(items) else []
     return _merged([message_of(item) for item in items if isinstance(item, dict)])
+
+
+def _spoken(value: JsonValue) -> dict[str, JsonValue] | None:
+    """The message in an object whose only member is named after a role; None for any other value."""
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    speaker, said = next(iter(value.items()))
+    role = _SPEAKERS.get(speaker.lower())
+    if role is None:
+        return None
+    if role == "assistant":
+        inner = parsed(said)
+        if calls := _calls_among([inner] if isinstance(inner, dict) else inner):
+            return {"role": role, "parts": [*calls]}
+    return {"role": role, "content": said}
 
 
 def _merged(messages: list[JsonValue]) -> list[JsonValue]:
