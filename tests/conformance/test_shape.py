@@ -12,6 +12,8 @@ from google.protobuf.internal.encoder import _VarintBytes
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from build import each
+from build.redaction import redacted
 from conformance.test_not_decoded import captures, judged
 from pipeline.test_not_decoded import seen_of
 from tracegrade.assemble.decode import Decoder
@@ -153,12 +155,38 @@ def test_captures_that_are_read_by_shape_are_read_as_if_they_had_been_decoded(
     assert calls > 20
 
 
-def _rewritten(file: Path, to: Path, rename: Rename) -> Path:
-    """The requests of a file with other keys, in another file of the same form."""
+REDACTIONS: list[dict[str, Any]] = [
+    {"places": [{"arguments": "*", "action": "drop"}]},
+    {"places": [{"outputs": "*", "action": "drop"}]},
+    {"default": "allow_listed"},
+]
+
+
+@each("settings", REDACTIONS)
+def test_captures_that_are_read_by_shape_are_redacted_by_the_same_words(
+    captures: list[list[Path]], tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    for place, files in enumerate(captures[::4]):
+        renamed = [_rewritten(file, tmp_path / f"{place}.{file.name}", with_other_first_words) for file in files]
+        usual = _calls(_renamed(renamed, str, by_shape=True))
+        left = [_rewritten(file, tmp_path / f"{place}.left.{file.name}", str, settings) for file in renamed]
+        found = _calls(_renamed(left, str, by_shape=True))
+        assert [(call.name, call.call_id) for call in found] == [(call.name, call.call_id) for call in usual], files
+        for call in found:
+            if "default" in settings or "arguments" in settings["places"][0]:
+                assert call.arguments in (None, {}) or call.arguments_status in ("redacted", "truncated"), call
+            else:
+                assert call.output in (None, "") or call.output_status in ("redacted", "truncated"), call
+
+
+def _rewritten(file: Path, to: Path, rename: Rename, settings: dict[str, Any] | None = None) -> Path:
+    """The requests of a file with other keys, redacted by `settings`, in another file of the same form."""
     with to.open("wb") as written:
         for record in records_of(read_sources([str(file)], SourceReport())):
             is_spans = record.signal == Signal.TRACES
             request = ExportTraceServiceRequest() if is_spans else ExportLogsServiceRequest()
             data = _with_other_keys(record.payload, request, rename)
+            if settings is not None:
+                data = redacted(request, record.signal, detectors=[], **settings).SerializeToString()
             written.write(_VarintBytes(len(data)) + data)
     return to

@@ -22,8 +22,9 @@ What is left: span 2 with arguments {q: tea} and result ["green tea"], also seen
 from collections.abc import Mapping, Sequence
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import canonical, decode
+from tracegrade.extract.decode.values import canonical, decode, parse_object
 from tracegrade.extract.nodes import MAX_CHAIN, Node
+from tracegrade.extract.shape.look import slot_at
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution
 from tracegrade.model.span import Span
@@ -187,7 +188,13 @@ def _is_same_id_call(first: Execution, second: Execution, again: bool) -> bool:
 
 
 def _returned(execution: Execution) -> bool:
-    return execution.output.status != "absent" or execution.error is not None
+    """Whether a span shows that its tool returned or failed, or did before its output was redacted."""
+    return execution.output.status != "absent" or execution.error is not None or _lost_output(execution)
+
+
+def _lost_output(execution: Execution) -> bool:
+    mark = parse_object(execution.node.span.attributes.get(s.REDACTED))
+    return isinstance(mark, dict) and any(slot_at(key) == "result" for key in mark)
 
 
 def _may_be_nested(execution: Execution) -> bool:

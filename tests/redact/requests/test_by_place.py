@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from build import each
-from build.redaction import KEY, attributes_of, one_span, redacted
+from build.redaction import KEY, attributes_of, one_span, redacted, set_attributes
 
 ARGUMENTS = "gen_ai.tool.call.arguments"
 
@@ -82,6 +82,20 @@ def test_an_attribute_by_a_glob_for_a_service_and_a_tenant() -> None:
     assert "user.id" not in attributes_of(redacted(request, tenant="acme", **settings))
     request.resource_spans[0].resource.attributes[0].value.string_value = "other"
     assert "user.id" in attributes_of(redacted(request, tenant="acme", **settings))
+
+
+def test_an_allow_list_keeps_roles_ids_and_names_in_the_event_of_a_message() -> None:
+    request = one_span(gen_ai__operation__name="chat")
+    span = request.resource_spans[0].scope_spans[0].spans[0]
+    set_attributes(
+        span.events.add(name="gen_ai.tool.message").attributes, role="tool", id="c1", name="pay", content="for Ann"
+    )
+    set_attributes(span.events.add(name="signed.in").attributes, id="7", name="Ann")
+    (left,) = redacted(request, detectors=[], default="allow_listed").resource_spans[0].scope_spans[0].spans
+    assert [{one.key: one.value.string_value for one in event.attributes} for event in left.events] == [
+        {"role": "tool", "id": "c1", "name": "pay", "content": "[redacted]"},
+        {"id": "[redacted]", "name": "[redacted]"},
+    ]
 
 
 def test_an_allow_list_masks_all_but_what_traces_are_made_of() -> None:

@@ -32,8 +32,10 @@ class Looked:
 
     @cached_property
     def document(self) -> dict[str, JsonValue]:
-        """The span as one value."""
-        return document(self.span)
+        """The span as one value, without what we wrote ourselves, such as the mark of what was redacted."""
+        found = document(self.span)
+        found.pop("tracegrade", None)
+        return found
 
     @cached_property
     def fields(self) -> list[Field]:

@@ -125,10 +125,12 @@ def values_of(document: dict[str, JsonValue]) -> Values:
 
 
 def is_id(path: tuple[str, ...]) -> bool:
-    """Whether a key ends in call id, tool id or use id."""
-    if read_segment(path[-1]).is_id:
-        return True
-    return len(path) > 1 and path[-1].lower() == "id" and words_of(path[-2])[-1:] in (("call",), ("tool",), ("use",))
+    """Whether a key ends in call id, tool id or use id, and is not the id of an agent's call."""
+    last = path[-1]
+    is_split = last.lower() == "id" and len(path) > 1 and words_of(path[-2])[-1:] in (("call",), ("tool",), ("use",))
+    if not is_split and not read_segment(last).is_id:
+        return False
+    return [word for part in path[-3:] for word in words_of(part)][-3:-2] != ["agent"]
 
 
 _SLOTS: tuple[Slot, ...] = ("arguments", "result", "error")

@@ -13,14 +13,15 @@ from tracegrade.redact.policy import Names, Places
 from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value, without_definition
 from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Scanner
 from tracegrade.redact.requests.kinds import (
+    MARKS_OF_MESSAGE,
     MESSAGES,
     NO_KINDS,
     STRUCTURE_BESIDE,
     STRUCTURE_MEMBERS,
+    is_of_tool,
     is_structure,
     kinds_in_tool,
     kinds_of_key,
-    says_tool,
 )
 from tracegrade.redact.requests.values import json_of, set_json
 from tracegrade.redact.requests.walk import DROPPED, Place, Walk, Where
@@ -87,7 +88,7 @@ class Item:
         attributes = getattr(message, "attributes", ())
         self._named = frozenset().union(*(STRUCTURE_BESIDE.get(one.key, ()) for one in attributes))
         if not self._means.places.is_empty:
-            self._of_tool = any(says_tool(one.key, one.value.string_value) for one in attributes)
+            self._of_tool = is_of_tool((one.key, one.value.string_value) for one in attributes)
             walk(_PlacesWalk(self), message)
         collected = Collected(self.keeps if self._kept else None)
         walk(collected, message)
@@ -112,18 +113,22 @@ class Item:
         """Whether a rule is for bodies as a whole."""
         return any(rule.kind == "events" for rule in self._means.places.of_attribute(_BODY, True))
 
-    def by_place(self, value: JsonValue, where: Where, key: str) -> "JsonValue | Dropped":
-        """The value of an attribute, or a body, as the list of places leaves it."""
+    def by_place(self, value: JsonValue, where: Where, key: str, *, of_message: bool = False) -> "JsonValue | Dropped":
+        """The value of an attribute, or a body, as the list of places leaves it.
+
+        With `of_message`, it is a member of a message: roles, ids and names are structure there, as in JSON.
+        """
         means = self._means
         rules = means.places.of_attribute(key, where in ("events", "body"))
-        is_listed = means.places.is_allow_list and not self._is_structure(key)
+        is_structure = self._is_structure(key) or (of_message and key.lower() in STRUCTURE_MEMBERS)
+        is_listed = means.places.is_allow_list and not is_structure
         if not rules and not is_listed:
             return value
         kinds = MESSAGES if key == _BODY and where == "body" else kinds_of_key(key)
         if "messages" in kinds:
             kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
         kinds = without_definition(key, value, kinds)
-        one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=self._is_structure(key))
+        one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure)
         # A member that lies flattened below arguments or an output has its name in the key.
         names = names_below_slot(key) if kinds & _OF_CALLS else ()
         other = one.value(value, kinds, names)
@@ -180,8 +185,9 @@ class _PlacesWalk(Walk):
 
     def attributes(self, attributes: Any, where: Where) -> None:
         gone = []
+        is_message = where in ("events", "body") and any(one.key in MARKS_OF_MESSAGE for one in attributes)
         for number, attribute in enumerate(attributes):
-            if self._is_gone(attribute.value, where, attribute.key):
+            if self._is_gone(attribute.value, where, attribute.key, of_message=is_message):
                 gone.append(number)
         for number in reversed(gone):
             del attributes[number]
@@ -195,9 +201,9 @@ class _PlacesWalk(Walk):
             value.Clear()
         return False
 
-    def _is_gone(self, value: Any, where: Where, key: str) -> bool:
+    def _is_gone(self, value: Any, where: Where, key: str, *, of_message: bool = False) -> bool:
         before = json_of(value)
-        after = self._item.by_place(before, where, key)
+        after = self._item.by_place(before, where, key, of_message=of_message)
         if isinstance(after, Dropped):
             return True
         if after is not before and after != before:

@@ -1,10 +1,12 @@
 """What an attribute or a member of JSON holds: arguments or outputs of tools, messages, or what traces are made of."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal
 
 from tracegrade import semconv as s
+from tracegrade.extract.shape.kinds import is_tool_name_key
 from tracegrade.extract.shape.look import is_structure_by_shape, slot_at
 from tracegrade.extract.shape.words import Slot
 from tracegrade.model.json_value import JsonValue
@@ -214,6 +216,8 @@ STRUCTURE_MEMBERS = SESSION_MEMBERS | frozenset(
         "stop_reason",
     }
 )
+# An event, or the body of a log record, with one of these is a message, whose members are attributes.
+MARKS_OF_MESSAGE = frozenset({"role", "content", "parts", "tool_calls", "message"})
 # Flattened messages: llm.input_messages.0.message.role, gen_ai.prompt.1.tool_calls.0.id.
 _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 
@@ -337,6 +341,20 @@ def kinds_in_tool(key: str) -> Kinds:
     return _ARGUMENTS | OUTPUTS
 
 
-def says_tool(key: str, value: str) -> bool:
-    """Whether an attribute says that its span is of a tool."""
-    return "tool" in value.lower() and _WORD.split(key.lower())[-1] in _KIND_WORDS
+def is_of_tool(attributes: Iterable[tuple[str, str]]) -> bool:
+    """Whether the attributes of a span, with their texts, say that it is of a tool: by its kind, else by a tool's name.
+
+    A model's span may have the names of tools that were asked for.
+    """
+    names_tool = says_model = False
+    for key, value in attributes:
+        said = value.lower()
+        if _WORD.split(key.lower())[-1] in _KIND_WORDS:
+            if "tool" in said:
+                return True
+            says_model = says_model or not _MODEL_WORDS.isdisjoint(_WORD.split(said))
+        names_tool = names_tool or (bool(said) and is_tool_name_key(tuple(key.split("."))))
+    return names_tool and not says_model
+
+
+_MODEL_WORDS = frozenset({"chat", "llm", "model", "generation", "completion", "inference"})
