@@ -402,6 +402,7 @@ LANGWATCH_OUTPUT = "langwatch.output"
 LANGWATCH_PARAMS = "langwatch.params"
 LANGWATCH_THREAD_ID = "langwatch.thread.id"
 LANGWATCH_GRAPH_THREAD_ID = "langwatch.langgraph.thread_id"
+LANGWATCH_GRAPH_AGENT = "langwatch.langgraph.lc_agent_name"
 LANGWATCH_USER_ID = "langwatch.user.id"
 LANGWATCH_METADATA = "metadata"
 

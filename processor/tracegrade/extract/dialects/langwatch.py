@@ -25,7 +25,15 @@ def _classify(span: Span) -> SpanKind | None:
 
 def _value(raw: JsonValue) -> JsonValue:
     recorded = decode(raw).value
-    return recorded.get("value") if isinstance(recorded, dict) and "type" in recorded else recorded
+    return _opened(recorded) if isinstance(recorded, dict) and "type" in recorded else recorded
+
+
+def _opened(recorded: dict[str, JsonValue]) -> JsonValue:
+    """The value in a record of its type; in a list, each item is one."""
+    value = recorded.get("value")
+    if recorded["type"] == "list" and isinstance(value, list):
+        return [item["value"] if _is_typed(item) and item["type"] in _TYPES else item for item in value]
+    return value
 
 
 def _arguments(span: Span) -> JsonValue:
@@ -45,7 +53,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     recorded = decode(raw).value
     if not _is_typed(recorded):
         return unwrap_output(decode(raw))
-    value = recorded["value"]
+    value = _opened(recorded)
     if recorded["type"] == "json" and _is_typed(value) and value["type"] in _TYPES:  # of LangChain for JavaScript
         value = value["value"]
     if recorded["type"] == "chat_messages" and isinstance(value, list) and len(value) == 1:
@@ -85,7 +93,11 @@ DIALECT: Dialect = Dialect(
     name="langwatch",
     marks=frozenset({s.LANGWATCH_TYPE}),
     classify=_classify,
-    keys=Keys(session=(s.LANGWATCH_THREAD_ID, s.LANGWATCH_GRAPH_THREAD_ID), user=(s.LANGWATCH_USER_ID,)),
+    keys=Keys(
+        agent=(s.LANGWATCH_GRAPH_AGENT,),
+        session=(s.LANGWATCH_THREAD_ID, s.LANGWATCH_GRAPH_THREAD_ID),
+        user=(s.LANGWATCH_USER_ID,),
+    ),
     attributes=frozenset({s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT, s.LANGWATCH_PARAMS}),
     outputs=_outputs,
     inputs=_inputs,
