@@ -110,7 +110,7 @@ def do(stage: KeepingStage, now: int, action: tuple[Any, ...]) -> int:
     return now
 
 
-@settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings().max_examples // 10, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(actions, min_size=2, max_size=12))
 def test_what_is_kept_is_what_would_be_found_anew(chosen: list[tuple[Any, ...]]) -> None:
     stage, now = filled(), START
@@ -120,6 +120,7 @@ def test_what_is_kept_is_what_would_be_found_anew(chosen: list[tuple[Any, ...]])
         stage.check(now)
 
 
+@pytest.mark.long
 def test_what_fires_and_recovers_is_told_alike() -> None:
     """A release fails beside another and is accepted, all fail and are accepted, and a part of it recovers."""
     stage, now = filled(), START

@@ -70,9 +70,9 @@ def test_a_later_fall_is_found_and_ends() -> None:
 def test_no_alert_is_raised_by_what_was_judged_afterwards(alert: dict[str, Any], passed: int, failed: int) -> None:
     """All of it failed or not: the rule was deployed after it, and what it judges live is well."""
     stage = fortnight(alert, passed=passed, failed=failed)
-    looks(stage, -3 * DAY, 0, 120)
+    looks(stage, -3 * DAY, 0, 480)
     stage.see(range(WEEK, WEEK + 2 * DAY, 10), passed=95, failed=5)
-    looks(stage, 10, 2 * DAY, 60)
+    looks(stage, 10, 2 * DAY, 240)
     assert (stage.alerts, stage.earlier) == ([], [])
 
 

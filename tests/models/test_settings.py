@@ -82,7 +82,7 @@ def test_only_models_whose_provider_names_an_unset_variable_cannot_be_asked(  # 
         ("api_key: ${env:KEY}", "api_key: ${env:DIGITS}", 4, "expected a text, found something else, which is not"),
         ("api_key: ${env:KEY}", "api_key: ''", 4, "expected printable ASCII, found something else"),
         ("api_key: ${env:KEY}", 'api_key: "sk-very-secret\\n"', 4, "expected printable ASCII, found something else"),
-        ("large: {price: {input: 1, output: 2}}", "large: {price: ${env:NOT_SET}}", 7, "NOT_SET is not set"),
+        ("large: {price: {input: 1, output: 2}}", "large: {price: '${env:NOT_SET}'}", 7, "NOT_SET is not set"),
         ("{x-team: agents}", "{Authorization: sk-very-secret}", 5, "write the key as api_key"),
         ("{x-team: agents}", "{x-team: 1234567890}", 5, "found something else, which is not shown"),
         ("headers: {x-team: agents}", "extra_body: {messages: []}", 5, "'messages' is set by the run itself"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from alert.staged import DAY, HourlyStage, Stage, rule_of
-from build import each
+from build import each, rest_long
 from tracegrade.alert.check import Before, check, slo_statuses
 from tracegrade.alert.detect.burn import Budget, fires_after_s, pairs_of
 from tracegrade.alert.notify.message import lines, summary
@@ -139,7 +139,7 @@ def test_a_slow_burn_fires_too() -> None:
 def test_what_the_budget_allows_does_not_fire() -> None:
     stage = quiet()
     stage.see(range(NOW, NOW + 3 * DAY, 60), passed=1988, failed=12)
-    assert [stage.look(NOW + hour * 60) for hour in range(1, 72)] == [[]] * 71
+    assert [stage.look(NOW + hour * 60) for hour in range(1, 72, 5)] == [[]] * 15
 
 
 def test_few_results_do_not_fire() -> None:
@@ -241,7 +241,7 @@ def test_when_it_fires_is_known_beforehand(objective: float, fails: float, minut
     assert (found and found / 60) == (minutes and pytest.approx(minutes, abs=0.01))
 
 
-@each("fails", [1.0, 0.2, 0.07, 0.02])
+@pytest.mark.parametrize("fails", rest_long([1.0, 0.2, 0.07, 0.02], [0.2]))
 def test_it_fires_when_it_was_said_to(fails: float) -> None:
     """20 results each minute, a month without fails before."""
     expected = fires_after_s(slo(), fails)

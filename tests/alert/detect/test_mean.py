@@ -8,6 +8,7 @@ import pytest
 from bench.value_rates import Values, changes, look_for_rise
 
 from alert.staged import DAY, Stage, rule_of
+from build import rest_long
 from tracegrade.alert.detect.steps import values_of
 from tracegrade.alert.notify.message import lines, summary
 from tracegrade.store.history import Bin, Outcomes, total
@@ -217,9 +218,10 @@ def test_values_of_a_sample_count_by_their_weight_and_none_for_more_than_one() -
     assert whole[2:] == (2, 8, 34)
 
 
-@pytest.mark.parametrize(
-    "values", [Values(1.5, 200), Values(0.7, 1000, season=0.5, swing=20), Values(0.3, 1000, bursts=0.5)]
-)
+MONTHS = [Values(0.7, 1000, season=0.5, swing=20), Values(1.5, 200), Values(0.3, 1000, bursts=0.5)]
+
+
+@pytest.mark.parametrize("values", rest_long(MONTHS, MONTHS[:1]))
 def test_a_month_of_heavy_tails_seasons_and_bursts_raises_no_alarm(values: Values) -> None:
     """At most one alarm a month is promised on average; the benchmark counts them over longer times."""
     steps = values.steps(44, Random(7))
