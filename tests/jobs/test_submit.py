@@ -120,11 +120,13 @@ def test_without_a_file_of_models_nothing_is_submitted(place: Placed) -> None:
         here.submit()
 
 
-def test_no_more_than_so_many_jobs_of_one_token_wait(place: Placed) -> None:
+def test_no_more_than_so_many_jobs_of_one_token_wait(place: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_WAITING == 100
+    monkeypatch.setattr("tracegrade.jobs.submit.MOST_WAITING", 3)
     here = place(right)
-    for _ in range(MOST_WAITING):
+    for _ in range(3):
         here.submit(owner="one")
-    with pytest.raises(JobRefused, match="100 jobs wait already"):
+    with pytest.raises(JobRefused, match="3 jobs wait already"):
         here.submit(owner="one")
     here.submit(owner="two")
 

@@ -274,7 +274,7 @@ def test_a_job_whose_makings_are_gone_when_it_begins_fails_and_says_so(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        *CHANGES,
+        *(pytest.param(*row, marks=pytest.mark.long) for row in CHANGES),
         (_delete_run, "what it had stored, run weather/1, was deleted"),
         (
             _change_suite,
@@ -404,7 +404,7 @@ def test_a_worker_ends_when_nothing_is_left_and_takes_its_note_away(
 
 def test_a_clock_that_is_set_back_loses_nothing(place: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate(first=6)  # so that the job is not done, however late this sees that it began
-    here = place(gate, cases=40, at_a_time=2)
+    here = place(gate, cases=12, at_a_time=2)
     clock, back_ns = time.time_ns, 0
     monkeypatch.setattr(time, "time_ns", lambda: clock() - back_ns)
     first, second = here.submit(), here.submit()
@@ -417,9 +417,9 @@ def test_a_clock_that_is_set_back_loses_nothing(place: Placed, monkeypatch: pyte
     with here.working():
         for job in (first, second, third):
             here.until(job.id, "done")
-    assert len(here.trace_ids()) == 3 * 40
+    assert len(here.trace_ids()) == 3 * 12
     results = [event.fields["case_id"] for event in here.events(first.id, "tool_eval_result")]
-    assert sorted(results) == sorted(f"case-{number}" for number in range(1, 41))
+    assert sorted(results) == sorted(f"case-{number}" for number in range(1, 13))
 
 
 def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(place: Placed, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from jobs.place import Place, Placed, right
 from models.scripted import Answer
 from waiting import WITHIN_S, eventually
@@ -24,6 +26,7 @@ def worker(place: Place) -> "Iterator[subprocess.Popen[bytes]]":
         process.wait()
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_followed_by_the_one_that_waits(place: Placed) -> None:
     goes_on, asked = threading.Event(), []
 

@@ -126,10 +126,12 @@ def test_what_is_no_suite_is_refused_in_one_sentence(document: Any, message: str
     assert str(caught.value) == message
 
 
-def test_too_many_cases_are_refused() -> None:
+def test_too_many_cases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_CASES == 10_000
+    monkeypatch.setattr("tracegrade.suites.stored.MOST_CASES", 3)
     suite = read({"name": "x"})
-    with pytest.raises(SuiteError, match="test_cases: expected at most 10000, found 10001"):
-        with_cases(suite, [PARIS] * (MOST_CASES + 1), 8)
+    with pytest.raises(SuiteError, match="test_cases: expected at most 3, found 4"):
+        with_cases(suite, [PARIS] * 4, 8)
 
 
 def test_fields_that_are_not_given_stay() -> None:
