@@ -53,12 +53,14 @@ def nested(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 def below(attributes: Mapping[str, JsonValue], prefix: str) -> JsonValue:
     """The value whose members lie flattened below `prefix`, which ends in a dot; None where none does.
 
+    A value that is also the beginning of further keys is left out.
+
     Example: ``{"out.hits.0.id": 7, "out.count": 1}`` below "out." is ``{"hits": [{"id": 7}], "count": 1}``.
     """
     found = _Nested()
     for key in [key for key in attributes if key.startswith(prefix)]:
         _put(found, _parts(key[len(prefix) :]), attributes[key])
-    return _with_lists(found) if found else None
+    return _sent(found) if found else None
 
 
 def numbered(attributes: Mapping[str, JsonValue], prefix: str, inner: str = "") -> list[dict[str, JsonValue]]:
@@ -70,12 +72,12 @@ def numbered(attributes: Mapping[str, JsonValue], prefix: str, inner: str = "") 
     if not keys:
         return []
     found: dict[int, dict[str, JsonValue]] = {}
-    with_lists: set[int] = set()
+    with_members: set[int] = set()
     start = len(prefix)
     for key in keys:
         read = _learnt_place if len(key) <= _LONGEST_LEARNT_KEY else _place
         if (place := read(key, start, inner)) is not None:
-            number, parts, holds_numbers = place
+            number, parts = place
             item = found.get(number)
             if item is None:
                 item = found[number] = {}
@@ -83,15 +85,14 @@ def numbered(attributes: Mapping[str, JsonValue], prefix: str, inner: str = "") 
                 item[parts[0]] = attributes[key]
             else:
                 _put(item, parts, attributes[key])
-            if holds_numbers:
-                with_lists.add(number)
-    for number in with_lists:  # few: most messages are a role and a text
-        found[number] = {name: _with_lists(member) for name, member in found[number].items()}
+                with_members.add(number)
+    for number in with_members:  # few: most messages are a role and a text
+        found[number] = {name: _sent(member) for name, member in found[number].items()}
     return [found[number] for number in sorted(found)]
 
 
-def _place(key: str, start: int, inner: str) -> tuple[int, tuple[str, ...], bool] | None:
-    """The number behind `start`, the parts that follow it and `inner`, and whether any of these is a number, too."""
+def _place(key: str, start: int, inner: str) -> tuple[int, tuple[str, ...]] | None:
+    """The number behind `start`, and the parts that follow it and `inner`; None where these are missing."""
     number, *parts = _parts(key[start:])
     if inner and parts[:1] == [inner]:
         del parts[0]
@@ -99,7 +100,7 @@ def _place(key: str, start: int, inner: str) -> tuple[int, tuple[str, ...], bool
         return None
     if not parts or not _is_number(number):
         return None
-    return int(number), tuple(parts), any(map(_is_number, parts))
+    return int(number), tuple(parts)
 
 
 _learnt_place = lru_cache(_MAX_LEARNT_KEYS)(_place)
@@ -155,6 +156,16 @@ def _with_lists(value: JsonValue) -> JsonValue:
     if numbers and len(numbers) == len(value) - (OWN in value):
         return _NestedList(value[key] for key in sorted(numbers, key=int))
     return value
+
+
+def _sent(value: JsonValue) -> JsonValue:
+    """A value made of keys as it would be if it had been sent as one: for those who do not ask where it comes from."""
+    if type(value) is not _Nested:
+        return value
+    members = {key: _sent(member) for key, member in value.items() if key != OWN}
+    if members and all(map(_is_number, members)):
+        return [members[key] for key in sorted(members, key=int)]
+    return members
 
 
 def parsed(value: JsonValue) -> JsonValue:

@@ -71,10 +71,18 @@ class Looked:
             "usage" in words_of(path[-1]) for path, _ in self.fields
         )
 
+    @cached_property
+    def says_llm(self) -> bool:
+        """Whether what it took in or put out stands under a key with the word llm."""
+        return any(
+            slot_of(path) in ("arguments", "result") and any("llm" in words_of(part) for part in path)
+            for path, _ in self.fields
+        )
+
     @property
     def is_model(self) -> bool:
-        """Whether it is a model's by a kind word, a model's name or tokens."""
-        return self.kinds.is_model or self.names_model or self.counts_tokens
+        """Whether it is a model's by a kind word, a model's name or tokens, or the key of what it took or gave."""
+        return self.kinds.is_model or self.names_model or self.counts_tokens or self.says_llm
 
     @cached_property
     def shown(self) -> Shown:
