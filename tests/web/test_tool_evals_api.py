@@ -171,7 +171,8 @@ def test_evals_of_suites_with_one_name_go_into_an_experiment_of_each(here: Place
     other = api.call("POST", "/tool-eval/import", {**WEATHER_SUITE, "system_prompt": "Talk."}).json["suite_id"]
     first, second, third = ran(here, api, suite, SMALL), ran(here, api, other, SMALL), ran(here, api, suite, LARGE)
     found = {item["id"]: item for item in api.get("/tool-eval/history")["runs"]}
-    assert [found[id_]["experiment_id"] for id_ in (first, second, third)] == [
+    names = {item["id"]: item["name"] for item in api.get("/experiments")["experiments"]}
+    assert [names[found[id_]["experiment_id"]] for id_ in (first, second, third)] == [
         *("weather-api-suite", f"weather-api-suite-{other}", "weather-api-suite")
     ]
     assert [(found[id_]["delta"], found[id_]["baseline_eval_id"]) for id_ in (first, second, third)] == [
@@ -182,7 +183,8 @@ def test_evals_of_suites_with_one_name_go_into_an_experiment_of_each(here: Place
     api.call("PUT", "/experiments/weather-api-suite", {"name": "renamed"})
     api.call("PATCH", f"/tool-suites/{suite}", {"name": "Renamed, too"})
     again = api.call("POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}).json
-    assert (again["experiment_id"], again["baseline_eval_id"]) == ("renamed", first)
+    assert (names[again["experiment_id"]], again["baseline_eval_id"]) == ("weather-api-suite", first)
+    assert api.get(f"/experiments/{again['experiment_id']}")["name"] == "renamed"
 
 
 def test_an_eval_of_another_suite_than_the_experiments_is_refused_at_every_door(

@@ -1,5 +1,6 @@
 """Experiments, as the evaluation that they are from documents them, called as its users call them."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,18 +16,30 @@ from store.judged_traces import START_NS, judged
 from store.stored_runs import run_of
 from tracegrade.cli import main
 from tracegrade.config import Config
+from tracegrade.history.suite_runs.suite_experiment import experiment_for
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.jobs import Job, add_job
-from tracegrade.store.open import open_store
-from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment, stored_run, take_back_run
+from tracegrade.store.jobs import Job, add_job, stored_job
+from tracegrade.store.open import changing_store, open_store
+from tracegrade.store.runs import (
+    Experiment,
+    note_writing,
+    save_experiment,
+    save_run,
+    stored_experiment,
+    stored_run,
+    take_back_run,
+)
 from tracegrade.store.schema import experiment_entries
+from tracegrade.store.suites import stored_suite
 from tracegrade.store.write import StoreWriter
 from tracegrade.web.problem import PREFIX
 from web.api_calls import TOOL_EVAL_DOCUMENT, Api
+from web.calls import call
 from web.site import Site
 from web.test_suites_api import WEATHER_SUITE
 
 SECOND = 10**9
+KEPT_NONE = {"runs_deleted": 0, "runs_kept": 0, "evals_kept": 0}
 
 
 @pytest.fixture
@@ -96,7 +109,8 @@ def reported(api: Api, type_: str, score: float | None, **configuration: Any) ->
 def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(api: Api) -> None:
     suite = api.call("POST", "/tool-suites", WEATHER_SUITE).json["id"]
     one = made(api, name="Weather prompts", suite_id=suite, description="Which prompt?")
-    assert one["id"] == one["experiment_id"] == "Weather%20prompts"
+    assert one["id"] == one["experiment_id"]
+    assert re.fullmatch("[0-9a-f]{12}", one["id"])
     assert (one["name"], one["suite_id"], one["suite_name"]) == ("Weather prompts", suite, "Weather API Suite")
     assert [one[name] for name in ("baseline_eval_id", "baseline_score", "best_config", "evals")] == [
         None,
@@ -105,18 +119,50 @@ def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(ap
         [],
     ]
     assert api.get("/experiments") == {"experiments": [one]}
-    assert api.get(f"/experiments/{one['id']}") == one
+    assert api.get(f"/experiments/{one['id']}") == api.get("/experiments/Weather%20prompts") == one
     changed = api.call("PUT", f"/experiments/{one['id']}", {"name": "prompts", "description": "The best one"}).json
     assert changed == {
         **one,
-        "id": "prompts",
-        "experiment_id": "prompts",
         "name": "prompts",
         "description": "The best one",
     }
-    assert api.call("DELETE", "/experiments/prompts").json == {"deleted": 1, "traces_deleted": 0}
+    assert api.get(f"/experiments/{one['id']}")["name"] == "prompts"
+    assert api.call("DELETE", "/experiments/prompts").json == {"deleted": 1, "traces_deleted": 0, **KEPT_NONE}
     assert api.get("/experiments") == {"experiments": []}
     assert "no experiment 'prompts'" in api.refused("/experiments/prompts", 404, "not-found")
+
+
+def test_a_name_is_one_segment_of_the_address_whatever_it_holds(api: Api) -> None:
+    parent, child = made(api, name="a"), made(api, name="a/timeline")
+    assert api.get("/experiments/a%2Ftimeline") == api.get(f"/experiments/{child['id']}") == child
+    assert api.get("/experiments/a/timeline")["experiment_id"] == parent["id"]
+    assert api.get("/experiments/a%2ftimeline/timeline")["experiment_id"] == child["id"]
+    for written in ("%3F", "a%252Ftimeline", "-x", "a%0Ab", "%FF", "x" * 101):
+        api.refused(f"/experiments/{written}", 400, "invalid-parameter")
+    for written in ("none", "0123456789ab", "a%2Fb"):
+        api.refused(f"/experiments/{written}", 404, "not-found")
+    assert call(api.app, "GET", "/api/experiments/a/b").status == 404
+    for method, address, allowed in (
+        ("DELETE", "/baseline", "PUT"),
+        ("PUT", "/timeline", "GET, HEAD, POST"),
+        ("GET", "/run-best", "POST"),
+        ("POST", "", "DELETE, GET, HEAD, PUT"),
+    ):
+        answer = call(api.app, method, f"/api/experiments/a{address}", b"{}")
+        assert (answer.status, answer.headers["allow"]) == (405, allowed), address
+
+
+def test_no_name_looks_like_an_id(api: Api) -> None:
+    one = made(api)
+    for method, address in (("POST", "/experiments"), ("PUT", f"/experiments/{one['id']}")):
+        said = refusal(api, method, address, {"name": "0123456789ab"}, 400, "invalid-parameter")
+        assert "12 hex digits are the id of an experiment" in said
+    suite = {**WEATHER_SUITE, "name": "0123456789ab"}
+    id_ = api.call("POST", "/tool-suites", suite).json["id"]
+    with changing_store(api.site.config.store_url) as connection:
+        found = stored_suite(connection, "default", id_)
+        assert found is not None
+        assert experiment_for(connection, found, None, 1).name == f"0123456789ab-{id_}"
 
 
 @each(
@@ -164,7 +210,8 @@ def test_a_pinned_eval_is_what_the_others_are_measured_against(api: Api, engine:
     tool_eval(engine, "bbbbbbbbbbbb", ["tuning/2"], ["cloud::large"], 2)
     address = "/experiments/tuning/baseline"
     pinned = api.call("PUT", address, {field: "bbbbbbbbbbbb"}).json
-    assert pinned == {"experiment_id": "tuning", "baseline_eval_id": "bbbbbbbbbbbb", "baseline_score": 1.0}
+    id_ = api.get("/experiments/tuning")["id"]
+    assert pinned == {"experiment_id": id_, "baseline_eval_id": "bbbbbbbbbbbb", "baseline_score": 1.0}
     assert [item["delta"] for item in api.get("/experiments/tuning/timeline")["entries"]] == [-0.5, 0.0]
     assert api.get("/experiments/tuning")["pinned"]
     assert api.call("PUT", address, {field: None}).json["baseline_eval_id"] == "tuning/1"
@@ -286,11 +333,83 @@ def test_entries_are_bounded_and_need_an_experiment(api: Api, monkeypatch: pytes
     assert "the most there may be" in refusal(api, "POST", "/experiments/tuning/timeline", body, 409, "not-possible")
 
 
+def test_deleting_an_experiment_keeps_its_evals_of_stored_suites(api: Api, engine: Engine) -> None:
+    suite = api.call("POST", "/tool-suites", WEATHER_SUITE).json["id"]
+    made(api)
+    for place in (1, 2):
+        ran(engine, f"tuning/{place}", ["pass"], place, source=f"suite:{suite}")
+    tool_eval(engine, "aaaaaaaaaaaa", ["tuning/1", "tuning/2"], ["cloud::large"], 1, suite=suite)
+    reported(api, "param_tune", 0.8)
+    answer = api.call("DELETE", "/experiments/tuning").json
+    assert answer == {"deleted": 1, "traces_deleted": 0, "runs_deleted": 0, "runs_kept": 2, "evals_kept": 1}
+    (own,) = api.get("/experiments")["experiments"]
+    assert (own["name"], own["suite_id"], own["evals"]) == ("weather-api-suite", suite, ["aaaaaaaaaaaa"])
+    found = api.get("/tool-eval/history/aaaaaaaaaaaa")
+    assert (found["experiment_id"], [run["run"] for run in found["runs"]]) == (own["id"], ["tuning/1", "tuning/2"])
+    with engine.connect() as connection:
+        job = stored_job(connection, "default", "aaaaaaaaaaaa")
+        assert job is not None
+        assert job.request["experiment"] == "weather-api-suite"
+    again = api.call("DELETE", f"/experiments/{own['id']}").json  # the suite's own is made anew
+    assert (again["evals_kept"], len(api.get("/experiments")["experiments"])) == (1, 1)
+    api.refused(f"/experiments/{own['id']}", 404, "not-found")
+
+
+def test_what_another_experiment_has_pinned_is_deleted_only_by_force(api: Api, engine: Engine) -> None:
+    ran(engine, "tuning/1", ["pass", "fail"], 1)
+    ran(engine, "tuning/2", ["pass"], 2)
+    tool_eval(engine, "bbbbbbbbbbbb", ["tuning/2"], ["cloud::large"], 2)
+    made(api, name="other", baseline_eval_id="bbbbbbbbbbbb")
+    v1 = Api(api.site)
+    for answerer, address in (
+        (api, "/tool-eval/history/bbbbbbbbbbbb"),
+        (api, "/experiments/tuning?runs=true"),
+        (v1, "/jobs/bbbbbbbbbbbb"),
+        (v1, "/runs/tuning/2"),
+        (v1, "/experiments/tuning"),
+    ):
+        said = refusal(answerer, "DELETE", address, None, 409, "not-possible")
+        assert "the experiment other has tuning/2 pinned as its baseline" in said, address
+    options = ["--yes", "--data-dir", api.site.config.data_dir]
+    refused = CliRunner().invoke(main, ["experiments", "delete", "tuning/2", *options])
+    assert (refused.exit_code, "--force" in refused.output) == (2, True)
+    assert CliRunner().invoke(main, ["experiments", "delete", "tuning/2", "--force", *options]).exit_code == 0
+    note = api.get("/experiments/other")["baseline_note"]
+    assert "the run tuning/2, which was pinned, was deleted" in note
+    assert v1.get("/experiments/other")["baseline_note"] == note
+    assert api.call("PUT", "/experiments/other/baseline", {"eval_id": None}).status == 200
+    assert api.get("/experiments/other")["baseline_note"] == note
+    assert api.call("PUT", "/experiments/other/baseline", {"eval_id": "tuning/1"}).status == 200
+    assert api.get("/experiments/other")["baseline_note"] is None
+    assert api.call("DELETE", "/experiments/tuning?runs=true&force=true").json["runs_deleted"] == 1
+
+
+def test_what_a_process_writes_is_not_deleted(api: Api, engine: Engine) -> None:
+    def writes(now_ns: int | None) -> None:
+        with engine.begin() as connection:
+            note_writing(connection, "default", "tuning/1", now_ns)
+
+    ran(engine, "tuning/1", ["pass"], 1, state="incomplete")
+    v1 = Api(api.site)
+    writes(time.time_ns())
+    for answerer, address in (
+        (api, "/experiments/tuning?runs=true"),
+        (v1, "/experiments/tuning"),
+        (v1, "/runs/tuning/1"),
+    ):
+        assert "a process writes run tuning/1" in refusal(answerer, "DELETE", address, None, 409, "not-possible")
+    writes(time.time_ns() - 60 * SECOND)  # it was killed
+    assert v1.call("DELETE", "/experiments/tuning").json == {"deleted": 1, "runs_deleted": 1, "runs_kept": 0}
+
+
 def test_deleting_an_experiment_deletes_its_entries_and_runs(api: Api, engine: Engine) -> None:
     ran(engine, "tuning/1", ["pass", "fail"], 1)
     made(api, name="other")
     reported(api, "param_tune", 0.8)
-    assert api.call("DELETE", "/experiments/tuning").json == {"deleted": 1, "traces_deleted": 2}
+    said = refusal(api, "DELETE", "/experiments/tuning", None, 409, "not-possible")
+    assert ("holds 1 runs of no stored suite, such as tuning/1" in said, "?runs=true" in said) == (True, True)
+    answer = api.call("DELETE", "/experiments/tuning?runs=true").json
+    assert answer == {"deleted": 1, "traces_deleted": 2, **KEPT_NONE, "runs_deleted": 1}
     with engine.connect() as connection:
         assert connection.execute(select(func.count()).select_from(experiment_entries)).scalar() == 0
     assert [item["name"] for item in api.get("/experiments")["experiments"]] == ["other"]

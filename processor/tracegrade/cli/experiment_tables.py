@@ -81,6 +81,8 @@ def print_experiment(found: "Timeline") -> None:
         if standing is not None:
             pinned = " (pinned)" if what == "baseline" and found.experiment.baseline is not None else ""
             print_line(f"  {what} {standing.scored.run.name}{pinned}, score {score_text(standing.scored.score)}")
+    if found.experiment.baseline_note is not None:
+        print_line(f"  {found.experiment.baseline_note}")
     print_line()
 
 

@@ -71,7 +71,7 @@ def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> 
     """Show an experiment, or one run: what it was made of, and every rule's pass rate beside that of the baseline.
 
     Of an experiment, the pass rates of its latest run are shown. JSON: {tenant, experiment, begun_ns, baseline, best,
-    pinned, runs} of an experiment; of a run, the line that 'timeline' gives for it.
+    pinned, baseline_note, runs} of an experiment; of a run, the line that 'timeline' gives for it.
     """
     from tracegrade.history.runs.experiments import known_experiment, run_or_experiment, timeline
     from tracegrade.store.open import reading_store
@@ -197,34 +197,54 @@ def baseline(
         how = "pinned" if found.experiment.baseline is not None else "the first complete run with a score"
         name, score = name_and_score(found.baseline)
         print_line(f"The baseline of {experiment} is {name} ({how}), score {score}.")
+    if output_format != "json" and (note := found.experiment.baseline_note) is not None:
+        print_line(f"Note: {note}.")
 
 
 @command.command()
 @click.argument("name", metavar="NAME")
+@click.option(
+    "--keep-runs",
+    is_flag=True,
+    help="Of an experiment: keep its runs, which go into the own experiments of their suites; one that holds runs of "
+    "no stored suite is not deleted.",
+)
+@click.option("--force", is_flag=True, help="Also what another experiment has pinned as its baseline.")
 @yes_option
 @tenant_option
 @reading_options
 @reports_errors
-def delete(settings: ReadSettings, tenant: str, name: str, yes: bool) -> None:
+def delete(settings: ReadSettings, tenant: str, name: str, keep_runs: bool, force: bool, yes: bool) -> None:
     """Delete a run, or an experiment with all its runs, with everything that is stored of them.
 
-    What was judged live stays. What a job writes is deleted once it has ended, not before; another run that is being
-    written ends with an error.
+    What was judged live stays. What a job or a process writes is deleted once that has ended, not before.
     """
     from tracegrade.history.runs.experiments import run_or_experiment
-    from tracegrade.history.runs.run_changes import delete_stored_experiment, delete_stored_run
+    from tracegrade.history.runs.run_changes import delete_stored_run
+    from tracegrade.history.suite_runs.experiment_deletion import delete_with_runs, delete_without_runs
     from tracegrade.store.open import reading_store
     from tracegrade.store.runs import Run, stored_runs
 
     with reading_store(settings.store_url) as connection:
         is_run = isinstance(run_or_experiment(connection, tenant, name), Run)
         what = f"run {name}"
+        if is_run and keep_runs:
+            raise click.UsageError(f"--keep-runs is for experiments, and {name} is a run")
         if not is_run:
-            what = f"experiment {name} with {count(len(stored_runs(connection, tenant, name)), 'run')}"
+            runs = count(len(stored_runs(connection, tenant, name)), "run")
+            what = f"experiment {name}, without its {runs}," if keep_runs else f"experiment {name} with {runs}"
     confirm_deletion(what, yes)
     make_files_private()
     note_command(settings.whole(), "experiments delete", "admin", tenant, name=name)
-    deleted = (delete_stored_run if is_run else delete_stored_experiment)(settings.store_url, tenant, name)
+    if is_run:
+        deleted = delete_stored_run(settings.store_url, tenant, name, force=force)
+    else:
+        delete = delete_without_runs if keep_runs else delete_with_runs
+        done = delete(settings.store_url, tenant, name, force=force)
+        deleted = done.traces
+        if keep_runs:
+            print_line(f"Deleted experiment {name}; {count(done.runs_kept, 'run')} kept.")
+            return
     print_line(f"Deleted {what}: {deleted} traces and sessions.")
 
 

@@ -3,14 +3,15 @@
 from contextlib import suppress
 
 from tracegrade.history.runs.experiments import NoSuchRun
-from tracegrade.history.runs.run_changes import delete_stored_run
+from tracegrade.history.runs.run_changes import check_unpinned, delete_stored_run
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
 from tracegrade.store.jobs import UNFINISHED, delete_job, stored_job
 from tracegrade.store.open import changing_store
+from tracegrade.store.runs import stored_run
 
 
-def delete_with_runs(store_url: str, tenant: str, id_: str) -> int:
+def delete_with_runs(store_url: str, tenant: str, id_: str, *, force: bool = False) -> int:
     """Delete a job, its events, its runs and their traces; where it is interrupted, deleting it again does the rest.
 
     Returns:
@@ -19,6 +20,7 @@ def delete_with_runs(store_url: str, tenant: str, id_: str) -> int:
     Raises:
         NoSuchJob: there is none.
         JobRefused: it is not finished.
+        NotChangeable: without `force`, another experiment has a run of it pinned as its baseline.
         StoreError: the store cannot be written.
     """
     with changing_store(store_url) as connection:
@@ -27,10 +29,15 @@ def delete_with_runs(store_url: str, tenant: str, id_: str) -> int:
         raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
     if job.state in UNFINISHED:
         raise JobRefused(f"job {id_} is {job.state}: cancel it before you delete it")
+    if not force:
+        with changing_store(store_url) as connection:
+            for run in job.runs:
+                if (found := stored_run(connection, tenant, run)) is not None:
+                    check_unpinned(connection, tenant, job.runs, (), but=found.experiment)
     deleted = 0
     for run in job.runs:
         with suppress(NoSuchRun):  # deleted before
-            deleted += delete_stored_run(store_url, tenant, run)
+            deleted += delete_stored_run(store_url, tenant, run, force=force)
     # At the end, as it names the runs. If it was queued meanwhile, it fails: what it had stored is gone.
     with changing_store(store_url) as connection:
         current = stored_job(connection, tenant, id_)

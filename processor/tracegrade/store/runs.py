@@ -4,11 +4,11 @@ Every function names the tenant: whoever asks sees and changes that tenant's run
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, Engine, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, select, update
 
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.run_numbers import traces_of_run
@@ -139,6 +139,13 @@ def stored_experiment(connection: Connection, tenant: str, name: str) -> Experim
     return None if row is None else Experiment(*row)
 
 
+def experiment_with_id(connection: Connection, tenant: str, id_: str) -> Experiment | None:
+    """The experiment with this id."""
+    own = (experiments.c.tenant == tenant, experiments.c.id == id_)
+    row = connection.execute(select(experiments).where(*own)).first()
+    return None if row is None else Experiment(*row)
+
+
 def own_experiment(connection: Connection, tenant: str, suite: str) -> Experiment | None:
     """The experiment into which evals of a suite go that name none; None before the first of them."""
     own = (experiments.c.tenant == tenant, experiments.c.suite == suite, experiments.c.own)
@@ -171,8 +178,46 @@ def rename_experiment(connection: Connection, tenant: str, name: str, new_name: 
 
 
 def pin_baseline(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
-    """Pin a run as the baseline of an experiment; None pins none."""
-    connection.execute(update(experiments).where(*_is_experiment(tenant, experiment)).values(baseline=run))
+    """Pin a run as the baseline of an experiment; None pins none. What is said of one that was deleted stays then."""
+    values: dict[str, Any] = {"baseline": run, "baseline_entry": None}
+    if run is not None:
+        values["baseline_note"] = None
+    connection.execute(update(experiments).where(*_is_experiment(tenant, experiment)).values(**values))
+
+
+def note_writing(connection: Connection, tenant: str, name: str, now_ns: int | None) -> None:
+    """Note that a process writes a run now, with None that none does any more."""
+    connection.execute(update(runs).where(*_is_run(tenant, name)).values(seen_ns=now_ns))
+
+
+def seen_writing(connection: Connection, tenant: str, name: str) -> int | None:
+    """When the process that writes a run was last heard of, ns since 1970 UTC; None where none writes it."""
+    return connection.execute(select(runs.c.seen_ns).where(*_is_run(tenant, name))).scalar_one_or_none()
+
+
+def move_runs(connection: Connection, tenant: str, names: Collection[str], experiment: str) -> None:
+    """Put runs into another experiment; they keep their names."""
+    for name in names:
+        connection.execute(update(runs).where(*_is_run(tenant, name)).values(experiment=experiment))
+
+
+def forget_experiment(connection: Connection, tenant: str, name: str) -> None:
+    """Delete an experiment with its entries; its runs are deleted, or moved, by whoever calls this.
+
+    Experiments that have one of these entries pinned say that it was deleted.
+    """
+    known = experiment_entries.c
+    for id_ in connection.execute(select(known.id).where(*_of_experiment(tenant, name))).scalars().all():
+        _unpin(connection, experiments.c.baseline_entry == id_, tenant, f"the eval {id_}")
+    connection.execute(delete(experiment_entries).where(*_of_experiment(tenant, name)))
+    connection.execute(delete(experiments).where(*_is_experiment(tenant, name)))
+
+
+def _unpin(connection: Connection, is_pinned: ColumnElement[bool], tenant: str, what: str) -> None:
+    """Let experiments that have what is deleted pinned as their baseline have none, and say so."""
+    note = f"{what}, which was pinned, was deleted; until another is pinned, the first complete run with a score counts"
+    values = {"baseline": None, "baseline_entry": None, "baseline_note": note}
+    connection.execute(update(experiments).where(experiments.c.tenant == tenant, is_pinned).values(**values))
 
 
 def save_labels(connection: Connection, tenant: str, name: str, labels: Mapping[str, str]) -> None:
@@ -201,7 +246,7 @@ def take_back_run(connection: Connection, tenant: str, name: str) -> None:
 
 
 def delete_run(engine: Engine, tenant: str, name: str) -> int:
-    """Delete a run with all its results; its experiment stays, without it as its baseline.
+    """Delete a run with all its results; experiments that have it pinned have no pin then, and say so.
 
     A few hundred traces in a transaction, so that another writer waits only milliseconds. A process that writes the run
     cannot go on. Where this was interrupted, the run's state is ``deleting``, and deleting it again does the rest.
@@ -225,8 +270,7 @@ def delete_run(engine: Engine, tenant: str, name: str) -> int:
             connection.execute(delete(counts).where(counts.c.minutes == WHOLE_RUN, counts.c.minute == 0, of_run))
             connection.execute(delete(series).where(*own))
             connection.execute(delete(runs).where(*_is_run(tenant, name)))
-            pinned = (experiments.c.tenant == tenant, experiments.c.baseline == name)
-            connection.execute(update(experiments).where(*pinned).values(baseline=None))
+            _unpin(connection, experiments.c.baseline == name, tenant, f"the run {name}")
             return deleted
 
 
@@ -241,8 +285,7 @@ def delete_experiment(engine: Engine, tenant: str, name: str) -> int:
         with engine.begin() as connection:
             one_at_a_time(connection)
             if not (left := stored_runs(connection, tenant, name)):
-                connection.execute(delete(experiment_entries).where(*_of_experiment(tenant, name)))
-                connection.execute(delete(experiments).where(*_is_experiment(tenant, name)))
+                forget_experiment(connection, tenant, name)
                 return deleted
         deleted += sum(delete_run(engine, tenant, run.name) for run in left)
 

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from tracegrade.display import json_text
 from tracegrade.document.problem import did_you_mean
+from tracegrade.history.runs.recorded_run import check_title
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.experiment_entries import TUNES, Entry, stored_entries
@@ -24,6 +25,7 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import (
     Experiment,
     Run,
+    experiment_with_id,
     run_names,
     stored_experiment,
     stored_experiments,
@@ -210,6 +212,7 @@ class Timeline:
             "baseline": None if baseline is None else baseline.scored.run.name,
             "best": None if best is None else best.scored.run.name,
             "pinned": self.experiment.baseline is not None,
+            "baseline_note": self.experiment.baseline_note,
             "runs": [standing.scored.run.name for standing in self.standings],
         }
 
@@ -338,6 +341,20 @@ def known_experiment(connection: Connection, tenant: str, name: str) -> Experime
         known = [experiment.name for experiment in stored_experiments(connection, tenant)]
         hint = did_you_mean(name, known) or "; 'tracegrade experiments list' shows them"
         raise NoSuchRun(f"no experiment {name!r}{hint if known else _NONE_YET}")
+    return found
+
+
+def experiment_called(connection: Connection, tenant: str, id_or_name: str) -> Experiment:
+    """The experiment with this id, or this name.
+
+    Raises:
+        NoSuchRun: there is none.
+        RunRefused: it is neither an id nor a name that an experiment can have.
+    """
+    found = experiment_with_id(connection, tenant, id_or_name) or stored_experiment(connection, tenant, id_or_name)
+    if found is None:
+        check_title("experiment", id_or_name)
+        return known_experiment(connection, tenant, id_or_name)
     return found
 
 

@@ -6,6 +6,7 @@ written again.
 """
 
 import re
+import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,7 @@ from tracegrade.store.runs import (
     Experiment,
     Run,
     note_gate,
+    note_writing,
     note_written,
     save_experiment,
     save_run,
@@ -42,7 +44,9 @@ from tracegrade.store.write import StoreWriter
 
 _NAME = re.compile(r"\w[\w./+-]*")
 _TITLE = re.compile(r"\w[\w./+-]*(?: [\w./+-]+)*")
+EXPERIMENT_ID = re.compile("[0-9a-f]{12}")
 _LONGEST_NAME = 100
+_BEAT_S = 5.0
 _MOST_RELEASES = 100
 _BATCH_RECORDS = 200
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -94,10 +98,17 @@ def check_experiment(connection: Connection, tenant: str, what: str, name: str) 
         RunRefused: they cannot.
     """
     if stored_experiment(connection, tenant, name) is None:
-        _check(what, name, _TITLE.fullmatch(name) is not None, ", and single spaces between them")
-        _check_parts(what, name, name)
+        check_title(what, name)
+        if EXPERIMENT_ID.fullmatch(name):
+            raise RunRefused(f"{what}: 12 hex digits are the id of an experiment, and no name; found {name!r}")
     if stored_run(connection, tenant, name) is not None:
         raise RunRefused(f"{what}: {name!r} is the name of a run; choose another")
+
+
+def check_title(what: str, name: str) -> None:
+    """Check that `name` is of the form that names of experiments have; raises `RunRefused`."""
+    _check(what, name, _TITLE.fullmatch(name) is not None, ", and single spaces between them")
+    _check_parts(what, name, name)
 
 
 def _check_parts(what: str, name: str, checked: str) -> None:
@@ -183,15 +194,32 @@ class RecordedRun:
         with self._transaction(f"experiment {asked.experiment!r}: no run was begun") as connection:
             self._is_new = name is None or stored_run(connection, asked.tenant, name) is None
             first = _begun(connection, asked, name)
+            note_writing(connection, first.tenant, first.name, now_ns())
         self.name = first.name
         self._begun = {first.tenant: first}
+        self._ended = threading.Event()
+        self._beats = threading.Thread(target=self._beat, daemon=True)
 
     def __enter__(self) -> Self:
+        self._beats.start()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._ended.set()
+        self._beats.join()
         if isinstance(error, TraceGradeError):
             self.fail(error)
+        self._note_writing(None)
+
+    def _beat(self) -> None:
+        """Let others know, as long as the run is written, that a process writes it."""
+        while not self._ended.wait(_BEAT_S):
+            self._note_writing(self._now_ns())
+
+    def _note_writing(self, now_ns: int | None) -> None:
+        with suppress(StoreError), self._transaction(self._broken_off) as connection:
+            for tenant in list(self._begun):
+                note_writing(connection, tenant, self.name, now_ns)
 
     @property
     def tenant(self) -> str:

@@ -1,6 +1,7 @@
 """What people change of stored runs and experiments: the pinned baseline, labels, and whether they are there at all."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
@@ -8,9 +9,17 @@ from sqlalchemy import Connection, Engine
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.experiments import ScoredRun, Timeline, known_experiment, known_run, timeline
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.store.jobs import UNFINISHED, Job, stored_jobs
+from tracegrade.store.jobs import LOST_AFTER_S, UNFINISHED, Job, stored_jobs
 from tracegrade.store.open import changing_store, open_store
-from tracegrade.store.runs import delete_experiment, delete_run, pin_baseline, save_labels, stored_runs
+from tracegrade.store.runs import (
+    Run,
+    delete_run,
+    pin_baseline,
+    save_labels,
+    seen_writing,
+    stored_experiments,
+    stored_runs,
+)
 
 MOST_LABELS = 100
 LONGEST_KEY = 200
@@ -74,34 +83,59 @@ def label(store_url: str, tenant: str, run: str, labels: Mapping[str, str]) -> N
         save_labels(connection, tenant, run, labels)
 
 
-def delete_stored_run(store_url: str, tenant: str, run: str) -> int:
+def delete_stored_run(store_url: str, tenant: str, run: str, *, force: bool = False) -> int:
     """Delete a run with all its results. Returns how many traces and sessions went.
 
     Raises:
         NoSuchRun: there is no such run.
-        NotChangeable: a job that has not ended writes it.
+        NotChangeable: a job or a process writes it; or, without `force`, another experiment has it pinned.
     """
     with _opened(store_url) as engine:
         with engine.connect() as connection:
-            known_run(connection, tenant, run)
-            if (job := _job_of(connection, tenant, {run})) is not None:
-                raise _is_written(f"run {run}", job)
+            found = known_run(connection, tenant, run)
+            check_unwritten(connection, tenant, f"run {run}", [found])
+            if not force:
+                check_unpinned(connection, tenant, [run], (), but=found.experiment)
         return delete_run(engine, tenant, run)
 
 
-def delete_stored_experiment(store_url: str, tenant: str, experiment: str) -> int:
-    """Delete an experiment with all its runs. Returns how many traces and sessions went.
+def check_unwritten(
+    connection: Connection, tenant: str, what: str, runs: Sequence[Run], experiment: str | None = None
+) -> None:
+    """Check that runs can be deleted, and with them the `experiment` that holds them all, if it is given.
 
     Raises:
-        NoSuchRun: there is no such experiment.
-        NotChangeable: a job that has not ended writes runs of it.
+        NotChangeable: a job that has not ended writes `what`, or a process that was heard of lately does.
     """
-    with _opened(store_url) as engine:
-        with engine.connect() as connection:
-            known_experiment(connection, tenant, experiment)
-            if (job := job_writing(connection, tenant, experiment)) is not None:
-                raise _is_written(f"experiment {experiment}", job)
-        return delete_experiment(engine, tenant, experiment)
+    if (job := _job_of(connection, tenant, {run.name for run in runs}, experiment)) is not None:
+        raise _is_written(what, job)
+    now_ns = time.time_ns()
+    for run in runs:
+        seen_ns = seen_writing(connection, tenant, run.name) if run.state == "incomplete" and run.job is None else None
+        if seen_ns is not None and abs(now_ns - seen_ns) < LOST_AFTER_S * 1e9:
+            raise NotChangeable(
+                f"{what} cannot be deleted now: a process writes run {run.name}; wait for its end, or end it. One that "
+                f"was killed is taken as ended after {LOST_AFTER_S:.0f} s"
+            )
+
+
+def check_unpinned(
+    connection: Connection, tenant: str, runs: Collection[str], entries: Collection[str], *, but: str
+) -> None:
+    """Check that no experiment `but` one has one of these runs or entries pinned as its baseline.
+
+    Raises:
+        NotChangeable: one has.
+    """
+    for other in stored_experiments(connection, tenant):
+        pinned = other.baseline if other.baseline in runs else None
+        if other.baseline_entry in entries:
+            pinned = other.baseline_entry
+        if pinned is not None and other.name != but:
+            raise NotChangeable(
+                f"the experiment {other.name} has {pinned} pinned as its baseline: pin another there first, or delete "
+                "it all the same: ?force=true, or --force"
+            )
 
 
 def job_writing(connection: Connection, tenant: str, experiment: str) -> Job | None:

@@ -194,7 +194,7 @@ def eval_without_runs(connection: Connection, job: Job, experiment: str) -> tupl
     """The eval of a job that has stored nothing yet, with the timeline of its experiment, which may be new."""
     found = stored_experiment(connection, job.tenant, experiment)
     if found is None:
-        timeline = EvalTimeline(Experiment(job.tenant, experiment, job.created_ns, None, 0), (), (), None)
+        timeline = EvalTimeline(Experiment(job.tenant, experiment, job.created_ns, None, 0, id=""), (), (), None)
     else:
         timeline = eval_timeline(connection, found)
     return timeline, EvalStanding(Eval(job.id, (), job), delta=None, is_baseline=False, is_best=False)

@@ -41,7 +41,8 @@ from tracegrade.web.servers import NotListed
 class Api(FastAPI):
     """Operations with one document; ``state.sources`` is what they read.
 
-    ``prefix`` is where they are, ``longest_body`` in bytes.
+    ``prefix`` is where they are, ``longest_body`` in bytes. Addresses that begin with one of ``undecoded`` are taken
+    apart before they are decoded: a name in them may hold a slash.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Api(FastAPI):
         prefix: str = "/api/v1",
         description: str = DESCRIPTION,
         longest_body: int = 1 << 20,
+        undecoded: Sequence[str] = (),
     ) -> None:
         super().__init__(
             title="TraceGrade",
@@ -89,6 +91,7 @@ class Api(FastAPI):
         )
         self.router.routes.append(Route("/openapi.json", _document, middleware=[Middleware(Needs, right="read")]))
         self.state.prefix, self.state.routers = prefix, routers
+        self.state.undecoded = tuple(undecoded)
         self.state.longest_body, self.state.body_within_s = longest_body, WITHIN_S
         for router in routers:
             self.include_router(router)
@@ -101,6 +104,8 @@ class Api(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; HEAD is answered as GET, and the server leaves the body out."""
+        if scope["type"] == "http":
+            scope = _undecoded(scope, self.state.undecoded)
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         if scope["type"] == "http" and scope["method"] not in ("GET", "OPTIONS"):
@@ -115,7 +120,14 @@ class Api(FastAPI):
 
 def tool_eval_api() -> Api:
     """The operations on suites, their runs and experiments."""
-    return Api(TOOL_EVAL_ROUTERS, "/api", TOOL_EVAL_DESCRIPTION, 4 << 20)
+    return Api(TOOL_EVAL_ROUTERS, "/api", TOOL_EVAL_DESCRIPTION, 4 << 20, undecoded=["/experiments/"])
+
+
+def _undecoded(scope: Scope, begins: tuple[str, ...]) -> Scope:
+    """`scope` with its path as it was sent, if it begins so below where this app is."""
+    sent = scope.get("raw_path", b"").decode("latin-1")
+    root = str(scope.get("root_path", ""))
+    return {**scope, "path": sent} if begins and sent.removeprefix(root).startswith(begins) else scope
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -9,15 +9,26 @@ from tracegrade.history.runs.experiments import Standing, Timeline, known_experi
 from tracegrade.history.runs.run_changes import (
     LONGEST_VALUE,
     MOST_LABELS,
-    delete_stored_experiment,
     delete_stored_run,
     label,
     pin,
 )
+from tracegrade.history.suite_runs.experiment_deletion import delete_with_runs, delete_without_runs
 from tracegrade.store.runs import State, stored_experiments
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, Name, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import (
+    ApiCaller,
+    ApiSources,
+    ForcedQuery,
+    Name,
+    OfForced,
+    OfTenant,
+    PathName,
+    TenantQuery,
+    in_tenant,
+    needs,
+)
 from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
 
@@ -39,6 +50,7 @@ class ExperimentDocument(Document):
     baseline: str | None = Field(description="The run that the others are measured against")
     best: str | None = Field(description="The first run with the highest score")
     pinned: bool = Field(description="Whether the baseline is pinned; else it is the first complete run with a score")
+    baseline_note: str | None = Field(description="What became of the baseline that was pinned, if it was deleted")
     runs: list[str]
 
 
@@ -122,6 +134,19 @@ class DeletedRuns(Document):
     deleted: int = Field(description="How many stored traces and sessions")
 
 
+class DeletedExperiment(DeletedRuns):
+    """What was deleted of an experiment, and what was kept."""
+
+    runs_deleted: int
+    runs_kept: int
+
+
+class DeletionQuery(ForcedQuery):
+    """What is deleted."""
+
+    keep_runs: bool = Field(False, description="Keep its runs, in the own experiments of their suites")
+
+
 @router.get("/experiments", summary="Experiments", response_model=Experiments)
 def list_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) -> ExactJson:
     """Every experiment, as `tracegrade experiments list` shows them."""
@@ -159,16 +184,21 @@ def change_experiment(
 @router.delete(
     "/experiments/{experiment:path}",
     summary="Delete an experiment with all its runs",
-    response_model=DeletedRuns,
+    response_model=DeletedExperiment,
     responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
-def delete_experiment(sources: ApiSources, experiment: PathName, query: OfTenant) -> ExactJson:
+def delete_experiment(
+    sources: ApiSources, experiment: PathName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]
+) -> ExactJson:
     """Deletes an experiment with everything that is stored of its runs; what was judged live stays.
 
-    Not while a job writes runs of it.
+    With `keep_runs=true`, its runs go into the own experiments of their suites instead, and one that holds runs of no
+    stored suite is refused. It is refused while a job or `replay` writes it, too.
     """
-    return ExactJson({"deleted": delete_stored_experiment(sources.config.store_url, query.tenant, experiment)})
+    delete = delete_without_runs if query.keep_runs else delete_with_runs
+    done = delete(sources.config.store_url, query.tenant, experiment, force=query.force)
+    return ExactJson({"deleted": done.traces, "runs_deleted": done.runs, "runs_kept": done.runs_kept})
 
 
 @router.get("/runs", summary="The runs of an experiment", response_model=Runs, responses=problems(404))
@@ -204,9 +234,9 @@ def change_run(sources: ApiSources, caller: ApiCaller, run: PathName, query: OfT
     responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
-def delete_run(sources: ApiSources, run: PathName, query: OfTenant) -> ExactJson:
-    """Deletes a run with everything that is stored of it; what was judged live stays. Not while a job writes it."""
-    return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run)})
+def delete_run(sources: ApiSources, run: PathName, query: OfForced) -> ExactJson:
+    """Deletes a run with everything that is stored of it; what was judged live stays. Not while it is written."""
+    return ExactJson({"deleted": delete_stored_run(sources.config.store_url, query.tenant, run, force=query.force)})
 
 
 def _timeline(sources: Sources, tenant: str, experiment: str) -> Timeline:

@@ -17,7 +17,17 @@ from tracegrade.store.jobs import STATES, UNFINISHED, Job, last_event, stored_jo
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, Null, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import (
+    ApiCaller,
+    ApiSources,
+    Null,
+    OfForced,
+    OfTenant,
+    PathName,
+    TenantQuery,
+    in_tenant,
+    needs,
+)
 from tracegrade.web.job_events import JobEvents, Watched
 from tracegrade.web.masked import seen_by
 from tracegrade.web.rights import is_still_let_in, token_of
@@ -110,9 +120,9 @@ def resume_job(sources: ApiSources, caller: ApiCaller, job_id: PathName, query: 
     responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
-def delete_job(sources: ApiSources, job_id: PathName, query: OfTenant) -> ExactJson:
+def delete_job(sources: ApiSources, job_id: PathName, query: OfForced) -> ExactJson:
     """Deletes a job that has ended, with its runs and their traces."""
-    traces = delete_with_runs(sources.config.store_url, query.tenant, job_id)
+    traces = delete_with_runs(sources.config.store_url, query.tenant, job_id, force=query.force)
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 

@@ -96,6 +96,15 @@ def in_tenant(model: type[OfSome]) -> Any:
 
 OfTenant: TypeAlias = Annotated[TenantQuery, in_tenant(TenantQuery)]
 
+
+class ForcedQuery(TenantQuery):
+    """Whose, and what is deleted all the same."""
+
+    force: bool = Field(False, description="Delete it also where another experiment has it pinned as its baseline")
+
+
+OfForced: TypeAlias = Annotated[ForcedQuery, in_tenant(ForcedQuery)]
+
 # An operation without query parameters takes these, so that it refuses all.
 NoParameters: TypeAlias = Annotated[Parameters, Query()]
 

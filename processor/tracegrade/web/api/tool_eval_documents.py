@@ -44,7 +44,9 @@ class SentEval(SentAsking, SentModels):
     """A run of a stored suite."""
 
     suite_id: _Key
-    experiment_id: _Key | None = Field(None, description="The experiment to link it to; the suite's own if left out")
+    experiment_id: _Key | None = Field(
+        None, description="The experiment to link it to, by its id or name; the suite's own if left out"
+    )
 
 
 class SentBest(SentModels):
@@ -97,7 +99,7 @@ class EvalDocument(Document):
     error: str | None = Field(description="What ended it, if it failed or a run of it did")
     suite_id: str | None = Field(description="null where a file was run")
     suite_name: str
-    experiment_id: str
+    experiment_id: str | None = Field(description="null where its experiment was deleted, and it has no runs")
     models: list[str]
     configuration: dict[str, Any]
     avg_score: float | None = Field(description="The mean of the scores of its complete runs")

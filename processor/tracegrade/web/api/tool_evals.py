@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Body, Request
 from pydantic import Field
 from sqlalchemy import Connection
 
-from tracegrade.history.runs.experiments import NoSuchRun, known_experiment
+from tracegrade.history.runs.experiments import NoSuchRun, experiment_called, known_experiment
 from tracegrade.history.runs.run_changes import delete_stored_run
 from tracegrade.history.suite_runs.evals import (
     Eval,
@@ -26,13 +27,22 @@ from tracegrade.jobs.submit import cancel, submit
 from tracegrade.jobs.suite_job import scores_of
 from tracegrade.jobs.suite_request import suite_request
 from tracegrade.store.jobs import Job, stored_job, stored_jobs
-from tracegrade.store.runs import State, stored_experiment
+from tracegrade.store.runs import State
 from tracegrade.suites.imported import rule_id_of
 from tracegrade.suites.keeping import known_suite
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import Word, word_of
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, PathName, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import (
+    ApiCaller,
+    ApiSources,
+    OfForced,
+    OfTenant,
+    PathName,
+    TenantQuery,
+    in_tenant,
+    needs,
+)
 from tracegrade.web.api.tool_eval_documents import (
     BestJob,
     DeletedEval,
@@ -45,7 +55,7 @@ from tracegrade.web.api.tool_eval_documents import (
     SubmittedJob,
     WholeEval,
 )
-from tracegrade.web.api.tool_experiments import id_of, name_of, suite_names
+from tracegrade.web.api.tool_experiments import ExperimentName, suite_names
 from tracegrade.web.best import best_request
 from tracegrade.web.evals import known_models
 from tracegrade.web.job_events import values_of
@@ -91,9 +101,7 @@ def run_tool_eval(
     with sources.store() as connection:
         known_suite(connection, query.tenant, sent.suite_id)
         if sent.experiment_id is not None:
-            asked["experiment"] = name = name_of(sent.experiment_id)
-            if stored_experiment(connection, query.tenant, name) is None:
-                raise NoSuchRun(f"experiment_id: no experiment {name[:200]!r}; 'POST /api/experiments' makes one")
+            asked["experiment"] = _named(connection, query.tenant, sent.experiment_id)
     job = submit(sources.config, query.tenant, token_of(request).owner, suite_request(asked))
     return ExactJson(_submitted(sources, job), 202)
 
@@ -162,21 +170,21 @@ def show_tool_eval(request: Request, sources: ApiSources, eval_id: PathName, que
     responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
-def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfTenant) -> ExactJson:
+def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfForced) -> ExactJson:
     """Deletes an eval that has ended: its job, its runs and their traces."""
     url = sources.config.store_url
     with sources.store() as connection:
         job = stored_job(connection, query.tenant, eval_id)
         runs = [] if job is not None else _known(known_eval(connection, query.tenant, eval_id), eval_id).runs
     if job is not None:
-        traces = delete_with_runs(url, query.tenant, eval_id)
+        traces = delete_with_runs(url, query.tenant, eval_id, force=query.force)
     else:
-        traces = sum(delete_stored_run(url, query.tenant, scored.run.name) for scored in runs)
+        traces = sum(delete_stored_run(url, query.tenant, scored.run.name, force=query.force) for scored in runs)
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 
 @router.post(
-    "/experiments/{experiment_id:path}/run-best",
+    "/experiments/{experiment_id}/run-best",
     summary="Run the best configuration of an experiment",
     response_model=BestJob,
     status_code=202,
@@ -186,18 +194,29 @@ def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfTenant) ->
 def run_best_of_tool_experiment(
     request: Request,
     sources: ApiSources,
-    experiment_id: PathName,
+    experiment_id: ExperimentName,
     query: OfTenant,
     sent: Annotated[SentBest | None, Body()] = None,
 ) -> ExactJson:
     """Queues a run of the experiment's suite with its best configuration, with other models if they are sent."""
     models = [] if sent is None else sent.keys
     with sources.store() as connection:
-        asked = best_request(connection, query.tenant, name_of(experiment_id), models)
+        experiment = experiment_called(connection, query.tenant, unquote(experiment_id))
+        asked = best_request(connection, query.tenant, experiment.name, models)
     job = submit(sources.config, query.tenant, token_of(request).owner, asked)
     request_seen = seen_by(token_of(request), job).request
     used = {key: value for key, value in request_seen.items() if value not in (None, {}) and key != "experiment"}
     return ExactJson({**_submitted(sources, job), "config_used": used}, 202)
+
+
+def _named(connection: Connection, tenant: str, id_or_name: str) -> str:
+    """The name of the experiment that a caller sent the id or the name of; raises `NoSuchRun`."""
+    try:
+        return experiment_called(connection, tenant, unquote(id_or_name)).name
+    except NoSuchRun:
+        raise NoSuchRun(
+            f"experiment_id: no experiment {id_or_name[:200]!r}; 'POST /api/experiments' makes one"
+        ) from None
 
 
 def _submitted(sources: Sources, job: Job) -> dict[str, Any]:
@@ -207,7 +226,7 @@ def _submitted(sources: Sources, job: Job) -> dict[str, Any]:
     return {
         "job_id": job.id,
         "status": word_of(job.state),
-        "experiment_id": id_of(found.experiment.name),
+        "experiment_id": found.experiment.id,
         "baseline_eval_id": None if found.baseline is None else found.baseline.id,
     }
 
@@ -248,7 +267,7 @@ def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, st
         "error": item.error,
         "suite_id": item.suite,
         "suite_name": str(called),
-        "experiment_id": id_of(experiment.name),
+        "experiment_id": experiment.id or None,
         "models": [str(model) for model in item.models],
         "configuration": item.configuration,
         "avg_score": item.score,

@@ -62,7 +62,7 @@ class SentEntry(SentDocument):
 class ToolExperiment(Document):
     """One experiment. What is best counts evals and tunes."""
 
-    id: str = Field(description="Its name as it is written in an address")
+    id: str = Field(description="12 hex digits, which stay when it is renamed")
     experiment_id: str = Field(description="The same as `id`")
     tenant: str
     name: str
@@ -73,6 +73,7 @@ class ToolExperiment(Document):
     baseline_eval_id: str | None = Field(description="The eval that the others are measured against")
     baseline_score: float | None
     pinned: bool = Field(description="Whether the baseline is pinned; else it is the first complete eval with a score")
+    baseline_note: str | None = Field(description="What became of the baseline that was pinned, if it was deleted")
     best_score: float | None
     best_source: Kind | None = Field(description="What the best is")
     best_source_id: str | None
@@ -149,3 +150,6 @@ class DeletedExperiment(Document):
 
     deleted: int = Field(description="How many experiments")
     traces_deleted: int = Field(description="How many stored traces and sessions of its runs")
+    runs_deleted: int
+    runs_kept: int
+    evals_kept: int = Field(description="How many evals are in the own experiments of their suites now")

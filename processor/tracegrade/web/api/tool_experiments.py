@@ -1,23 +1,24 @@
 """Experiments as clients of other systems for tool-calling evaluation use them: evals and tunes against a baseline."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
-from urllib.parse import quote, unquote
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import unquote
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Path
+from pydantic import Field
 from sqlalchemy import Connection
 
 from tracegrade.access.caller import Caller
 from tracegrade.history.runs.experiment_entries import report
-from tracegrade.history.runs.experiments import EntryStanding, known_experiment
-from tracegrade.history.runs.run_changes import delete_stored_experiment
+from tracegrade.history.runs.experiments import EntryStanding, experiment_called, known_experiment
 from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline
 from tracegrade.history.suite_runs.experiment_changes import change, make, pin_eval
+from tracegrade.history.suite_runs.experiment_deletion import delete_with_runs, delete_without_runs
 from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, PathName, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, TenantQuery, in_tenant, needs
 from tracegrade.web.api.tool_experiment_documents import (
     DeletedExperiment,
     NewEntries,
@@ -32,6 +33,19 @@ from tracegrade.web.api.tool_experiment_documents import (
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.sources import Sources
+
+# In one segment of the address as it was sent: `web.api.app` takes it apart before it is decoded.
+ExperimentName: TypeAlias = Annotated[
+    str, Path(description="Its id, or its name, percent-encoded", min_length=1, max_length=1000, pattern=r"^[^\n]+$")
+]
+
+
+class DeletionQuery(TenantQuery):
+    """What is deleted."""
+
+    runs: bool = Field(False, description="Delete its runs and their traces, too")
+    force: bool = Field(False, description="Also what another experiment has pinned as its baseline")
+
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
@@ -73,22 +87,22 @@ def create_tool_experiment(
 
 
 @router.put(
-    "/experiments/{experiment_id:path}/baseline",
+    "/experiments/{experiment_id}/baseline",
     summary="Pin the baseline of an experiment",
     response_model=PinnedBaseline,
     responses=problems(404, 409),
     dependencies=[needs("run")],
 )
 def pin_tool_baseline(
-    sources: ApiSources, experiment_id: PathName, query: OfTenant, sent: Annotated[SentBaseline, Body()]
+    sources: ApiSources, experiment_id: ExperimentName, query: OfTenant, sent: Annotated[SentBaseline, Body()]
 ) -> ExactJson:
     """Pins an eval as the reference point; null: the first complete one."""
-    name = name_of(experiment_id)
-    pin_eval(sources.config.store_url, query.tenant, name, sent.eval_id)
-    baseline = _timeline(sources, query.tenant, name).baseline
+    experiment = called(sources, query.tenant, experiment_id)
+    pin_eval(sources.config.store_url, query.tenant, experiment.name, sent.eval_id)
+    baseline = _timeline(sources, query.tenant, experiment.name).baseline
     return ExactJson(
         {
-            "experiment_id": id_of(name),
+            "experiment_id": experiment.id,
             "baseline_eval_id": None if baseline is None else baseline.id,
             "baseline_score": None if baseline is None else baseline.score,
         }
@@ -96,18 +110,20 @@ def pin_tool_baseline(
 
 
 @router.get(
-    "/experiments/{experiment_id:path}/timeline",
+    "/experiments/{experiment_id}/timeline",
     summary="The timeline of an experiment",
     response_model=ToolTimeline,
     responses=problems(404),
 )
-def show_tool_timeline(sources: ApiSources, caller: ApiCaller, experiment_id: PathName, query: OfTenant) -> ExactJson:
+def show_tool_timeline(
+    sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
+) -> ExactJson:
     """Every eval and every reported entry, in the order of time, against the baseline."""
-    found = seen_by(caller, _timeline(sources, query.tenant, name_of(experiment_id)))
+    found = seen_by(caller, _timeline(sources, query.tenant, called(sources, query.tenant, experiment_id).name))
     baseline, best = found.baseline, found.best
     return ExactJson(
         {
-            "experiment_id": id_of(found.experiment.name),
+            "experiment_id": found.experiment.id,
             "experiment_name": found.experiment.name,
             "baseline": None if baseline is None else {"eval_id": baseline.id, "score": baseline.score},
             "best": None if best is None else _best(best),
@@ -117,7 +133,7 @@ def show_tool_timeline(sources: ApiSources, caller: ApiCaller, experiment_id: Pa
 
 
 @router.post(
-    "/experiments/{experiment_id:path}/timeline",
+    "/experiments/{experiment_id}/timeline",
     summary="Report what another tool found",
     response_model=NewEntries,
     status_code=201,
@@ -125,10 +141,14 @@ def show_tool_timeline(sources: ApiSources, caller: ApiCaller, experiment_id: Pa
     dependencies=[needs("run")],
 )
 def report_to_tool_timeline(
-    sources: ApiSources, caller: ApiCaller, experiment_id: PathName, query: OfTenant, sent: Annotated[SentEntry, Body()]
+    sources: ApiSources,
+    caller: ApiCaller,
+    experiment_id: ExperimentName,
+    query: OfTenant,
+    sent: Annotated[SentEntry, Body()],
 ) -> ExactJson:
     """Adds the end of a tune, or of a judge, to the timeline; the best result of a tune is promoted to an eval."""
-    name = name_of(experiment_id)
+    name = called(sources, query.tenant, experiment_id).name
     made = {
         entry.id
         for entry in report(sources.config.store_url, query.tenant, name, sent.type, sent.score, sent.configuration)
@@ -138,18 +158,20 @@ def report_to_tool_timeline(
 
 
 @router.get(
-    "/experiments/{experiment_id:path}",
+    "/experiments/{experiment_id}",
     summary="One experiment",
     response_model=ToolExperiment,
     responses=problems(404),
 )
-def show_tool_experiment(sources: ApiSources, caller: ApiCaller, experiment_id: PathName, query: OfTenant) -> ExactJson:
+def show_tool_experiment(
+    sources: ApiSources, caller: ApiCaller, experiment_id: ExperimentName, query: OfTenant
+) -> ExactJson:
     """An experiment with its baseline and its best configuration."""
-    return _shown(sources, caller, query.tenant, name_of(experiment_id))
+    return _shown(sources, caller, query.tenant, called(sources, query.tenant, experiment_id).name)
 
 
 @router.put(
-    "/experiments/{experiment_id:path}",
+    "/experiments/{experiment_id}",
     summary="Change an experiment",
     response_model=ToolExperiment,
     responses=problems(404, 409),
@@ -158,16 +180,16 @@ def show_tool_experiment(sources: ApiSources, caller: ApiCaller, experiment_id: 
 def update_tool_experiment(
     sources: ApiSources,
     caller: ApiCaller,
-    experiment_id: PathName,
+    experiment_id: ExperimentName,
     query: OfTenant,
     sent: Annotated[SentChange, Body()],
 ) -> ExactJson:
-    """Changes name and description; what is left out stays. The id changes with the name, runs keep theirs."""
+    """Changes name and description; what is left out stays, and so does the id. Runs keep their names."""
     new_name = None if sent.name is None else sent.name.strip()
     name = change(
         sources.config.store_url,
         query.tenant,
-        name_of(experiment_id),
+        called(sources, query.tenant, experiment_id).name,
         new_name=new_name,
         description=sent.description,
     )
@@ -175,26 +197,36 @@ def update_tool_experiment(
 
 
 @router.delete(
-    "/experiments/{experiment_id:path}",
+    "/experiments/{experiment_id}",
     summary="Delete an experiment",
     response_model=DeletedExperiment,
     responses=problems(404, 409),
     dependencies=[needs("admin")],
 )
-def delete_tool_experiment(sources: ApiSources, experiment_id: PathName, query: OfTenant) -> ExactJson:
-    """Deletes an experiment with its entries and all its runs and their traces; not while a job writes it."""
-    traces = delete_stored_experiment(sources.config.store_url, query.tenant, name_of(experiment_id))
-    return ExactJson({"deleted": 1, "traces_deleted": traces})
+def delete_tool_experiment(
+    sources: ApiSources, experiment_id: ExperimentName, query: Annotated[DeletionQuery, in_tenant(DeletionQuery)]
+) -> ExactJson:
+    """Deletes an experiment with what other tools reported; its evals go into the own experiments of their suites.
+
+    They keep their ids and the names of their runs. With `runs=true`, its runs and their traces are deleted. Without
+    it, one that holds runs of no stored suite is refused. It is refused while a job or `replay` writes it, too.
+    """
+    name, url = called(sources, query.tenant, experiment_id).name, sources.config.store_url
+    delete = delete_with_runs if query.runs else delete_without_runs
+    done = delete(url, query.tenant, name, force=query.force)
+    counts = {"runs_deleted": done.runs, "runs_kept": done.runs_kept, "evals_kept": done.evals_kept}
+    return ExactJson({"deleted": 1, "traces_deleted": done.traces, **counts})
 
 
-def id_of(name: str) -> str:
-    """The id of the experiment with this name: the name itself, as it is written in an address."""
-    return quote(name, safe="")
+def called(sources: Sources, tenant: str, written: str) -> Experiment:
+    """The experiment that an address names, by its id or its name; no name holds a percent sign.
 
-
-def name_of(id_: str) -> str:
-    """The name of the experiment with this id; no name holds a percent sign."""
-    return unquote(id_)
+    Raises:
+        NoSuchRun: there is none.
+        RunRefused: it can be neither.
+    """
+    with sources.store() as connection:
+        return experiment_called(connection, tenant, unquote(written))
 
 
 def _shown(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
@@ -218,8 +250,8 @@ def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any
     experiment: Experiment = found.experiment
     best = None if found.best is None else _best(found.best)
     return {
-        "id": id_of(experiment.name),
-        "experiment_id": id_of(experiment.name),
+        "id": experiment.id,
+        "experiment_id": experiment.id,
         "tenant": experiment.tenant,
         "name": experiment.name,
         "description": experiment.description or "",
@@ -229,6 +261,7 @@ def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any
         "baseline_eval_id": None if found.baseline is None else found.baseline.id,
         "baseline_score": None if found.baseline is None else found.baseline.score,
         "pinned": experiment.baseline is not None,
+        "baseline_note": experiment.baseline_note,
         "best_score": None if best is None else best["score"],
         "best_source": None if best is None else best["source"],
         "best_source_id": None if best is None else best["source_id"],
