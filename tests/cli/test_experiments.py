@@ -63,7 +63,9 @@ def test_experiments_are_listed_with_their_baseline_best_and_latest(data: Path) 
         "begun_ns": START_NS,
         "baseline": "tuning/1",
         "best": "tuning/2",
+        "baseline_entry": None,
         "pinned": False,
+        "baseline_note": None,
         "runs": ["tuning/1", "tuning/2", "tuning/3"],
     }
     table = run(data, "experiments", "list").stdout
@@ -172,6 +174,9 @@ def test_runs_and_experiments_are_deleted_when_that_is_confirmed(data: Path) -> 
     assert done.stdout == "Deleted run tuning/1: 2 traces and sessions.\n"
     (left,) = run_json(data, "experiments", "list")
     assert (left["runs"], left["baseline"]) == (["tuning/2", "tuning/3"], "tuning/2")
+    for name, said in (("tuning", "holds 2 runs of no stored suite"), ("tuning/2", "--keep-runs is for experiments")):
+        refused = run(data, "experiments", "delete", name, "--keep-runs", "--yes")
+        assert (refused.exit_code, said in refused.stderr) == (2, True), refused.output
     done = run(data, "experiments", "delete", "tuning", "--yes")
     assert done.stdout == "Deleted experiment tuning with 2 runs: 3 traces and sessions.\n"
     assert run_json(data, "experiments", "list") == []

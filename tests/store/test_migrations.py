@@ -1,8 +1,9 @@
 """A store that an earlier version wrote is brought up to date, and keeps what it holds."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from build import rest_long, store_with
 from store.engines import BACKENDS, POSTGRESQL, without_tables
 from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from store.stored_alerts import ALERT, store_incident
-from store.stored_runs import begin
+from store.stored_runs import begin, run_of
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult
@@ -26,6 +27,7 @@ from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.runs import Experiment, experiment_with_id, runs_of_eval, stored_experiments
 from tracegrade.store.write import StoreWriter
 
 SCRIPTS = Path(migrations.__file__).parent
@@ -194,6 +196,32 @@ def test_what_agent_runs_took_is_filled_in_from_kept_spans(
             (3, AGENT_SPAN, None, None, None),
         ]
     engine.dispose()
+
+
+def test_experiments_get_ids_and_runs_know_their_jobs(url: str, tmp_path: Path) -> None:
+    store_of_version("0020", url, tmp_path)
+    engine = create_engine(url)
+    metadata = MetaData()
+    with engine.begin() as connection:
+        metadata.reflect(connection)
+        for name in ("one", "another"):
+            experiment = Experiment("default", name, 1, None, 0)
+            _insert(connection, metadata.tables["experiments"], [asdict(experiment)])
+        for name, selection in (("one/1", {"job": "a"}), ("one/2", {"model": "m"})):
+            run = {**asdict(run_of(name, experiment="one", selection=selection)), "first_number": None}
+            _insert(connection, metadata.tables["runs"], [run])
+    engine.dispose()
+    opened = open_store(url)
+    with reading(opened) as connection:
+        found = stored_experiments(connection, "default")
+        assert [(item.name, item.own, item.baseline_entry) for item in found] == [
+            ("another", False, None),
+            ("one", False, None),
+        ]
+        assert len({item.id for item in found if re.fullmatch("[0-9a-f]{12}", item.id)}) == 2
+        assert experiment_with_id(connection, "default", found[1].id) == found[1]
+        assert [run.name for run in runs_of_eval(connection, "default", "a")] == ["one/1"]
+    opened.dispose()
 
 
 def test_a_command_that_only_reads_says_what_to_do_with_an_older_store(tmp_path: Path) -> None:

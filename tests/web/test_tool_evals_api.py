@@ -144,7 +144,7 @@ def test_an_eval_is_submitted_watched_listed_shown_and_deleted(
     with engine.connect() as connection:
         for table in (jobs, job_events, runs, traces):
             assert connection.execute(select(func.count()).select_from(table)).scalar() == 0, table.name
-    assert api.get("/tool-eval/history") == {"runs": []}
+    assert api.get("/tool-eval/history") == {"runs": [], "next": None}
     assert "no eval" in refused(api, "GET", f"/tool-eval/history/{job}", None, 404, "not-found")
     assert "no eval" in refused(api, "DELETE", f"/tool-eval/history/{job}", None, 404, "not-found")
 
@@ -333,7 +333,7 @@ def test_jobs_are_submitted_listed_shown_cancelled_and_deleted(here: Place, api:
     assert [item["id"] for item in v1.get("/jobs?state=done")["items"]] == [id_]
     assert [item["id"] for item in v1.get("/jobs?limit=1&offset=1")["items"]] == [id_]
     v1.refused("/jobs?state=queued", 400, "invalid-parameter")
-    assert v1.get("/jobs?tenant=other") == {"items": []}
+    assert v1.get("/jobs?tenant=other") == {"items": [], "next": None}
     v1.refused(f"/jobs/{id_}?tenant=other", 404, "not-found")
     assert v1.call("DELETE", f"/jobs/{id_}").json == {"deleted": 1, "traces_deleted": 4}
     v1.refused(f"/jobs/{id_}", 404, "not-found")
@@ -352,6 +352,97 @@ def test_a_run_of_the_command_line_is_an_eval_of_its_own(here: Place, api: Api, 
     assert api.call("DELETE", "/tool-eval/history/by-hand/1").json == {"deleted": 1, "traces_deleted": 2}
 
 
+def test_history_and_jobs_are_paged_by_a_cursor_and_filtered(here: Place, api: Api, suite: str) -> None:
+    other = api.call("POST", "/tool-eval/import", WEATHER_SUITE).json["suite_id"]
+    first, second = ran(here, api, suite, LARGE, SMALL), ran(here, api, other, SMALL)
+    reported(api, "param_tune", 0.8, {"model": LARGE}, experiment="weather-api-suite")
+    failed = api.call("POST", "/tool-eval", {"suite_id": suite, "models": [LARGE]}).json["job_id"]
+    api.call("POST", "/tool-eval/cancel", {"job_id": failed})
+    whole = api.get("/tool-eval/history")
+    (promoted,) = (item["id"] for item in whole["runs"] if item["reported"])
+    assert [item["id"] for item in whole["runs"]] == [failed, promoted, second, first]
+    assert whole["next"] is None
+
+    def ids(**asked: Any) -> list[str]:
+        return [item["id"] for item in api.get(f"/tool-eval/history?{urlencode(asked)}")["runs"]]
+
+    began = {item["id"]: item["begun_ns"] for item in whole["runs"]}
+    own = api.get("/experiments/weather-api-suite")["id"]
+    for asked, expected in (
+        ({"suite_id": suite}, [failed, promoted, first]),
+        ({"suite_id": "none"}, []),
+        ({"experiment_id": own}, [failed, promoted, first]),
+        ({"experiment_id": f"weather-api-suite-{other}"}, [second]),
+        ({"model": LARGE}, [failed, promoted, first]),
+        ({"model": SMALL}, [second, first]),
+        ({"status": "cancelled"}, [failed]),
+        ({"status": "done", "limit": 2}, [promoted, second]),
+        ({"since": began[second]}, [failed, promoted, second]),
+        ({"until": began[second]}, [first]),
+        ({"suite_id": suite, "model": SMALL, "status": "done"}, [first]),
+    ):
+        assert ids(**asked) == expected, asked
+    assert "no experiment" in refused(api, "GET", "/tool-eval/history?experiment_id=none", None, 404, "not-found")
+    refused(api, "GET", "/tool-eval/history?status=queued", None, 400, "invalid-parameter")
+
+    v1 = Api(api.site, DOCUMENT)
+    api.call("POST", "/experiments", {"name": "a third"})
+    for answerer, address, name in (
+        (api, "/tool-eval/history", "runs"),
+        (v1, "/jobs", "items"),
+        (api, "/experiments", "experiments"),
+    ):
+        expected = [item["id"] for item in answerer.get(address)[name]]
+        assert len(expected) >= 3, address
+        found, cursor = [], ""
+        while cursor is not None:
+            page_ = answerer.get(f"{address}?limit=1{cursor and f'&cursor={cursor}'}")
+            assert len(page_[name]) == 1, address
+            found += [item["id"] for item in page_[name]]
+            cursor = page_["next"]
+            if address != "/experiments":
+                submitted(api, suite)  # newer items shift nothing
+        assert found == expected, address
+        assert [item["id"] for item in answerer.get(f"{address}?offset=1&limit=1")[name]] != found[:1]
+        wrong = "offset=1&cursor=AAAAAAAAAAAAAAAAAAAAAA"
+        assert "cursor" in refused(answerer, "GET", f"{address}?{wrong}", None, 400, "invalid-parameter")
+
+
+def test_a_promoted_result_is_an_eval_that_is_shown_pinned_and_deleted(here: Place, api: Api, suite: str) -> None:
+    api.call("POST", "/experiments", {"name": "tuning", "suite_id": suite})
+    eval_id = ran(here, api, suite, SMALL, experiment_id="tuning")
+    configuration = {"model": LARGE, "temperature": 0.2}
+    tune, promoted = reported(api, "param_tune", 0.8, configuration)
+    one = api.get(f"/tool-eval/history/{promoted['id']}")
+    assert (one["reported"], one["status"], one["avg_score"], one["delta"]) == (True, "done", 0.8, -0.1)
+    assert (one["runs"], one["results"], one["summary"], one["job_id"]) == ([], [], [], None)
+    assert (one["configuration"], one["models"], one["suite_id"]) == (configuration, [LARGE], suite)
+    api.refused(f"/tool-eval/history/{tune['id']}", 404, "not-found")
+    pinned = api.call("PUT", "/experiments/tuning/baseline", {"eval_id": promoted["id"]}).json
+    assert (pinned["baseline_eval_id"], pinned["baseline_score"]) == (promoted["id"], 0.8)
+    found = api.get(f"/tool-eval/history/{eval_id}")
+    assert (found["delta"], found["baseline_eval_id"], found["is_baseline"]) == (0.1, promoted["id"], False)
+    entries = {entry["id"]: entry for entry in api.get("/experiments/tuning/timeline")["entries"]}
+    assert (entries[promoted["id"]]["is_baseline"], entries[eval_id]["delta"]) == (True, 0.1)
+    v1 = Api(api.site, DOCUMENT)
+    shown = v1.get("/experiments/tuning")
+    assert (shown["baseline"], shown["baseline_entry"], shown["pinned"]) == (None, promoted["id"], True)
+    assert [item["delta"] for item in v1.get("/runs?experiment=tuning")["items"]] == [0.1]
+    assert b"which was reported" in call(api.app, "GET", "/experiments/tuning").body
+    other = api.call("POST", "/tool-eval/import", WEATHER_SUITE).json["suite_id"]
+    api.call("POST", "/experiments", {"name": "of-other", "suite_id": other})
+    body = {"eval_id": promoted["id"]}
+    assert "is of the suite" in refused(api, "PUT", "/experiments/of-other/baseline", body, 409, "not-possible")
+    api.call("POST", "/experiments", {"name": "same", "suite_id": suite, "baseline_eval_id": promoted["id"]})
+    address = f"/tool-eval/history/{promoted['id']}"
+    assert "the experiment same has" in refused(api, "DELETE", address, None, 409, "not-possible")
+    assert api.call("DELETE", f"{address}?force=true").json == {"deleted": 1, "traces_deleted": 0}
+    api.refused(address, 404, "not-found")
+    same = api.get("/experiments/same")
+    assert (same["pinned"], promoted["id"] in same["baseline_note"]) == (False, True)
+    assert [entry["id"] for entry in api.get("/experiments/tuning/timeline")["entries"]] == [eval_id, tune["id"]]
+
+
 def test_who_may_not_see_values_gets_scores_alone(
     here: Place, api: Api, suite: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,9 +454,14 @@ def test_who_may_not_see_values_gets_scores_alone(
     assert {first[name] for name in hidden} == {None}
 
 
-def reported(api: Api, type_: str, score: float, configuration: Mapping[str, Any]) -> None:
+def reported(
+    api: Api, type_: str, score: float, configuration: Mapping[str, Any], experiment: str = "tuning"
+) -> list[Any]:
     sent = {"type": type_, "score": score, "configuration": configuration}
-    assert api.call("POST", "/experiments/tuning/timeline", sent).status == 201
+    answer = api.call("POST", f"/experiments/{experiment}/timeline", sent)
+    assert answer.status == 201
+    found: list[Any] = answer.json["entries"]
+    return found
 
 
 def test_run_best_runs_the_best_eval_or_tune_again(here: Place, api: Api, suite: str) -> None:
@@ -413,7 +509,7 @@ def test_run_best_needs_a_stored_suite(here: Place, api: Api, suite: str) -> Non
 def test_another_tenant_sees_and_changes_nothing(here: Place, api: Api, suite: str) -> None:
     job = ran(here, api, suite)
     elsewhere = "?tenant=other"
-    assert api.get(f"/tool-eval/history{elsewhere}") == {"runs": []}
+    assert api.get(f"/tool-eval/history{elsewhere}") == {"runs": [], "next": None}
     for method, address, body in (
         ("GET", f"/tool-eval/history/{job}", None),
         ("DELETE", f"/tool-eval/history/{job}", None),

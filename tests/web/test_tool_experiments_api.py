@@ -118,7 +118,7 @@ def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(ap
         None,
         [],
     ]
-    assert api.get("/experiments") == {"experiments": [one]}
+    assert api.get("/experiments") == {"experiments": [one], "next": None}
     assert api.get(f"/experiments/{one['id']}") == api.get("/experiments/Weather%20prompts") == one
     changed = api.call("PUT", f"/experiments/{one['id']}", {"name": "prompts", "description": "The best one"}).json
     assert changed == {
@@ -128,7 +128,7 @@ def test_an_experiment_is_made_about_a_suite_listed_shown_changed_and_deleted(ap
     }
     assert api.get(f"/experiments/{one['id']}")["name"] == "prompts"
     assert api.call("DELETE", "/experiments/prompts").json == {"deleted": 1, "traces_deleted": 0, **KEPT_NONE}
-    assert api.get("/experiments") == {"experiments": []}
+    assert api.get("/experiments") == {"experiments": [], "next": None}
     assert "no experiment 'prompts'" in api.refused("/experiments/prompts", 404, "not-found")
 
 
@@ -451,7 +451,7 @@ def test_another_tenant_sees_and_changes_nothing_of_it(api: Api) -> None:
     made(api)
     reported(api, "judge", 0.5)
     elsewhere = "?tenant=other"
-    assert api.get(f"/experiments{elsewhere}") == {"experiments": []}
+    assert api.get(f"/experiments{elsewhere}") == {"experiments": [], "next": None}
     for method, address, body in (
         ("GET", "", None),
         ("PUT", "", {"description": "x"}),

@@ -57,7 +57,7 @@ def timeline_rows(found: "Timeline") -> list[list[object]]:
             None,
             None,
             score_text(entry.score),
-            None if reported.delta is None else f"{reported.delta:+.4f}",
+            "baseline" if reported.is_baseline else None if reported.delta is None else f"{reported.delta:+.4f}",
             "★" if reported.is_best else None,
             None,
             reported.summary,
@@ -81,6 +81,8 @@ def print_experiment(found: "Timeline") -> None:
         if standing is not None:
             pinned = " (pinned)" if what == "baseline" and found.experiment.baseline is not None else ""
             print_line(f"  {what} {standing.scored.run.name}{pinned}, score {score_text(standing.scored.score)}")
+    if (reported := found.reported) is not None:
+        print_line(f"  baseline eval {reported.id} (pinned), which was reported, score {score_text(reported.score)}")
     if found.experiment.baseline_note is not None:
         print_line(f"  {found.experiment.baseline_note}")
     print_line()

@@ -71,7 +71,7 @@ def show(settings: ReadSettings, output_format: str, tenant: str, name: str) -> 
     """Show an experiment, or one run: what it was made of, and every rule's pass rate beside that of the baseline.
 
     Of an experiment, the pass rates of its latest run are shown. JSON: {tenant, experiment, begun_ns, baseline, best,
-    pinned, baseline_note, runs} of an experiment; of a run, the line that 'timeline' gives for it.
+    baseline_entry, pinned, baseline_note, runs} of an experiment; of a run, the line that 'timeline' gives for it.
     """
     from tracegrade.history.runs.experiments import known_experiment, run_or_experiment, timeline
     from tracegrade.store.open import reading_store
@@ -110,7 +110,7 @@ def timeline_(settings: ReadSettings, output_format: str, tenant: str, experimen
     state, problem, gate, begun_ns, written_ns, traces, traces_kept, score, rules, rule_set_hash, judgement_hash,
     settings_hash, labels, releases, prompt_hash, prompt_count, source, selection, tracegrade, git_revision, delta,
     delta_note, is_baseline, is_best, other_rules}; then one entry per line, {tenant, experiment, entry, type, at_ns,
-    score, delta, is_best, configuration, promoted_from}.
+    score, delta, is_baseline, is_best, configuration, promoted_from}.
     """
     found = _timeline(settings, tenant, experiment)
     if output_format == "json":
@@ -191,10 +191,13 @@ def baseline(
         found = _timeline(settings, tenant, experiment)
     if output_format == "json":
         print_json([found.to_json()])
+    elif (reported := found.reported) is not None:
+        was = f"(pinned), which was reported, score {score_text(reported.score)}"
+        print_line(f"The baseline of {experiment} is the eval {reported.id} {was}.")
     elif found.baseline is None:
         print_line(f"{experiment} has no baseline: no complete run of it has a score.")
     else:
-        how = "pinned" if found.experiment.baseline is not None else "the first complete run with a score"
+        how = "pinned" if found.is_pinned else "the first complete run with a score"
         name, score = name_and_score(found.baseline)
         print_line(f"The baseline of {experiment} is {name} ({how}), score {score}.")
     if output_format != "json" and (note := found.experiment.baseline_note) is not None:

@@ -51,6 +51,14 @@ def stored_entries(connection: Connection, tenant: str, experiment: str) -> list
     return sorted(found, key=lambda entry: (entry.at_ns, entry.promoted_from or entry.id, entry.promoted_from or ""))
 
 
+def promoted_entry(connection: Connection, tenant: str, id_: str) -> Entry | None:
+    """The `eval` with this id that was promoted from a tune."""
+    known = experiment_entries.c
+    query = select(experiment_entries).where(known.tenant == tenant, known.id == id_, known.kind == PROMOTED)
+    row = connection.execute(query).first()
+    return None if row is None else Entry(**row._mapping)
+
+
 def entry_count(connection: Connection, tenant: str, experiment: str) -> int:
     """How many entries an experiment has."""
     known = experiment_entries.c

@@ -116,10 +116,13 @@ def stored_jobs(
     states: Iterable[State] = STATES,
     *,
     limit: int | None = None,
+    until_ns: int | None = None,
     offset: int = 0,
 ) -> list[Job]:
-    """Jobs in one of these states, the newest first; those of all tenants for None."""
+    """Jobs in one of these states, submitted by `until_ns`, the newest first; those of all tenants for None."""
     query = select(*_KNOWN).where(jobs.c.state.in_(list(states)))
+    if until_ns is not None:
+        query = query.where(jobs.c.created_ns <= until_ns)
     if tenant is not None:
         query = query.where(jobs.c.tenant == tenant)
     query = query.order_by(jobs.c.created_ns.desc(), jobs.c.id).limit(limit).offset(offset)

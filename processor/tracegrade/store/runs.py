@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, insert, or_, select, update
 
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.run_numbers import traces_of_run
@@ -117,6 +117,13 @@ def stored_runs(connection: Connection, tenant: str, experiment: str | None = No
     return [Run(**row._mapping) for row in connection.execute(query)]
 
 
+def runs_of_eval(connection: Connection, tenant: str, id_: str) -> list[Run]:
+    """The runs of a job, or the run of this name that no job made, in the order in which they were begun."""
+    is_own = or_(runs.c.job == id_, and_(runs.c.job.is_(None), runs.c.name == id_))
+    query = select(*_KNOWN).where(runs.c.tenant == tenant, is_own).order_by(runs.c.begun_ns, runs.c.name)
+    return [Run(**row._mapping) for row in connection.execute(query)]
+
+
 def run_names(connection: Connection) -> list[str]:
     """The names of all runs of all tenants, in order."""
     return list(connection.execute(select(runs.c.name).distinct().order_by(runs.c.name)).scalars())
@@ -127,10 +134,13 @@ def experiment_tenants(connection: Connection) -> list[str]:
     return list(connection.execute(select(experiments.c.tenant).distinct().order_by(experiments.c.tenant)).scalars())
 
 
-def stored_experiments(connection: Connection, tenant: str) -> list[Experiment]:
-    """All experiments, in the order in which they were begun."""
-    query = select(experiments).where(experiments.c.tenant == tenant)
-    return [Experiment(*row) for row in connection.execute(query.order_by(experiments.c.begun_ns, experiments.c.name))]
+def stored_experiments(
+    connection: Connection, tenant: str, *, limit: int | None = None, since_ns: int = 0, offset: int = 0
+) -> list[Experiment]:
+    """Experiments begun at `since_ns` or later but the first `offset`, in the order in which they were begun."""
+    query = select(experiments).where(experiments.c.tenant == tenant, experiments.c.begun_ns >= since_ns)
+    query = query.order_by(experiments.c.begun_ns, experiments.c.name).limit(limit).offset(offset)
+    return [Experiment(*row) for row in connection.execute(query)]
 
 
 def stored_experiment(connection: Connection, tenant: str, name: str) -> Experiment | None:
@@ -177,10 +187,15 @@ def rename_experiment(connection: Connection, tenant: str, name: str, new_name: 
     connection.execute(update(experiments).where(*_is_experiment(tenant, name)).values(name=new_name))
 
 
-def pin_baseline(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
-    """Pin a run as the baseline of an experiment; None pins none. What is said of one that was deleted stays then."""
-    values: dict[str, Any] = {"baseline": run, "baseline_entry": None}
-    if run is not None:
+def pin_baseline(
+    connection: Connection, tenant: str, experiment: str, run: str | None, entry: str | None = None
+) -> None:
+    """Pin a run, or an entry, as the baseline of an experiment; None pins none.
+
+    What is said of one that was deleted stays until another is pinned.
+    """
+    values: dict[str, Any] = {"baseline": run, "baseline_entry": entry}
+    if run is not None or entry is not None:
         values["baseline_note"] = None
     connection.execute(update(experiments).where(*_is_experiment(tenant, experiment)).values(**values))
 
@@ -199,6 +214,13 @@ def move_runs(connection: Connection, tenant: str, names: Collection[str], exper
     """Put runs into another experiment; they keep their names."""
     for name in names:
         connection.execute(update(runs).where(*_is_run(tenant, name)).values(experiment=experiment))
+
+
+def delete_entry(connection: Connection, tenant: str, experiment: str, id_: str) -> None:
+    """Delete an entry; experiments that have it pinned have no pin then, and say so."""
+    _unpin(connection, experiments.c.baseline_entry == id_, tenant, f"the eval {id_}")
+    of_id = (*_of_experiment(tenant, experiment), experiment_entries.c.id == id_)
+    connection.execute(delete(experiment_entries).where(*of_id))
 
 
 def forget_experiment(connection: Connection, tenant: str, name: str) -> None:

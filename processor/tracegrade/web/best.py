@@ -6,10 +6,9 @@ from hashlib import blake2b
 from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline, suite_about
+from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline, model_keys, suite_about
 from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, suite_request
 from tracegrade.model.json_value import JsonValue
-from tracegrade.models.settings import SEPARATOR
 from tracegrade.suites.keeping import known_suite
 
 _ASKED = ("temperature", "tool_choice", "system_prompt", "repeat")
@@ -55,18 +54,6 @@ def best_request(connection: Connection, tenant: str, experiment: str, models: S
     if isinstance(prompts, dict):  # of models that are not asked now, too
         asked["system_prompt"] = {key: text for key, text in prompts.items() if key in chosen}
     return suite_request({**asked, "suite": suite.id, "models": chosen, "experiment": experiment})
-
-
-def model_keys(configuration: Mapping[str, JsonValue]) -> list[str]:
-    """The models that a configuration names, as other tools write them: `models`, or `model` for one."""
-    written = configuration.get("models") or configuration.get("model") or []
-    found = []
-    for item in written if isinstance(written, list) else [written]:
-        if isinstance(item, dict):
-            item = SEPARATOR.join(str(item[key]) for key in ("provider_key", "model_id") if item.get(key))
-        if isinstance(item, str) and item:
-            found.append(item)
-    return found
 
 
 def _models_of(found: EvalTimeline) -> list[str]:

@@ -34,6 +34,7 @@ from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.alerts import StoredAlert
+from tracegrade.store.experiment_entries import Entry
 from tracegrade.store.incidents import Incident
 from tracegrade.store.jobs import Job
 from tracegrade.store.runs import Run
@@ -213,7 +214,12 @@ def _standing(standing: Standing) -> Standing:
 
 
 def _eval(item: Eval) -> Eval:
-    return replace(item, runs=_without_values(item.runs), job=None if item.job is None else _job(item.job))
+    entry = None if item.entry is None else _entry(item.entry)
+    return replace(item, runs=_without_values(item.runs), job=None if item.job is None else _job(item.job), entry=entry)
+
+
+def _entry(entry: Entry) -> Entry:
+    return replace(entry, configuration=_configuration(entry.configuration))
 
 
 def _eval_standing(standing: EvalStanding) -> EvalStanding:
@@ -221,8 +227,7 @@ def _eval_standing(standing: EvalStanding) -> EvalStanding:
 
 
 def _entry_standing(standing: EntryStanding) -> EntryStanding:
-    entry = standing.entry
-    return replace(standing, entry=replace(entry, configuration=_configuration(entry.configuration)))
+    return replace(standing, entry=_entry(standing.entry))
 
 
 def _eval_timeline(found: EvalTimeline) -> EvalTimeline:

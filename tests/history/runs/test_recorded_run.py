@@ -4,6 +4,7 @@ import subprocess
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from tracegrade.store.open import StoreError, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.retention import delete_old_runs
 from tracegrade.store.run_numbers import RunClosed
-from tracegrade.store.runs import Run, delete_run, stored_experiments, stored_run, stored_runs
+from tracegrade.store.runs import Run, delete_run, seen_writing, stored_experiments, stored_run, stored_runs
 from tracegrade.store.write import StoreWriter
+from waiting import eventually
 
 ASKED = run_of("", experiment="tuning")
 
@@ -64,6 +66,21 @@ def test_a_run_has_the_next_number_of_its_experiment_and_none_twice(engine: Engi
     delete_run(engine, "default", "tuning/4")
     names += [begun(engine).name, begun(engine, asked=replace(ASKED, experiment="other")).name]
     assert names == ["tuning/1", "tuning/2", "tuning/4", "tuning/5", "other/1"]
+
+
+def test_others_know_whether_a_process_writes_a_run(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def seen_ns() -> int | None:
+        with reading(engine) as connection:
+            return seen_writing(connection, "default", "tuning/1")
+
+    monkeypatch.setattr("tracegrade.history.runs.recorded_run._BEAT_S", 0.01)
+    ticks = count(START_NS)
+    with RecordedRun(engine, ASKED, None, now_ns=lambda: next(ticks)):
+        first_ns = seen_ns()
+        assert first_ns is not None
+        eventually(lambda: (seen_ns() or 0) > first_ns)
+    assert seen_ns() is None
+    assert stored(engine).state == "incomplete"
 
 
 def test_what_is_added_is_stored_and_the_run_is_complete_at_its_end(engine: Engine) -> None:

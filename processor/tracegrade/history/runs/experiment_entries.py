@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.runs.run_changes import NotChangeable
+from tracegrade.history.runs.run_changes import NotChangeable, check_unpinned
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.experiment_entries import (
     PROMOTED,
@@ -22,6 +22,7 @@ from tracegrade.store.experiment_entries import (
     new_entry_id,
 )
 from tracegrade.store.open import changing_store
+from tracegrade.store.runs import delete_entry
 
 MOST_ENTRIES = 10_000
 
@@ -70,3 +71,15 @@ def report(
         for item in entries:
             add_entry(connection, item)
     return entries
+
+
+def delete_promoted(store_url: str, entry: Entry, *, force: bool = False) -> None:
+    """Delete the eval that was promoted from a tune; the tune stays.
+
+    Raises:
+        NotChangeable: without `force`, another experiment has it pinned as its baseline.
+    """
+    with changing_store(store_url) as connection:
+        if not force:
+            check_unpinned(connection, entry.tenant, (), [entry.id], but=entry.experiment)
+        delete_entry(connection, entry.tenant, entry.experiment, entry.id)

@@ -20,7 +20,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.recorded_run import check_title
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
-from tracegrade.store.experiment_entries import TUNES, Entry, stored_entries
+from tracegrade.store.experiment_entries import TUNES, Entry, promoted_entry, stored_entries
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import (
     Experiment,
@@ -143,6 +143,7 @@ class EntryStanding:
     entry: Entry
     delta: float | None
     is_best: bool
+    is_baseline: bool = False
 
     @property
     def summary(self) -> str:
@@ -160,6 +161,7 @@ class EntryStanding:
             "at_ns": entry.at_ns,
             "score": entry.score,
             "delta": self.delta,
+            "is_baseline": self.is_baseline,
             "is_best": self.is_best,
             "configuration": dict(entry.configuration),
             "promoted_from": entry.promoted_from,
@@ -171,17 +173,23 @@ class Timeline:
     """An experiment with its runs in the order in which they were begun; the last with ``is_best`` is the best.
 
     ``entries`` are what other tools reported, in the order in which they did. ``outside`` is the baseline where a run
-    of another experiment is pinned.
+    of another experiment is pinned, and ``reported`` where the promoted result of a tune is.
     """
 
     experiment: Experiment
     standings: Sequence[Standing]
     entries: Sequence[EntryStanding] = ()
     outside: Standing | None = None
+    reported: Entry | None = None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether its baseline was chosen; else it is the first complete run with a score."""
+        return self.experiment.baseline is not None or self.reported is not None
 
     @property
     def baseline(self) -> Standing | None:
-        """The run that the others are measured against."""
+        """The run that the others are measured against; None where there is none yet, or where it is ``reported``."""
         return next((standing for standing in self.standings if standing.is_baseline), self.outside)
 
     def standing(self, run: str) -> Standing:
@@ -211,7 +219,8 @@ class Timeline:
             "begun_ns": self.experiment.begun_ns,
             "baseline": None if baseline is None else baseline.scored.run.name,
             "best": None if best is None else best.scored.run.name,
-            "pinned": self.experiment.baseline is not None,
+            "baseline_entry": None if self.reported is None else self.reported.id,
+            "pinned": self.is_pinned,
             "baseline_note": self.experiment.baseline_note,
             "runs": [standing.scored.run.name for standing in self.standings],
         }
@@ -254,39 +263,53 @@ def timeline(connection: Connection, experiment: Experiment) -> Timeline:
     if pinned is not None and all(scored.run.name != pinned for scored in found):
         elsewhere = stored_run(connection, tenant, pinned)
     outside = None if elsewhere is None else scored_run(connection, elsewhere)
-    stands = standings(found, pinned, outside)
-    baseline = next((standing.scored for standing in stands if standing.is_baseline), outside)
+    entry = experiment.baseline_entry
+    reported = None if entry is None else promoted_entry(connection, tenant, entry)
+    stands = standings(found, pinned, outside, reported, experiment.suite)
+    baseline = next((standing.scored for standing in stands if standing.is_baseline), outside or reported)
     complete = [standing.scored for standing in stands if standing.scored.run.state == "complete"]
     entries = entry_standings(
         stored_entries(connection, tenant, experiment.name),
         [(scored.run.begun_ns, scored.score) for scored in complete],
         None if baseline is None else baseline.score,
+        entry,
     )
     of_outside = None if outside is None else Standing(outside, 0.0, is_baseline=True, is_best=False, other_rules=[])
-    return Timeline(experiment, stands, entries, of_outside)
+    return Timeline(experiment, stands, entries, of_outside, reported)
 
 
-def standings(found: Sequence[ScoredRun], pinned: str | None, outside: ScoredRun | None = None) -> list[Standing]:
+def standings(
+    found: Sequence[ScoredRun],
+    pinned: str | None,
+    outside: ScoredRun | None = None,
+    reported: Entry | None = None,
+    about: str | None = None,
+) -> list[Standing]:
     """How each of these runs of one experiment stands.
 
     Args:
         found: the runs, in the order in which they were begun.
         pinned: the name of the baseline; None: the first that can be.
         outside: the baseline, if it is a run of another experiment.
+        reported: the baseline, if it is what another tool reported; of its rules nothing is known.
+        about: the stored suite that the experiment is about, and so what was reported.
     """
     able = [scored for scored in found if scored.run.state == "complete" and scored.score is not None]
-    baseline = next((scored for scored in found if scored.run.name == pinned), outside or (able[0] if able else None))
+    first = outside or (able[0] if able and reported is None else None)
+    baseline = next((scored for scored in found if scored.run.name == pinned), first)
+    measured = reported.score if reported is not None else None if baseline is None else baseline.score
+    of_baseline = about if reported is not None else None if baseline is None else baseline.run.suite
     best: float | None = None
     stands = []
     for scored in found:
-        note = None if baseline is None else other_suite_note(scored.run.suite, baseline.run.suite)
+        note = other_suite_note(scored.run.suite, of_baseline)
         counts = scored in able and note is None
         is_best = counts and scored.score is not None and (best is None or scored.score > best)
         best = scored.score if is_best else best
         stands.append(
             Standing(
                 scored=scored,
-                delta=None if baseline is None or note else delta_of(scored.score, baseline.score),
+                delta=delta_of(scored.score, measured) if note is None else None,
                 is_baseline=scored is baseline,
                 is_best=is_best,
                 other_rules=[] if baseline is None else _other_rules(scored.run, baseline.run),
@@ -297,7 +320,10 @@ def standings(found: Sequence[ScoredRun], pinned: str | None, outside: ScoredRun
 
 
 def entry_standings(
-    entries: Sequence[Entry], scores: Sequence[tuple[int, float | None]], baseline: float | None
+    entries: Sequence[Entry],
+    scores: Sequence[tuple[int, float | None]],
+    baseline: float | None,
+    pinned: str | None = None,
 ) -> list[EntryStanding]:
     """How entries of one experiment stand.
 
@@ -305,11 +331,14 @@ def entry_standings(
         entries: in the order in which they were reported.
         scores: of the runs, each with the time at which it was begun.
         baseline: the score of the baseline.
+        pinned: the id of the entry that is the baseline, if one is.
     """
     reported = [(entry.at_ns, entry.score if entry.kind in TUNES else None) for entry in entries]
     are_best = new_bests([*scores, *reported])[len(scores) :]
     return [
-        EntryStanding(entry, None if entry.kind == "judge" else delta_of(entry.score, baseline), is_best)
+        EntryStanding(
+            entry, None if entry.kind == "judge" else delta_of(entry.score, baseline), is_best, entry.id == pinned
+        )
         for entry, is_best in zip(entries, are_best, strict=True)
     ]
 

@@ -1,11 +1,12 @@
 """Evals: what one request to run a suite stored, a run for each model, measured against the eval that is the baseline.
 
 The eval of a job has the job's id; a run that no job made is an eval of its own, with the run's name as its id. The
+best result of a tune that another tool reported is an eval, too, with the id of its entry and without runs. The
 score of an eval is the mean of the scores of its complete runs. The baseline is the eval of the run that is the
 experiment's baseline, and the best is the first with the highest score among evals and tunes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -24,9 +25,10 @@ from tracegrade.history.runs.experiments import (
 )
 from tracegrade.history.suite_runs.suite_cases import is_suite_run
 from tracegrade.model.json_value import JsonValue
-from tracegrade.store.experiment_entries import TUNES
+from tracegrade.models.settings import SEPARATOR
+from tracegrade.store.experiment_entries import PROMOTED, TUNES, Entry, promoted_entry
 from tracegrade.store.jobs import Job, stored_job
-from tracegrade.store.runs import Experiment, Run, stored_experiment, stored_experiments, stored_run, stored_runs
+from tracegrade.store.runs import Experiment, Run, runs_of_eval, stored_experiment, stored_run, stored_runs
 
 _DIGITS = 4
 _ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")
@@ -34,15 +36,22 @@ _ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")
 
 @dataclass(frozen=True, slots=True)
 class Eval:
-    """One eval; ``job`` is None for one that was made on the command line."""
+    """One eval; ``job`` is None for one that was made on the command line.
+
+    ``entry`` is what another tool reported, ``about`` the suite of the experiment that it is in; None of all others.
+    """
 
     id: str
     runs: Sequence[ScoredRun]
     job: Job | None
+    entry: Entry | None = None
+    about: str | None = None
 
     @property
     def score(self) -> float | None:
         """The mean of the scores of its complete runs, rounded to 4 digits; None without one."""
+        if self.entry is not None:
+            return self.entry.score
         known = [item.score for item in self.runs if item.run.state == "complete" and item.score is not None]
         return round(fmean(known), _DIGITS) if known else None
 
@@ -56,6 +65,8 @@ class Eval:
     @property
     def begun_ns(self) -> int:
         """When it was begun; of a job without runs, when it was submitted."""
+        if self.entry is not None:
+            return self.entry.at_ns
         if self.job is not None and not self.runs:
             return self.job.created_ns
         return min(item.run.begun_ns for item in self.runs)
@@ -65,12 +76,14 @@ class Eval:
         """What was asked, or is to be."""
         if self.job is not None:
             return [*self.job.request.get("models", ())]
+        if self.entry is not None:
+            return [*model_keys(self.entry.configuration)]
         return [item.run.selection["model"] for item in self.runs if "model" in item.run.selection]
 
     @property
     def system_prompt_hash(self) -> str:
         """Of one that no job made, the hash of its system prompt, which is not stored; "" where it had none."""
-        return "" if self.job is not None else str(self.runs[0].run.selection.get("system_prompt", ""))
+        return "" if not self.runs or self.job is not None else str(self.runs[0].run.selection.get("system_prompt", ""))
 
     @property
     def configuration(self) -> dict[str, JsonValue]:
@@ -78,6 +91,8 @@ class Eval:
         if self.job is not None:
             request = self.job.request
             return {key: request[key] for key in _ASKED if request.get(key) is not None}
+        if self.entry is not None:
+            return dict(self.entry.configuration)
         run = self.runs[0].run
         if not is_suite_run(run):
             return dict(run.labels)
@@ -87,7 +102,9 @@ class Eval:
     @property
     def suite(self) -> str | None:
         """The id of the stored suite that was run; None where it was a file, or no suite."""
-        return self.job.request.get("suite") if self.job is not None else self.runs[0].run.suite
+        if self.job is not None:
+            return self.job.request.get("suite")
+        return self.runs[0].run.suite if self.runs else self.about
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +130,15 @@ class EvalStanding:
 class EvalTimeline:
     """An experiment with its evals and entries, each in the order of time; the last with ``is_best`` is the best.
 
-    ``baseline`` is the eval that the others are measured against; it may be one of another experiment.
+    ``baseline`` is the eval that the others are measured against; it may be one of another experiment. ``about`` is the
+    suite that the experiment is about.
     """
 
     experiment: Experiment
     evals: Sequence[EvalStanding]
     entries: Sequence[EntryStanding]
     baseline: Eval | None
+    about: str | None = None
 
     @property
     def best(self) -> EvalStanding | EntryStanding | None:
@@ -132,8 +151,13 @@ class EvalTimeline:
         return sorted([*self.evals, *self.entries], key=_time_of)
 
     def standing(self, id_: str) -> EvalStanding | None:
-        """The eval with this id; None without one."""
-        return next((standing for standing in self.evals if standing.eval.id == id_), None)
+        """The eval with this id, also one that was reported; None without one."""
+        reported = (
+            EvalStanding(_reported(item.entry, self.about), item.delta, item.is_baseline, is_best=False)
+            for item in self.entries
+            if item.entry.kind == PROMOTED
+        )
+        return next((standing for standing in (*self.evals, *reported) if standing.eval.id == id_), None)
 
 
 def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimeline:
@@ -144,6 +168,8 @@ def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimelin
     baseline = next((item for item in evals if pinned in {scored.run.name for scored in item.runs}), None)
     if baseline is None and pinned is not None:
         baseline = eval_of_run(connection, experiment.tenant, pinned)
+    if found.reported is not None:
+        baseline = known_eval(connection, experiment.tenant, found.reported.id)
     score = None if baseline is None else baseline.score
     notes = [None if baseline is None else other_suite_note(item.suite, baseline.suite) for item in evals]
     scores = [(item.begun_ns, item.score if note is None else None) for item, note in zip(evals, notes, strict=True)]
@@ -154,7 +180,8 @@ def eval_timeline(connection: Connection, experiment: Experiment) -> EvalTimelin
         EvalStanding(item, delta_of(item.score, score) if note is None else None, item is baseline, is_best, note)
         for item, is_best, note in zip(evals, are_best, notes, strict=True)
     ]
-    return EvalTimeline(experiment, standings, entry_standings(entries, scores, score), baseline)
+    reported = entry_standings(entries, scores, score, experiment.baseline_entry)
+    return EvalTimeline(experiment, standings, reported, baseline, suite_about(connection, experiment))
 
 
 def grouped(connection: Connection, tenant: str, runs: Sequence[ScoredRun]) -> list[Eval]:
@@ -167,27 +194,24 @@ def grouped(connection: Connection, tenant: str, runs: Sequence[ScoredRun]) -> l
 
 
 def known_eval(connection: Connection, tenant: str, id_: str) -> Eval | None:
-    """The eval with this id, that of a job or of a run; None where there is none."""
-    found = [run for run in stored_runs(connection, tenant) if _eval_id_of(run) == id_]
-    return (
-        Eval(id_, [scored_run(connection, run) for run in found], stored_job(connection, tenant, id_))
-        if found
-        else None
-    )
+    """The eval with this id, that of a job, of a run or of a reported entry; None where nothing is stored of it."""
+    if found := runs_of_eval(connection, tenant, id_):
+        return Eval(id_, [scored_run(connection, run) for run in found], stored_job(connection, tenant, id_))
+    if (entry := promoted_entry(connection, tenant, id_)) is None:
+        return None
+    experiment = stored_experiment(connection, tenant, entry.experiment)
+    return _reported(entry, None if experiment is None else suite_about(connection, experiment))
+
+
+def experiment_of(item: Eval) -> str:
+    """The name of the experiment that an eval with runs, or a reported one, is in."""
+    return item.entry.experiment if item.entry is not None else item.runs[0].run.experiment
 
 
 def eval_of_run(connection: Connection, tenant: str, name: str) -> Eval | None:
     """The eval that a run is part of; None where there is no such run."""
     run = stored_run(connection, tenant, name)
     return None if run is None else known_eval(connection, tenant, _eval_id_of(run))
-
-
-def eval_history(connection: Connection, tenant: str) -> list[tuple[EvalTimeline, EvalStanding]]:
-    """All evals of suites, each with the timeline of its experiment, the one begun last first."""
-    timelines = [eval_timeline(connection, experiment) for experiment in stored_experiments(connection, tenant)]
-    found = [(timeline, standing) for timeline in timelines for standing in timeline.evals]
-    own = [pair for pair in found if is_suite_run(pair[1].eval.runs[0].run)]
-    return sorted(own, key=lambda pair: pair[1].eval.begun_ns, reverse=True)
 
 
 def eval_without_runs(connection: Connection, job: Job, experiment: str) -> tuple[EvalTimeline, EvalStanding]:
@@ -214,6 +238,22 @@ def suite_about(connection: Connection, experiment: Experiment) -> str | None:
         if run.suite is not None and "tool_choice" in run.selection:
             return run.suite
     return None
+
+
+def model_keys(configuration: Mapping[str, JsonValue]) -> list[str]:
+    """The models that a configuration names, as other tools write them: `models`, or `model` for one."""
+    written = configuration.get("models") or configuration.get("model") or []
+    found = []
+    for item in written if isinstance(written, list) else [written]:
+        if isinstance(item, dict):
+            item = SEPARATOR.join(str(item[key]) for key in ("provider_key", "model_id") if item.get(key))
+        if isinstance(item, str) and item:
+            found.append(item)
+    return found
+
+
+def _reported(entry: Entry, about: str | None) -> Eval:
+    return Eval(entry.id, (), None, entry, about)
 
 
 def _eval_id_of(run: Run) -> str:

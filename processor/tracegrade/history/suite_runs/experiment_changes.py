@@ -51,7 +51,8 @@ def make(
             known_suite(connection, tenant, suite)
         made = Experiment(tenant, name, time.time_ns(), None, 0, suite, description)
         if baseline is not None:
-            made = replace(made, baseline=_baseline_run(connection, made, baseline))
+            run, entry = _baseline(connection, made, baseline)
+            made = replace(made, baseline=run, baseline_entry=entry)
         save_experiment(connection, made)
     return made
 
@@ -93,12 +94,12 @@ def pin_eval(store_url: str, tenant: str, name: str, eval_id: str | None) -> Non
     """
     with changing_store(store_url) as connection:
         experiment = known_experiment(connection, tenant, name)
-        run = None if eval_id is None else _baseline_run(connection, experiment, eval_id)
-        pin_baseline(connection, tenant, name, run)
+        run, entry = (None, None) if eval_id is None else _baseline(connection, experiment, eval_id)
+        pin_baseline(connection, tenant, name, run, entry)
 
 
-def _baseline_run(connection: Connection, experiment: Experiment, eval_id: str) -> str:
-    """The run that stands for an eval as a baseline: its first that is complete and has a score."""
+def _baseline(connection: Connection, experiment: Experiment, eval_id: str) -> tuple[str | None, str | None]:
+    """The run that stands for an eval as a baseline, its first complete one with a score; or the entry that it is."""
     found = known_eval(connection, experiment.tenant, eval_id)
     if found is None:
         job = stored_job(connection, experiment.tenant, eval_id)
@@ -110,10 +111,12 @@ def _baseline_run(connection: Connection, experiment: Experiment, eval_id: str) 
     if about is not None and found.suite is not None and found.suite != about:
         other = f"eval {eval_id} is of the suite {found.suite}, and {experiment.name} is about {about}"
         raise NotChangeable(f"{other}: nothing can be measured against it")
+    if found.entry is not None:
+        return None, found.entry.id
     able = (item for item in found.runs if item.run.state == "complete" and item.score is not None)
     scored = next(able, found.runs[0])
     check_measurable(scored)
-    return scored.run.name
+    return scored.run.name, None
 
 
 def _check_free(connection: Connection, tenant: str, name: str) -> None:

@@ -48,6 +48,7 @@ class ExperimentDocument(Document):
     experiment: str
     begun_ns: int
     baseline: str | None = Field(description="The run that the others are measured against")
+    baseline_entry: str | None = Field(description="The reported eval that is pinned in place of a run")
     best: str | None = Field(description="The first run with the highest score")
     pinned: bool = Field(description="Whether the baseline is pinned; else it is the first complete run with a score")
     baseline_note: str | None = Field(description="What became of the baseline that was pinned, if it was deleted")

@@ -9,7 +9,7 @@ from tracegrade.history.runs.run_changes import LONGEST_KEY, LONGEST_VALUE, MOST
 from tracegrade.jobs.suite_request import LONGEST_PROMPT, MOST_MODELS, SuiteRequest, suite_request
 from tracegrade.models.asking import ToolChoice
 from tracegrade.store.jobs import Job, State
-from tracegrade.web.api.documents import Document, SentDocument
+from tracegrade.web.api.documents import Document, Page, SentDocument
 
 MOST_PARALLEL = 1000
 
@@ -73,10 +73,8 @@ class JobDocument(Document):
     ended_ns: int | None
 
 
-class Jobs(Document):
+class Jobs(Page[JobDocument]):
     """The newest first."""
-
-    items: list[JobDocument]
 
 
 class DeletedJob(Document):

@@ -24,6 +24,7 @@ from tracegrade.web.api.parameters import (
     OfForced,
     OfTenant,
     PathName,
+    Stretch,
     TenantQuery,
     in_tenant,
     needs,
@@ -41,12 +42,10 @@ STREAM = "text/event-stream"
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
-class JobsQuery(TenantQuery):
+class JobsQuery(Stretch):
     """Which jobs."""
 
     state: Word | Null = Field(None, description="Only in this state")
-    limit: int = Field(50, ge=1, le=1000, description="At most this many items")
-    offset: int = Field(0, ge=0, le=1_000_000, description="Leave out so many of the newest")
 
 
 class EventsQuery(TenantQuery):
@@ -65,8 +64,10 @@ def list_jobs(sources: ApiSources, caller: ApiCaller, query: Annotated[JobsQuery
     """Jobs with how far they are."""
     states = [state for state in STATES if query.state in (None, word_of(state))]
     with sources.store() as connection:
-        found = stored_jobs(connection, query.tenant, states, limit=query.limit, offset=query.offset)
-    return ExactJson({"items": [job_document(seen_by(caller, job)) for job in found]})
+        until_ns, offset = query.place
+        found = stored_jobs(connection, query.tenant, states, limit=query.limit + 1, until_ns=until_ns, offset=offset)
+    shown = [job_document(seen_by(caller, job)) for job in found[: query.limit]]
+    return ExactJson({"items": shown, "next": query.next_after([job.created_ns for job in found])})
 
 
 @router.post(

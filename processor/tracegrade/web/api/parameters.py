@@ -81,6 +81,39 @@ class TenantQuery(Parameters):
     tenant: Name = Field("default", description="Whose; for a token of one tenant, that one unless named")
 
 
+class Stretch(TenantQuery, Paged):
+    """A stretch of a list, by a cursor, or by how many come before it."""
+
+    offset: Annotated[int, Field(ge=0, le=1_000_000)] | Null = Field(
+        None, description="Leave out so many of the first; not with `cursor`"
+    )
+
+    @property
+    def place(self) -> tuple[int | None, int]:
+        """The time from which the list goes on, None for its beginning, and how many are left out from there.
+
+        Raises:
+            Refusal: both a cursor and an offset are given.
+        """
+        if self.cursor is not None and self.offset is not None:
+            raise Refusal(400, "invalid-parameter", "Wrong parameter", "offset: not taken with cursor")
+        found = read_cursor(self.cursor)
+        return (None, self.offset or 0) if found is None else found
+
+    def next_after(self, found: Sequence[int]) -> str | None:
+        """The cursor after the page; None where the list ends with it.
+
+        Args:
+            found: the times of the items from `place` on, one more than the page holds if there are more.
+        """
+        if len(found) <= self.limit:
+            return None
+        at_ns, skipped = self.place
+        last_ns = found[self.limit - 1]
+        alike = found[: self.limit].count(last_ns)
+        return cursor_of(last_ns, alike + (skipped if at_ns == last_ns else 0))
+
+
 OfSome = TypeVar("OfSome", bound=TenantQuery)
 
 

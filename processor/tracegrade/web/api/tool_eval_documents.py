@@ -97,6 +97,7 @@ class EvalDocument(Document):
     job_id: str | None
     status: Word
     error: str | None = Field(description="What ended it, if it failed or a run of it did")
+    reported: bool = Field(description="Whether it is the best result of a tune, which another tool reported: no runs")
     suite_id: str | None = Field(description="null where a file was run")
     suite_name: str
     experiment_id: str | None = Field(description="null where its experiment was deleted, and it has no runs")
@@ -117,6 +118,7 @@ class Evals(Document):
     """The one begun last first."""
 
     runs: list[EvalDocument]
+    next: str | None = Field(description="The parameter `cursor` of the next page")
 
 
 class EvalSummary(Document):

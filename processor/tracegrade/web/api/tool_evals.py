@@ -9,15 +9,16 @@ from fastapi import APIRouter, Body, Request
 from pydantic import Field
 from sqlalchemy import Connection
 
+from tracegrade.history.runs.experiment_entries import delete_promoted
 from tracegrade.history.runs.experiments import NoSuchRun, experiment_called, known_experiment
 from tracegrade.history.runs.run_changes import delete_stored_run
 from tracegrade.history.suite_runs.evals import (
     Eval,
     EvalStanding,
     EvalTimeline,
-    eval_history,
     eval_timeline,
     eval_without_runs,
+    experiment_of,
     known_eval,
 )
 from tracegrade.history.suite_runs.suite_cases import MOST_RESULTS, SuiteRun, is_suite_run, suite_run_of
@@ -26,7 +27,8 @@ from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, submit
 from tracegrade.jobs.suite_job import scores_of
 from tracegrade.jobs.suite_request import suite_request
-from tracegrade.store.jobs import Job, stored_job, stored_jobs
+from tracegrade.store.evals import EvalFilter, eval_keys
+from tracegrade.store.jobs import STATES, Job, stored_job
 from tracegrade.store.runs import State
 from tracegrade.suites.imported import rule_id_of
 from tracegrade.suites.keeping import known_suite
@@ -36,10 +38,13 @@ from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
+    Name,
+    Null,
     OfForced,
     OfTenant,
     PathName,
-    TenantQuery,
+    Stretch,
+    Time,
     in_tenant,
     needs,
 )
@@ -72,11 +77,15 @@ _WORDS: dict[State, Word] = {"complete": "done", "failed": "failed", "incomplete
 _WITHOUT_VALUES = dict.fromkeys(EvalResult.model_fields)
 
 
-class HistoryQuery(TenantQuery):
+class HistoryQuery(Stretch):
     """Which evals."""
 
-    limit: int = Field(50, ge=1, le=1000, description="At most this many")
-    offset: int = Field(0, ge=0, le=1_000_000, description="Leave out so many of the newest")
+    suite_id: Name | Null = Field(None, description="Only of this stored suite")
+    experiment_id: Name | Null = Field(None, description="Only of this experiment, by its id or name")
+    model: Name | Null = Field(None, description="Only with this model, `provider_key::model_id`")
+    status: Word | Null = Field(None, description="Only with this status")
+    since: Time | Null = Field(None, description="Only begun at this time or later")
+    until: Time | Null = Field(None, description="Only begun before this time")
 
 
 @router.post(
@@ -119,22 +128,25 @@ def cancel_tool_eval(sources: ApiSources, query: OfTenant, sent: Annotated[SentC
     return ExactJson({"job_id": job.id, "status": word_of(job.state)})
 
 
-@router.get("/tool-eval/history", summary="Evals", response_model=Evals)
+@router.get("/tool-eval/history", summary="Evals", response_model=Evals, responses=problems(404))
 def list_tool_evals(
     sources: ApiSources, caller: ApiCaller, query: Annotated[HistoryQuery, in_tenant(HistoryQuery)]
 ) -> ExactJson:
-    """Every eval of a suite, by jobs and by `suite run`; one that was submitted, and has stored nothing yet, too."""
+    """Every eval of a suite, by jobs and by `suite run`; the one submitted last comes first.
+
+    Those that have stored nothing yet are among them, and the best results of tunes that other tools reported.
+    """
+    until_ns, offset = query.place
+    timelines: dict[str, EvalTimeline] = {}
+    found = []
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)
-        stored = eval_history(connection, query.tenant)
-        known = {standing.eval.id for _, standing in stored}
-        jobs = (job for job in stored_jobs(connection, query.tenant) if not job.runs and job.id not in known)
-        both: list[tuple[int, tuple[EvalTimeline, EvalStanding] | Job]]
-        both = [*((pair[1].eval.begun_ns, pair) for pair in stored), *((job.created_ns, job) for job in jobs)]
-        both.sort(key=lambda item: item[0], reverse=True)
-        asked = (item for _, item in both[query.offset : query.offset + query.limit])
-        found = [_without_runs(connection, item, names) if isinstance(item, Job) else item for item in asked]
-    return ExactJson({"runs": [_head(timeline, seen_by(caller, standing), names) for timeline, standing in found]})
+        keys = eval_keys(connection, _filter(connection, query), query.limit + 1, until_ns=until_ns, offset=offset)
+        for key in keys[: query.limit]:
+            if (pair := _eval_in_timeline(connection, query.tenant, key.id, names, timelines)) is not None:
+                found.append(pair)
+    shown = [_head(timeline, seen_by(caller, standing), names) for timeline, standing in found]
+    return ExactJson({"runs": shown, "next": query.next_after([key.at_ns for key in keys])})
 
 
 @router.get("/tool-eval/history/{eval_id:path}", summary="One eval", response_model=WholeEval, responses=problems(404))
@@ -175,11 +187,14 @@ def delete_tool_eval(sources: ApiSources, eval_id: PathName, query: OfForced) ->
     url = sources.config.store_url
     with sources.store() as connection:
         job = stored_job(connection, query.tenant, eval_id)
-        runs = [] if job is not None else _known(known_eval(connection, query.tenant, eval_id), eval_id).runs
-    if job is not None:
+        found = None if job is not None else _known(known_eval(connection, query.tenant, eval_id), eval_id)
+    traces = 0
+    if found is not None and found.entry is not None:
+        delete_promoted(url, found.entry, force=query.force)
+    elif job is not None:
         traces = delete_with_runs(url, query.tenant, eval_id, force=query.force)
-    else:
-        traces = sum(delete_stored_run(url, query.tenant, scored.run.name, force=query.force) for scored in runs)
+    elif found is not None:
+        traces = sum(delete_stored_run(url, query.tenant, scored.run.name, force=query.force) for scored in found.runs)
     return ExactJson({"deleted": 1, "traces_deleted": traces})
 
 
@@ -231,16 +246,40 @@ def _submitted(sources: Sources, job: Job) -> dict[str, Any]:
     }
 
 
+def _filter(connection: Connection, query: HistoryQuery) -> EvalFilter:
+    """What the query asks for, in words of the store; raises `NoSuchRun` for an experiment that is not there."""
+    word, experiment = query.status, query.experiment_id
+    return EvalFilter(
+        query.tenant,
+        suite=query.suite_id,
+        experiment=None if experiment is None else _named(connection, query.tenant, experiment),
+        model=query.model,
+        job_states=None if word is None else [state for state in STATES if word_of(state) == word],
+        run_states=None if word is None else [state for state, known in _WORDS.items() if known == word],
+        reported=word in (None, "done"),
+        since_ns=query.since,
+        until_ns=query.until,
+    )
+
+
 def _eval_in_timeline(
-    connection: Connection, tenant: str, eval_id: str, names: Mapping[str, str]
+    connection: Connection,
+    tenant: str,
+    eval_id: str,
+    names: Mapping[str, str],
+    timelines: dict[str, EvalTimeline] | None = None,
 ) -> tuple[EvalTimeline, EvalStanding] | None:
+    """An eval, and the timeline of its experiment, which is kept in `timelines`; None where there is no such eval."""
+    timelines = {} if timelines is None else timelines
     found = known_eval(connection, tenant, eval_id)
     if found is None:
         job = stored_job(connection, tenant, eval_id)
         return None if job is None or job.runs else _without_runs(connection, job, names)
-    timeline = eval_timeline(connection, known_experiment(connection, tenant, found.runs[0].run.experiment))
-    standing = timeline.standing(eval_id)
-    return None if standing is None else (timeline, standing)
+    name = experiment_of(found)
+    if name not in timelines:
+        timelines[name] = eval_timeline(connection, known_experiment(connection, tenant, name))
+    standing = timelines[name].standing(eval_id)
+    return None if standing is None else (timelines[name], standing)
 
 
 def _without_runs(connection: Connection, job: Job, names: Mapping[str, str]) -> tuple[EvalTimeline, EvalStanding]:
@@ -265,6 +304,7 @@ def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, st
         "job_id": None if item.job is None else item.job.id,
         "status": _status(item),
         "error": item.error,
+        "reported": item.entry is not None,
         "suite_id": item.suite,
         "suite_name": str(called),
         "experiment_id": experiment.id or None,
@@ -292,6 +332,8 @@ def _head(timeline: EvalTimeline, standing: EvalStanding, names: Mapping[str, st
 
 
 def _status(item: Eval) -> Word:
+    if item.entry is not None:
+        return "done"
     if item.job is not None:
         return word_of(item.job.state)
     words = {_WORDS[scored.run.state] for scored in item.runs}

@@ -85,6 +85,7 @@ class ToolExperiments(Document):
     """In the order in which they were made."""
 
     experiments: list[ToolExperiment]
+    next: str | None = Field(description="The parameter `cursor` of the next page")
 
 
 class PinnedBaseline(Document):

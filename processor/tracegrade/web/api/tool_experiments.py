@@ -18,7 +18,7 @@ from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, Stretch, TenantQuery, in_tenant, needs
 from tracegrade.web.api.tool_experiment_documents import (
     DeletedExperiment,
     NewEntries,
@@ -51,15 +51,18 @@ router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
 @router.get("/experiments", summary="Experiments", response_model=ToolExperiments)
-def list_tool_experiments(sources: ApiSources, caller: ApiCaller, query: OfTenant) -> ExactJson:
-    """Every experiment, in the order in which they were made."""
+def list_tool_experiments(
+    sources: ApiSources, caller: ApiCaller, query: Annotated[Stretch, in_tenant(Stretch)]
+) -> ExactJson:
+    """Experiments, in the order in which they were made."""
+    since_ns, offset = query.place
     with sources.store() as connection:
         names = suite_names(connection, query.tenant)
-        found = [
-            _document(seen_by(caller, eval_timeline(connection, item)), names)
-            for item in stored_experiments(connection, query.tenant)
-        ]
-    return ExactJson({"experiments": found})
+        found = stored_experiments(
+            connection, query.tenant, limit=query.limit + 1, since_ns=since_ns or 0, offset=offset
+        )
+        shown = [_document(seen_by(caller, eval_timeline(connection, item)), names) for item in found[: query.limit]]
+    return ExactJson({"experiments": shown, "next": query.next_after([item.begun_ns for item in found])})
 
 
 @router.post(
@@ -260,7 +263,7 @@ def _document(found: EvalTimeline, suite_names: dict[str, str]) -> dict[str, Any
         "created_ns": experiment.begun_ns,
         "baseline_eval_id": None if found.baseline is None else found.baseline.id,
         "baseline_score": None if found.baseline is None else found.baseline.score,
-        "pinned": experiment.baseline is not None,
+        "pinned": experiment.baseline is not None or experiment.baseline_entry is not None,
         "baseline_note": experiment.baseline_note,
         "best_score": None if best is None else best["score"],
         "best_source": None if best is None else best["source"],
@@ -295,7 +298,7 @@ def _entry(item: EvalStanding | EntryStanding) -> dict[str, Any]:
         "score": score,
         "delta": item.delta,
         "delta_note": item.delta_note if isinstance(item, EvalStanding) else None,
-        "is_baseline": isinstance(item, EvalStanding) and item.is_baseline,
+        "is_baseline": item.is_baseline,
         "is_best": item.is_best,
         "config_summary": item.summary,
         "configuration": configuration,
