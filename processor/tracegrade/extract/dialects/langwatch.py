@@ -54,8 +54,8 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     if not _is_typed(recorded):
         return unwrap_output(decode(raw))
     value = _opened(recorded)
-    if recorded["type"] == "json" and _is_typed(value) and value["type"] in _TYPES:  # of LangChain for JavaScript
-        value = value["value"]
+    if recorded["type"] == "json" and _is_typed(value) and value["type"] in _TYPES:  # of LangChain
+        recorded, value = value, _opened(value)
     if recorded["type"] == "chat_messages" and isinstance(value, list) and len(value) == 1:
         only = value[0]
         if isinstance(only, dict) and "content" in only:
