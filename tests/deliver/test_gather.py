@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from build import rest_long
 from build.records import summary_of
 from tracegrade.codec.results import encode_result, new_result
 from tracegrade.deliver.cut import Cut, LastCut
@@ -246,7 +247,7 @@ def test_a_damaged_last_cut_is_none(tmp_path: Path, damage: bytes) -> None:
     assert LastCut(tmp_path / "cut").load() is None
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 200))])
+@pytest.mark.parametrize("seed", rest_long(range(200), usual=range(5)))
 def test_whenever_it_is_killed_each_record_is_in_one_file_in_the_end(journalled: Journalled, seed: int) -> None:
     random = Random(seed)
     for _ in range(12):

@@ -5,7 +5,7 @@ from hashlib import blake2b
 
 import pytest
 
-from build import each
+from build import each, rest_long
 from build.otlp import Content, agent_span, otlp_span, tool_span
 from canonical import canonical_line
 from pipeline.harness import Run, records
@@ -100,7 +100,7 @@ def test_a_skewed_clock_of_the_tools_changes_no_outcome(rule_set: RuleSet, skew_
     assert outcomes(2 * HOUR_NS + skew_ns) == outcomes(2 * HOUR_NS) == outcomes(0)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seed", rest_long([1, 2], usual=[1]))
 def test_live_and_replay_are_equal_by_hash_over_many_shuffled_traces(
     rule_set: RuleSet, seed: int, request: pytest.FixtureRequest
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from build import each
+from build import each, rest_long
 from build.dense import Dense, all_dense, field
 from tracegrade.journal.record import Encoding
 from tracegrade.model.signal import Signal
@@ -37,9 +37,6 @@ ROWS = {
     "events": EVENTS,
     "data points": next(d for d in DENSE if "points" in d.name),
 }
-
-LONG = pytest.mark.long
-ONE_OF_ROWS = [pytest.param(dense, id=name, marks=[] if dense is EVENTS else LONG) for name, dense in ROWS.items()]
 
 
 def span(number: int, content: bytes = b"") -> bytes:
@@ -113,8 +110,8 @@ def test_so_many_messages_and_no_more() -> None:
         list(check_in_turns(Signal.TRACES, wire, 50_000))
 
 
-@pytest.mark.parametrize("dense", ONE_OF_ROWS)
-@pytest.mark.parametrize("compression", ["NoCompression", *(pytest.param(c, marks=LONG) for c in ("Gzip", "Deflate"))])
+@pytest.mark.parametrize("dense", rest_long(ROWS.values(), usual=[EVENTS]), ids=ROWS)
+@pytest.mark.parametrize("compression", rest_long(["NoCompression", "Gzip", "Deflate"], usual=["NoCompression"]))
 def test_empty_messages_of_64_mib_are_refused_for_good_by_grpc(
     serve: Serve, wire: bytes, dense: Dense, compression: str, peak_memory: Callable[[], Any], tmp_path: Path
 ) -> None:
@@ -133,7 +130,7 @@ def test_empty_messages_of_64_mib_are_refused_for_good_by_grpc(
     assert len(served.journal.entries) == 1
 
 
-@pytest.mark.parametrize("dense", ONE_OF_ROWS)
+@pytest.mark.parametrize("dense", rest_long(ROWS.values(), usual=[EVENTS]), ids=ROWS)
 def test_empty_messages_of_64_mib_are_refused_for_good_by_http(
     serve: Serve, dense: Dense, peak_memory: Callable[[], Any]
 ) -> None:
