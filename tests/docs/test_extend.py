@@ -47,7 +47,6 @@ def run(line: str, folder: Path, **more: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stdout
