@@ -35,7 +35,7 @@ class S3Server:
 
     def _answers(self) -> bool:
         try:
-            with urlopen(f"http://127.0.0.1:{self.port}/moto-api/", timeout=5):
+            with urlopen(f"http://127.0.0.1:{self.port}/moto-api/"):
                 return True
         except OSError:
             return False

@@ -437,7 +437,7 @@ def test_a_peer_that_is_back_takes_the_next_request():
         def service(self, details):
             return grpc.unary_unary_rpc_method_handler(accept)
 
-    down, back = asyncio.run(asyncio.wait_for(run(), 20))
+    down, back = asyncio.run(asyncio.wait_for(run(), 600))
     assert (down.kind, back.kind) == ("retry", "sent")
 
 

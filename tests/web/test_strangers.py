@@ -352,7 +352,7 @@ def test_new_results_of_others_are_not_told(full: World, served: Site, monkeypat
         engine = open_store(served.store_url)
         StoreWriter(engine).write([judged(99)])
         engine.dispose()
-        await asyncio.wait_for(of_all.after(all_of_it), 10)
+        await asyncio.wait_for(of_all.after(all_of_it), 600)
         return first, all_of_it, of_one._read()
 
     first, all_of_it, after = asyncio.run(marks())

@@ -147,9 +147,9 @@ class Broker:
         config |= {key.replace("_", "."): str(value) for key, value in settings.items()}
         admin = self.admin()  # it must live until the answer is here
         (created,) = admin.create_topics([NewTopic(name, partitions, 1, config=config)]).values()
-        created.result(30)
+        created.result()
         # The controller knows it now; the broker tells clients of it a moment later.
-        eventually(lambda: name in admin.list_topics(timeout=10).topics, f"topic {name}")
+        eventually(lambda: name in admin.list_topics(timeout=600).topics, f"topic {name}")
 
     def admin(self) -> AdminClient:
         """A client for what else a test wants changed."""

@@ -60,7 +60,7 @@ def test_what_does_not_fit_stops_the_start_with_one_sentence(topics: Broker, wro
 def test_asking_for_a_topic_makes_none(topics: Broker) -> None:
     with pytest.raises(KafkaUnfit):
         examine_topics(_settings(topics, metrics_topic="made-by-asking"), wait_s=WITHIN_S)
-    assert "made-by-asking" not in topics.admin().list_topics(timeout=10).topics
+    assert "made-by-asking" not in topics.admin().list_topics(timeout=600).topics
 
 
 def test_partitions_that_are_added_are_noticed(topics: Broker) -> None:
