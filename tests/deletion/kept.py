@@ -45,9 +45,9 @@ def id_of(trace: int) -> bytes:
     return trace.to_bytes(16, "big")
 
 
-def secret_trace(trace: int, secret: str, session: str = "", user: str = "") -> list[Content]:
+def secret_trace(trace: int, secret: str, session: str = "", user: str = "", noise_bytes: int = 6000) -> list[Content]:
     """An agent run that quotes `secret` in its calls; noise keeps it from being compressed to nothing."""
-    noise = random.Random(secret).randbytes(6000).hex()
+    noise = random.Random(secret).randbytes(noise_bytes).hex()
     root = agent_span(trace, 1)
     for key, value in (("gen_ai.conversation.id", session), ("user.id", user)):
         if value:

@@ -34,21 +34,22 @@ SESSIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def empty(folder: Path, redaction: dict[str, Any]) -> Kept:
-    """A data folder with these settings."""
-    kept = Kept(folder)
-    settings = RedactionSettings.model_validate(redaction)
-    kept.config = kept.config.model_copy(update={"redaction": settings})
-    return kept
+class Redacting(Kept):
+    """A data folder whose door redacts by these settings."""
+
+    def __init__(self, folder: Path, redaction: dict[str, Any]) -> None:
+        super().__init__(folder)
+        settings = RedactionSettings.model_validate(redaction)
+        self.config = self.config.model_copy(update={"redaction": settings})
+        self.door = Door(settings, id_key(folder))
 
 
-def take(kept: Kept, trace: int, *, session: str = "", user: str = "", tenant: str = "default", **how: Any) -> None:
+def take(
+    kept: Redacting, trace: int, *, session: str = "", user: str = "", tenant: str = "default", **how: Any
+) -> None:
     """Receive a trace as redaction leaves it."""
-    settings = kept.config.redaction
-    assert settings is not None
-    door = Door(settings, id_key(kept.folder))
-    sent = payload(spans_of(secret_trace(trace, f"of-{trace}", session, user)))
-    left = ExportTraceServiceRequest.FromString(door.redacted(Signal.TRACES, sent, tenant).payload)
+    sent = payload(spans_of(secret_trace(trace, f"of-{trace}", session, user, noise_bytes=0)))
+    left = ExportTraceServiceRequest.FromString(kept.door.redacted(Signal.TRACES, sent, tenant).payload)
     spans = [span for resource in left.resource_spans for scope in resource.scope_spans for span in scope.spans]
     kept.receive(spans, tenant=tenant, **how)
 
@@ -59,7 +60,7 @@ def carry_out(kept: Kept, choice: Choice) -> Deletion:
 
 @each(("redaction", "user"), USERS.values(), ids=USERS)
 def test_a_user_is_found_by_the_id_that_was_sent(tmp_path: Path, redaction: dict[str, Any], user: str) -> None:
-    kept = empty(tmp_path, redaction)
+    kept = Redacting(tmp_path, redaction)
     take(kept, 1, user=user)
     take(kept, 2, user="bob@corp-1.io")
     take(kept, 3, user=user, judge=False)
@@ -70,7 +71,7 @@ def test_a_user_is_found_by_the_id_that_was_sent(tmp_path: Path, redaction: dict
 
 @pytest.mark.parametrize("redaction", SESSIONS.values(), ids=SESSIONS)
 def test_a_session_is_found_by_the_id_that_was_sent(tmp_path: Path, redaction: dict[str, Any]) -> None:
-    kept = empty(tmp_path, redaction)
+    kept = Redacting(tmp_path, redaction)
     take(kept, 1, session="chat-1")
     take(kept, 2, session="chat-2")
     take(kept, 3, session="chat-1", judge=False)
@@ -80,7 +81,7 @@ def test_a_session_is_found_by_the_id_that_was_sent(tmp_path: Path, redaction: d
 
 
 def test_each_tenant_has_hashes_of_its_own(tmp_path: Path) -> None:
-    kept = empty(tmp_path, HASHES)
+    kept = Redacting(tmp_path, HASHES)
     for trace, tenant in ((1, "acme"), (2, "globex")):
         take(kept, trace, user="ann@corp-1.io", tenant=tenant)
     assert carry_out(kept, Choice(user="ann@corp-1.io", tenant="acme")).trace_count == 1
@@ -88,14 +89,14 @@ def test_each_tenant_has_hashes_of_its_own(tmp_path: Path) -> None:
 
 
 def test_redaction_that_was_taken_out_of_the_settings_has_left_the_key_of_ids(tmp_path: Path) -> None:
-    kept = empty(tmp_path, SESSIONS["masked by its place"])
+    kept = Redacting(tmp_path, SESSIONS["masked by its place"])
     take(kept, 1, session="chat-1")
     kept.config = kept.config.model_copy(update={"redaction": None})
     assert carry_out(kept, Choice(session="chat-1")).trace_count == 1
 
 
 def test_a_mask_is_nobodys(tmp_path: Path) -> None:
-    kept = empty(tmp_path, {"detectors": "all"})
+    kept = Redacting(tmp_path, {"detectors": "all"})
     take(kept, 1, user="ann@corp-1.io")
     assert carry_out(kept, Choice(user="ann@corp-1.io")).found_nothing
     assert carry_out(kept, Choice(user="bob@corp-1.io")).found_nothing
