@@ -137,6 +137,7 @@ def job(origin: Path, tmp_path: Path) -> Job:
     return Job(checkout, temporary)
 
 
+@pytest.mark.long
 def test_a_change_that_is_as_good_passes(job: Job) -> None:
     traces(job.folder, 97, 3)
     code = job.run(rules=RULES, version="installed", fail_under="0.9", margin="0.1")
@@ -161,18 +162,21 @@ def test_a_change_that_is_worse_than_the_base_branch_fails(job: Job) -> None:
     assert '"ruleId":"create-before-check"' in (job.folder / "out.sarif").read_text().replace(" ", "")
 
 
+@pytest.mark.long
 def test_the_baseline_is_that_of_the_base_branch_whatever_the_change_says(job: Job) -> None:
     traces(job.folder, 70, 30)
     tracegrade(job.folder, "baseline", "save", "main", "traces", "--rules", RULES)
     assert job.run(rules=RULES, version="installed") == 1, job.log
 
 
+@pytest.mark.long
 def test_too_few_results_are_not_a_pass(job: Job) -> None:
     traces(job.folder, 5, 0)
     assert job.run(rules=RULES, version="installed") == 3, job.log
     assert job.output("gate") == "cannot_tell"
 
 
+@pytest.mark.long
 def test_without_a_baseline_the_pass_rate_decides(job: Job) -> None:
     traces(job.folder, 40, 10)
     for inputs in ({"base": ""}, {"baseline": ""}, {"baseline": "other.json"}):
@@ -181,6 +185,7 @@ def test_without_a_baseline_the_pass_rate_decides(job: Job) -> None:
     assert job.run(rules=RULES, version="installed", fail_under="0.9", base="") == 1, job.log
 
 
+@pytest.mark.long
 def test_the_command_makes_the_traces_and_its_failure_is_one(job: Job, tmp_path: Path) -> None:
     traces(tmp_path, 100, 0)
     options = {"rules": RULES, "version": "installed", "base": "", "fail_under": "0.9"}
@@ -209,6 +214,7 @@ def sending(job: Job, folder: Path, good: int, bad: int) -> str:
     return f"'{sys.executable}' '{job.temporary}/agent.py' '{folder}/sent'"
 
 
+@pytest.mark.long
 def test_what_the_command_sends_is_judged_where_there_are_no_files(job: Job, tmp_path: Path) -> None:
     command = sending(job, tmp_path, 97, 3)
     options = {"sources": "", "rules": RULES, "version": "installed"}
@@ -222,6 +228,7 @@ def test_what_the_command_sends_is_judged_where_there_are_no_files(job: Job, tmp
     assert '"ruleId":"create-before-check"' in (job.folder / "out.sarif").read_text().replace(" ", "")
 
 
+@pytest.mark.long
 def test_without_a_threshold_every_stable_rule_has_to_pass(job: Job, tmp_path: Path) -> None:
     options = {"sources": "", "rules": RULES, "version": "installed", "base": ""}
     assert job.run(command=sending(job, tmp_path, 10, 0), **options) == 0, job.log
@@ -229,6 +236,7 @@ def test_without_a_threshold_every_stable_rule_has_to_pass(job: Job, tmp_path: P
     assert "none may fail" in job.summary
 
 
+@pytest.mark.long
 def test_a_command_that_fails_or_sends_nothing_is_no_pass(job: Job, tmp_path: Path) -> None:
     options = {"sources": "", "rules": RULES, "version": "installed", "base": ""}
     failing = sending(job, tmp_path, 100, 0) + "; exit 3"
@@ -242,6 +250,7 @@ def test_a_command_that_fails_or_sends_nothing_is_no_pass(job: Job, tmp_path: Pa
     assert "expected 'sources', or a 'command'" in job.log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ACTION["inputs"] if name not in ("command", "version")])
 def test_nothing_in_an_input_is_run(job: Job, name: str) -> None:
     traces(job.folder, 40, 0)
@@ -255,12 +264,14 @@ def test_scripts_read_inputs_from_their_environment_alone() -> None:
         assert "${{" not in step["run"], step["name"]
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_the_inputs_is_no_answer_of_the_gate(job: Job) -> None:
     traces(job.folder, 40, 0)
     assert job.run(rules="nowhere", version="installed") == 2
     assert job.output("gate") == ""
 
 
+@pytest.mark.long
 def test_what_is_installed_is_the_checkout_of_the_action_and_no_package_of_its_name(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
