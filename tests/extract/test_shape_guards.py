@@ -314,6 +314,16 @@ def test_a_span_around_model_calls_that_a_dialect_reads_is_not_searched(monkeypa
     assert searched
 
 
+def test_a_span_around_the_first_model_call_is_no_execution_of_a_declared_tool() -> None:
+    tools = json.dumps([{"type": "function", "function": {"name": "weigh", "parameters": {}}}])
+    model = {"gen_ai.operation.name": "chat", "gen_ai.tool.definitions": tools}
+    around = {"id": 1, "name": "weigh", "at": [0, 100]}
+    chat = {"id": 2, "parent": 1, "at": [10, 20], "attributes": model}
+    after = {"id": 3, "parent": 1, "name": "weigh", "at": [30, 40]}
+    assert [call.span_id for call in extract(build.trace([around, chat])).calls] == []
+    assert [call.name for call in extract(build.trace([around, chat, after])).calls] == ["weigh"]
+
+
 def test_no_message_is_searched_for_where_none_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[object] = []
     nested = messages.nested

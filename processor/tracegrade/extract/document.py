@@ -87,7 +87,10 @@ def numbered(attributes: Mapping[str, JsonValue], prefix: str, inner: str = "") 
                 _put(item, parts, attributes[key])
                 with_members.add(number)
     for number in with_members:  # few: most messages are a role and a text
-        found[number] = {name: _sent(member) for name, member in found[number].items()}
+        item = found[number]
+        for name, member in item.items():
+            if type(member) is _Nested:
+                item[name] = _sent(member)
     return [found[number] for number in sorted(found)]
 
 
@@ -162,7 +165,7 @@ def _sent(value: JsonValue) -> JsonValue:
     """A value made of keys as it would be if it had been sent as one: for those who do not ask where it comes from."""
     if type(value) is not _Nested:
         return value
-    members = {key: _sent(member) for key, member in value.items() if key != OWN}
+    members = {key: _sent(member) if type(member) is _Nested else member for key, member in value.items() if key != OWN}
     if members and all(map(_is_number, members)):
         return [members[key] for key in sorted(members, key=int)]
     return members

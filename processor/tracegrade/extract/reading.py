@@ -147,7 +147,7 @@ def unwrap_result(span: Span, decoded: Decoded) -> Output:
 
 
 def _read_result(span: Span, raw: JsonValue) -> Output:
-    return unwrap_result(span, decode(raw))
+    return unwrap_output(decode(raw), function_response=span.scope in _FUNCTION_RESPONSES)
 
 
 def _no_handoff(span: Span) -> HandedOver | None:

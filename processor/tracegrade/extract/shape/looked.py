@@ -125,6 +125,13 @@ class Looked:
         """What a ``name`` beside a type that says tool says."""
         return names.bare_name(self.fields, self.kinds.beside) if self.kinds.beside else ""
 
+    @property
+    def says_execution(self) -> bool:
+        """Whether its name is a sentence about a tool, or its keys say so, without what a model asked for."""
+        if names.sentence_name(self.span.name):
+            return True
+        return not self.is_bare and (self.kinds.is_tool or self.kinds.is_function or self.names_tool_and_value)
+
     @cached_property
     def names_tool_and_value(self) -> bool:
         """Whether a key for a tool's name, of one word without dots, stands beside a value under the same prefix."""

@@ -93,9 +93,10 @@ class _Trace:
         tools: list[Node] = []
         nameless: list[Span] = []
         outside: list[Span] = []
-        if candidates := [looked for looked in others if _may_be_tool(looked)]:
-            asking = [node for node in self._nodes if node.kind == "chat"]
-            asking = sorted([*asking, *chats], key=lambda node: (node.span.start_ns, node.span.end_ns))
+        asking = [*(node for node in self._nodes if node.kind == "chat"), *chats]
+        asked_from_ns = min((node.span.end_ns for node in asking), default=0)
+        if candidates := [looked for looked in others if _may_be_tool(looked, asked_from_ns)]:
+            asking.sort(key=lambda node: (node.span.start_ns, node.span.end_ns))
             requests = Requests(asking, self._looked)
             candidates = [looked for looked in candidates if _is_candidate(looked, requests)]
             if candidates:
@@ -245,7 +246,10 @@ def _is_candidate(looked: Looked, requests: Requests) -> bool:
     return not looked.is_bare or bool(names.sentence_name(name) or names.named_among(requests.names, name))
 
 
-def _may_be_tool(looked: Looked) -> bool:
+def _may_be_tool(looked: Looked, asked_from_ns: int) -> bool:
+    """Whether a span may be an execution: it says so itself, or a model may have asked for it from this time on."""
+    if looked.span.start_ns < asked_from_ns and not looked.says_execution:
+        return False
     if looked.is_bare:
         return True
     kinds = looked.kinds
