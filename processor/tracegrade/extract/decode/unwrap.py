@@ -18,6 +18,7 @@ MAX_ENVELOPES = 5
 # An object with more than one member is an envelope only if it has one of these.
 _ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output", "update"})
 
+_VALUE = "$value"  # around what is no object, in Strands for TypeScript
 _SMOLAGENTS = "sanitize_inputs_outputs"
 _BOUND_CALL = frozenset({"args", "kwargs", _SMOLAGENTS})
 _MCP_CALL = frozenset({"tool_name", "arguments"})
@@ -176,6 +177,8 @@ def _open_object(value: dict[str, JsonValue]) -> tuple[JsonValue, str | None, bo
         content, failed = open_function_response(value["response"])
         return content, call_id(value.get("id")), failed
     if len(value) == 1:
+        if _VALUE in value:
+            return value[_VALUE], None, False
         output = value.get("output")
         if isinstance(output, str | dict) and _open(output) is not None:
             return output, None, False
