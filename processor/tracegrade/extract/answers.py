@@ -1,5 +1,6 @@
 """Answers: the results of calls that later messages show, those of agents called as tools, and the tools' schemas."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from tracegrade.extract.decode.unwrap import properties
@@ -155,14 +156,22 @@ class Answers:
 
 
 def _next_for(tool: Node, chats: Sequence[Node]) -> Node | None:
-    """The first model call after a tool span in its run, or in one around that."""
+    """The first model call after a tool span in its run, or in one around that; `chats` are in order of start."""
     around: set[Node | None] = set()
     run = tool.run
     while run is not None and run not in around:
         around.add(run)
         run = run.parent.run if run.parent is not None else None
-    end_ns = tool.span.end_ns
-    return next((chat for chat in chats if chat.span.start_ns >= end_ns and chat.run in around), None)
+    place = bisect_left(chats, tool.span.end_ns, key=_start_ns)
+    return next((chat for chat in chats[place : place + _MAX_PASSED] if chat.run in around), None)
+
+
+def _start_ns(node: Node) -> int:
+    return node.span.start_ns
+
+
+# How many model calls of other runs are passed over in search of the one that follows a tool.
+_MAX_PASSED = 64
 
 
 def _in_order_of(requested: Sequence[RequestedCall], ran: Sequence[Execution]) -> list[Execution]:

@@ -85,7 +85,7 @@ def without_requests(executions: Sequence[Execution], requests: Sequence[ToolReq
 
     The model call makes such a request; or it does not show what it asked for, and the call ran after it.
     """
-    inner = [one for one in executions if (parent := one.node.parent) is not None and parent.kind == "chat"]
+    inner = {one for one in executions if (parent := one.node.parent) is not None and parent.kind == "chat"}
     if not inner:
         return list(executions)  # nearly always
     made: dict[Node, list[ToolRequest]] = {}
@@ -101,8 +101,9 @@ def _without_asked(
 ) -> list[Execution]:
     """Merge each of `asking` into the execution of the same call that came after the model call around it."""
     running: dict[str, list[Execution]] = {}
+    requests = set(asking)
     for execution in executions:
-        if execution not in asking:
+        if execution not in requests:
             running.setdefault(execution.name, []).append(execution)
     dropped: set[Execution] = set()
     for request in asking:

@@ -1,7 +1,7 @@
 """The messages that a model's span took in and put out, recognised by their structure wherever they stand."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -99,9 +99,11 @@ def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Sho
     of_events = [source for event in span.events for source in _sources_of_event(event.name, event.attributes, left)]
     if of_events:
         sides: dict[Side | None, list[JsonValue]] = {}
+        asked: dict[Side | None, set[str]] = {}
         for side, messages in of_events:
-            place = sides.setdefault(side if side is not None or "output" not in sides else "input", [])
-            place += [message for message in messages if not _is_repeated(message, place)]
+            place = side if side is not None or "output" not in sides else "input"
+            known = asked.setdefault(place, set())
+            sides.setdefault(place, []).extend(message for message in messages if not _is_repeated(message, known))
         sources += [_Source(side, messages) for side, messages in sides.items()]
     if not sources:
         return NOTHING
@@ -114,16 +116,16 @@ def messages_of(span: Span, document: dict[str, JsonValue] | None = None) -> Sho
     return Shown(_best(inputs), _best(outputs))
 
 
-def _is_repeated(message: JsonValue, known: Sequence[JsonValue]) -> bool:
-    """Whether the calls of a message are all in others, by their ids: an answer may stand in several events."""
-    if not known:
-        return False
-    ids = _ids_asked([message])
-    return bool(ids) and None not in ids and ids <= _ids_asked(known)
+def _is_repeated(message: JsonValue, known: set[str]) -> bool:
+    """Whether all calls of a message are among those known by their ids, to which they are added.
 
-
-def _ids_asked(messages: Sequence[JsonValue]) -> set[str | None]:
-    return {call.call_id for message in read_messages([*messages]) for call in message.calls}
+    Some senders write an answer in several events.
+    """
+    ids = [call.call_id for read in read_messages([message]) for call in read.calls]
+    found = {call_id for call_id in ids if call_id is not None}
+    is_repeated = bool(ids) and len(found) == len(ids) and found <= known
+    known |= found
+    return is_repeated
 
 
 def _may_show(attributes: Mapping[str, JsonValue]) -> bool:
