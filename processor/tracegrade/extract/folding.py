@@ -297,7 +297,8 @@ def _is_nested_call(outer: Execution, inner: Execution) -> bool:
         return False
     if outer.arguments.is_readable and inner.arguments.is_readable:
         return _arguments_agree(outer, inner)
-    return one.scope != other.scope
+    # What has no arguments shows none where they are written flattened.
+    return one.scope != other.scope or (outer.arguments.value == {} and inner.arguments.status == "absent")
 
 
 def _fold_near(executions: list[Execution], chat_scopes: set[str]) -> list[Execution]:
