@@ -4,7 +4,7 @@
 
 Each folder of captures (DIR/FRAMEWORK/*.binpb) is repeated with fresh trace ids until it has enough spans. Every stage
 is run over all of them, and its best round counts. `--against` measures a second source tree in turns with this one, so
-that both meet the same machine: before and after in one run.
+that both meet the same machine: before and after in one run. Each tree is measured by its own copy of this script.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures")
-    parser.add_argument("--against", type=Path, help="the processor/ folder of another source tree")
+    parser.add_argument("--against", type=Path, help="the processor/ folder of another checkout")
     parser.add_argument("--only", help="folders whose names contain this")
     parser.add_argument("--spans", type=int, default=3000, help="at least so many of each")
     parser.add_argument("--rounds", type=int, default=5, help="how often each stage is measured; the best counts")
@@ -75,7 +75,8 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 
 def _run(tree: Path | None, options: argparse.Namespace) -> dict[str, Times]:
-    command = [sys.executable, __file__, "--json", "--spans", str(options.spans)]
+    script = Path(__file__) if tree is None else tree.resolve().parent / Path(__file__).relative_to(HERE.parents[2])
+    command = [sys.executable, str(script), "--json", "--spans", str(options.spans)]
     for name in ("corpus", "only"):
         if (value := getattr(options, name)) is not None:
             command += [f"--{name}", str(value)]
