@@ -136,6 +136,15 @@ def test_preview_counts_what_came_before_its_first_check(tmp_path: Path) -> None
     assert found["samples"] == 6, "what is shown is of the last 30 minutes"
 
 
+def test_preview_says_that_its_checks_are_too_far_apart_for_a_silence(tmp_path: Path) -> None:
+    remember(tmp_path, "pass")
+    rule = RULE.partition("alert:")[0] + "alert: [{coverage: {silent: 6m}}]\n"
+    (tmp_path / "rule.yaml").write_text(rule)
+    said = run(tmp_path, *preview_of(tmp_path, "2026-01-01T01:00Z")).stderr
+    assert "checks are 15m apart here, so that a silence of 6m may be missed, or seen late; --every 2m finds it" in said
+    assert "apart" not in run(tmp_path, *preview_of(tmp_path, "2026-01-01T01:00Z", "--every", "2m")).stderr
+
+
 def test_preview_with_an_edited_text_and_another_threshold_reads_the_same_history(tmp_path: Path) -> None:
     """Each seventh fails, 86 % pass: below 0.9 for sure only with more; below 0.99 within hours."""
     rule_hash = remember(tmp_path, *("pass" if number % 7 else "fail" for number in range(120)), every_minutes=3)

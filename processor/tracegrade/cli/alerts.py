@@ -23,7 +23,7 @@ from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
 from tracegrade.display import count, time_text
-from tracegrade.document.duration import duration_s
+from tracegrade.document.duration import duration_s, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -272,6 +272,13 @@ def preview(
         raise click.UsageError("none of these rules has an 'alert'")
     until_ns = until if until is not None else time.time_ns()
     every_ns = round(_seconds(every) * _NS)
+    silences = [alert.silent_s for rule in chosen for alert in rule.alert if alert.silent_s is not None]
+    if silences and (shortest := min(silences)) < every_ns / _NS:
+        print_line(
+            f"Note: checks are {every} apart here, so that a silence of {duration_text(shortest)} may be missed, or "
+            f"seen late; --every {duration_text(max(60.0, shortest / 3))} finds it.",
+            err=True,
+        )
     with reading_store(config.store_url, tenant) as connection:
         kind = StartedHistory if by_start_time else SeriesHistory
         counted = kind(connection, {rule.hash for rule in chosen})
