@@ -58,7 +58,7 @@ def test_a_value_from_elsewhere_counts_all_that_is_looked_at(actual: JsonValue, 
 )
 def test_what_would_take_long_is_refused(evaluator: str, criteria: dict[str, JsonValue], answer: str) -> None:
     calls = [call("page", {}, output="a" * 1_000_000)]
-    calls += [call("send", {"to": f"nobody-{n}"}, start_ns=10 + n, end_ns=10 + n) for n in range(1000)]
+    calls += [call("send", {"to": f"nobody-{n}"}, start_ns=10 + n, end_ns=10 + n) for n in range(2500)]
     judge = EVALUATORS[evaluator]
     with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
         judge.evaluate(Evidence(calls, "Hello", answer), judge.read_criteria(criteria), judge.read_settings({}))

@@ -39,7 +39,10 @@ from tracegrade.model.stand_ins import UNKNOWN, is_unknown, known_text
 
 _MAX_SHOWN = 20
 _BETWEEN = "\x00"  # texts
-_CHARACTERS_FOUND_PER_STEP = 128  # where a value repeats itself, which takes longest to look for
+_CHARACTERS_COMPARED_PER_STEP = 384
+_COMPARED_AT_A_PLACE = 7
+_SHORT_VALUE, _SHORT_TEXT = 100, 30_000
+_PART, _MOST_PARTS = 8, 512
 
 
 class Criteria(ParameterModel):
@@ -120,7 +123,24 @@ class _Searched:
 
 
 def _steps_of_finding(value: str, text: str) -> int:
-    return 2 + (len(text) + len(value)) // _CHARACTERS_FOUND_PER_STEP
+    """The steps of a search for `value`.
+
+    CPython compares several characters of one that repeats itself at each place: most where both are short, since it
+    has a linear search for others.
+    """
+    compared = 1
+    if _repeats_itself(value):
+        is_short = len(value) < _SHORT_VALUE and len(text) < _SHORT_TEXT
+        compared = len(value) if is_short else _COMPARED_AT_A_PLACE
+    return 2 + min(len(value), _MOST_PARTS) // 4 + (len(text) * compared + len(value)) // _CHARACTERS_COMPARED_PER_STEP
+
+
+def _repeats_itself(value: str) -> bool:
+    if len(value) < 4 * _PART:
+        return 3 * len(set(value)) <= len(value)
+    stride = max(1, len(value) // _MOST_PARTS)
+    parts = [value[at : at + _PART] for at in range(0, len(value) - _PART + 1, stride)]
+    return 4 * len(set(parts)) <= 3 * len(parts)
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
