@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from build import store_with
-from cli.backtested import RULE, SINCE, stored, write_rule
+from cli.backtested import RULE, stored, write_rule
 from cli.stored import run
 from store.judged_traces import trace_id
 from web.site import Site, rows_of, serving, text_of
@@ -33,7 +33,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     )
     write_rule(folder / "rules", CHANGED)
     write_rule(folder / "rules", RULE.replace("order-checked", "brand-new"), "brand-new")
-    assert run(folder, "rules", "backtest", str(folder / "rules"), "--store", *SINCE).exit_code == 0
+    assert run(folder, "rules", "backtest", str(folder / "rules"), "--store", "--since", "2d").exit_code == 0
     with serving(folder, str(folder / "rules")) as found:
         yield found
 
