@@ -42,7 +42,7 @@ def build_calls(
     depths = _depths(paired_calls, top_down)
     batches = _batches(paired_calls, _steps(paired_calls, top_down, spans))
     turns = _turns(paired_calls)
-    names = {run.agent for run in runs}
+    names = {run.agent for run in runs} | _speaking(top_down)
     calls = []
     for paired, batch in zip(paired_calls, batches, strict=True):
         node = paired.node
@@ -65,6 +65,12 @@ def build_calls(
     for run in runs:
         number_attempts(run.calls)
     return calls
+
+
+def _speaking(nodes: Sequence[Node]) -> set[str]:
+    """The agents that model calls name where they name several: an SDK's name would be the same on all of them."""
+    named = {node.named_agent() for node in nodes if node.kind == "chat" and node.keys.agent} - {""}
+    return named if len(named) > 1 else set()
 
 
 def _build(paired: PairedCall, run: AgentRun, agent: str, depth: int, batch: int | None) -> ToolCall:
