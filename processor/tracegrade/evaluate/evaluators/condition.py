@@ -5,9 +5,11 @@ the clause sees: the calls with their arguments and outputs, handoffs, the promp
 attributes; and the tokens and the cost of the run's model calls. It is checked when the rule is loaded.
 
 Where something that it reads was not recorded, or has another type, nothing is scored; nor where a span is a tool call,
-names no tool, and could change the result. ``has(c.arguments.amount)``
-says whether something is there. One that loops over long lists inside each other is refused when it would take more
-than a million turns.
+names no tool, and could change the result. ``has(c.arguments.amount)`` says whether something is there.
+
+One that loops over long lists inside each other is refused when it would take more than a million turns; fewer where it
+names large values inside of them, which are copied, joins texts with ``+``, or searches by ``matches``, whose pattern
+is compiled each time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
