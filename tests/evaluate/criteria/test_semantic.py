@@ -29,3 +29,15 @@ def test_a_text_matches_when_the_model_says_it_is_near() -> None:
     assert criterion.matches("abc", Work())
     assert not criterion.matches("ab", Work())
     assert not criterion.matches(None, Work())
+
+
+@pytest.mark.usefixtures("letters")
+def test_the_steps_are_those_of_two_embeddings() -> None:
+    def steps(text: str) -> int:
+        work = Work()
+        compile_expected({"$semantic": "abc"}).matches(text, work)
+        return work.limit - work.left
+
+    assert steps("abc") > 500
+    assert steps("a" * 1000) > steps("abc") + 3000
+    assert steps("a" * 100_000) < 20_000, "the model reads no more than the beginning"

@@ -18,6 +18,10 @@ DEFAULT_SIMILARITY = 0.8
 _CHARACTER_PAIRS_PER_STEP = 2048
 _CHARACTERS_OF_PAIRS_PER_STEP = 24
 _STEPS_OF_TWO_TEXTS = 12
+# Two embeddings; the model reads no more of a text than its first words.
+_STEPS_OF_MEANING = 600
+_STEPS_OF_A_CHARACTERS_MEANING = 4
+_CHARACTERS_OF_MEANING = 3000
 
 
 def text_of(value: JsonValue) -> str | None:
@@ -228,7 +232,8 @@ class SemanticMatcher(SimilarityMatcher):
         """Whether the text of `actual` is near enough in meaning."""
         if (text := text_of(actual)) is None:
             return False
-        work.spend(1 + len(text) + len(self._sought))
+        characters = min(len(text), _CHARACTERS_OF_MEANING) + min(len(self._sought), _CHARACTERS_OF_MEANING)
+        work.spend(_STEPS_OF_MEANING + _STEPS_OF_A_CHARACTERS_MEANING * characters)
         if work.is_hidden(text):
             return work.doubts_of(text)
         return self.model.similarity(self._sought, text) >= self._at_least
