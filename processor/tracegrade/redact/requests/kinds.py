@@ -296,6 +296,8 @@ def _is_schema(value: JsonValue) -> bool:
 
 def is_tool_result(message: dict[str, Any]) -> bool:
     """Whether a message, or a part of one, is what a tool gave."""
+    if len(message) == 1 and isinstance(message.get("tool"), str):
+        return True  # a message whose only member is named after its role
     return _is_one_of(message.get("role"), _TOOL_RESULT_ROLES) or _is_one_of(message.get("type"), _TOOL_RESULT_TYPES)
 
 
