@@ -10,9 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from build import rest_long
 from cli.replayed import write_rule
+from tracegrade.cli import main
 from waiting import WITHIN_S, eventually
 
 SDK_AGENT = """\
@@ -199,8 +201,8 @@ def test_a_wrong_option_is_said_before_the_command_runs(rule: str, tmp_path: Pat
     touch = ("--", PYTHON, "-c", "import sys; open(sys.argv[1], 'w')", str(tmp_path / "ran"))
     of_gates = ("--min-results", "3")  # without a gate, one fail is one too many
     for wrong in (("--require", "no-such-rule", *GATE), ("--run", "a"), ("--experiment", "live"), of_gates):
-        done = check("--rules", rule, "--data-dir", str(tmp_path / "data"), *wrong, *touch)
-        assert done.returncode == 2, wrong
+        arguments = ["check", "--rules", rule, "--data-dir", str(tmp_path / "data"), *wrong, *touch]
+        assert CliRunner().invoke(main, arguments).exit_code == 2, wrong
     assert not (tmp_path / "ran").exists()
 
 
