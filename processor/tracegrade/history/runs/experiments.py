@@ -373,8 +373,8 @@ def known_experiment(connection: Connection, tenant: str, name: str) -> Experime
     return found
 
 
-def experiment_called(connection: Connection, tenant: str, id_or_name: str) -> Experiment:
-    """The experiment with this id, or this name.
+def experiment_called(connection: Connection, tenant: str, what: str, id_or_name: str) -> Experiment:
+    """The experiment with this id, or this name; `what` is where it was written, for messages.
 
     Raises:
         NoSuchRun: there is none.
@@ -382,7 +382,7 @@ def experiment_called(connection: Connection, tenant: str, id_or_name: str) -> E
     """
     found = experiment_with_id(connection, tenant, id_or_name) or stored_experiment(connection, tenant, id_or_name)
     if found is None:
-        check_title("experiment", id_or_name)
+        check_title(what, id_or_name)
         return known_experiment(connection, tenant, id_or_name)
     return found
 

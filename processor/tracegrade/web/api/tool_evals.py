@@ -216,7 +216,7 @@ def run_best_of_tool_experiment(
     """Queues a run of the experiment's suite with its best configuration, with other models if they are sent."""
     models = [] if sent is None else sent.keys
     with sources.store() as connection:
-        experiment = experiment_called(connection, query.tenant, unquote(experiment_id))
+        experiment = experiment_called(connection, query.tenant, "experiment_id", unquote(experiment_id))
         asked = best_request(connection, query.tenant, experiment.name, models)
     job = submit(sources.config, query.tenant, token_of(request).owner, asked)
     request_seen = seen_by(token_of(request), job).request
@@ -227,7 +227,7 @@ def run_best_of_tool_experiment(
 def _named(connection: Connection, tenant: str, id_or_name: str) -> str:
     """The name of the experiment that a caller sent the id or the name of; raises `NoSuchRun`."""
     try:
-        return experiment_called(connection, tenant, unquote(id_or_name)).name
+        return experiment_called(connection, tenant, "experiment_id", unquote(id_or_name)).name
     except NoSuchRun:
         raise NoSuchRun(
             f"experiment_id: no experiment {id_or_name[:200]!r}; 'POST /api/experiments' makes one"

@@ -229,7 +229,7 @@ def called(sources: Sources, tenant: str, written: str) -> Experiment:
         RunRefused: it can be neither.
     """
     with sources.store() as connection:
-        return experiment_called(connection, tenant, unquote(written))
+        return experiment_called(connection, tenant, "experiment_id", unquote(written))
 
 
 def _shown(sources: Sources, caller: Caller, tenant: str, name: str, status: int = 200) -> ExactJson:
