@@ -71,7 +71,6 @@ def addresses(place: Place, path: str) -> list[str]:
         "{eval_id:path}": ["weather/1", JOB],
         "{experiment:path}": ["prompts", "weather"],
         "{experiment_id}": ["prompts", "weather"],
-        "{experiment_id:path}": ["prompts", "weather"],
         "{run:path}": ["prompts/1", "weather/1"],
         "{rule_id:path}": [RULE],
         "{incident_id}": [place.incident],
@@ -128,8 +127,8 @@ SHOWS = {
     "/api/tool-eval/history",
     "/api/tool-eval/history/{eval_id:path}",
     "/api/experiments",
-    "/api/experiments/{experiment_id:path}",
-    "/api/experiments/{experiment_id:path}/timeline",
+    "/api/experiments/{experiment_id}",
+    "/api/experiments/{experiment_id}/timeline",
     "/api/v1/jobs",
     "/api/v1/jobs/{job_id}",
 }
