@@ -146,8 +146,8 @@ def test_a_wrong_header_is_refused_without_its_value(header: str, said: str, mon
         (["--mcp", "http://h/", "--allow-host", "http://h/"], "--allow-host: expected HOST or HOST:PORT, found"),
         ([], "expected a file, or --mcp ADDRESS, and not both"),
         (["a.json", "--mcp", "http://h/"], "expected a file, or --mcp ADDRESS, and not both"),
-        (["a.json", "--to", "b.json"], "--to and --replace write what a server lists; FILE is stored"),
-        (["a.json", "--replace"], "--to and --replace write what a server lists; FILE is stored"),
+        (["a.json", "--to", "b.json"], "--to writes what a server lists; FILE is stored"),
+        (["a.json", "--replace"], "--replace: expected the stored suite that FILE replaces, by its id or its name"),
     ],
 )
 def test_wrong_usage_is_said(arguments: list[str], said: str) -> None:
