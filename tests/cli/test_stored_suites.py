@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from build import each
 from models.scripted import Answer, calling, prompt_of, serving, write_models
 from suites.scripted_mcp import TOOL, Script, scripted
 from tracegrade.cli import main
@@ -151,7 +150,7 @@ def test_what_is_stored_is_its_users_alone(place: Path) -> None:
     assert stat.S_IMODE((place / "data" / "tracegrade.db").stat().st_mode) == 0o600
 
 
-@each(
+@pytest.mark.parametrize(
     ("arguments", "written", "said"),
     [
         (["import", "none.json"], "", "Error: none.json: cannot be read: No such file or directory\n"),

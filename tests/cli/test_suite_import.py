@@ -139,7 +139,7 @@ def test_a_wrong_header_is_refused_without_its_value(header: str, said: str, mon
     assert SECRET not in refused.output
 
 
-@each(
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--mcp", "weather.json"], "--mcp: expected http://..., https://... or stdio:COMMAND, found 'weather.json'"),
