@@ -85,6 +85,13 @@ def test_no_secret_is_noted(place: Place) -> None:
     assert place.admin.encode() not in noted.line()
 
 
+def test_a_name_with_a_slash_is_noted_as_it_is(place: Place) -> None:
+    noted = place.asks("GET", "/api/experiments/a%2Fb/timeline", place.admin)
+    assert noted is not None
+    assert noted.operation == "GET /api/experiments/{experiment_id}/timeline"
+    assert noted.named == {"experiment_id": "a/b"}
+
+
 LEFT_OUT = {"/live"}  # says only that something is new
 
 

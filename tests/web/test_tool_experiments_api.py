@@ -137,9 +137,9 @@ def test_a_name_is_one_segment_of_the_address_whatever_it_holds(api: Api) -> Non
     assert api.get("/experiments/a%2Ftimeline") == api.get(f"/experiments/{child['id']}") == child
     assert api.get("/experiments/a/timeline")["experiment_id"] == parent["id"]
     assert api.get("/experiments/a%2ftimeline/timeline")["experiment_id"] == child["id"]
-    for written in ("%3F", "a%252Ftimeline", "-x", "a%0Ab", "%FF", "x" * 101):
+    for written in ("%3F", "a%252Ftimeline", "-x", "%FF", "x" * 101):
         assert "experiment_id: " in api.refused(f"/experiments/{written}", 400, "invalid-parameter")
-    for written in ("none", "0123456789ab", "a%2Fb"):
+    for written in ("none", "0123456789ab", "a%2Fb", "a%0Ab"):  # no address holds a line break
         api.refused(f"/experiments/{written}", 404, "not-found")
     assert call(api.app, "GET", "/api/experiments/a/b").status == 404
     for method, address, allowed in (

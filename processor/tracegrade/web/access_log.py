@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,7 +48,12 @@ class LogsAccess:
             return
         asked = rights_asked(scope)
         parameters = scope.get("path_params", {})
-        named = {name: forgotten(value) if name == "user_id" else str(value) for name, value in parameters.items()}
+        if scope["path"] != path:  # taken apart as it was sent
+            path = scope["path"]
+            values = {name: unquote(str(value)) for name, value in parameters.items()}
+        else:
+            values = {name: str(value) for name, value in parameters.items()}
+        named = {name: forgotten(value) if name == "user_id" else value for name, value in values.items()}
         given = parse_qsl(query.decode("latin-1"), max_num_fields=1000) if query else []
         named |= {name: value for name, value in given if name in _NAMING and value}
         right = max(asked, key=RIGHTS.index, default="")

@@ -140,7 +140,7 @@ def test_an_expression_that_cannot_be_judged_is_refused(source: str, why: str) -
         ("calls.all(c, c.name.matches(c.agent))", 300, "patterns are more work"),
     ],
 )
-def test_work_over_large_values_is_bounded(call: Any, source: str, calls: int, why: str) -> None:
+def test_work_over_large_values_is_bounded(source: str, calls: int, why: str) -> None:
     criteria = CONDITION.read_criteria({"expression": source})
     made = [call("a", {}, output={"k": ["ab" * 10] * 300})] * calls
     with pytest.raises(EvaluatorError, match=why):
@@ -157,7 +157,7 @@ def test_work_over_large_values_is_bounded(call: Any, source: str, calls: int, w
         ("answer.matches('\\\\w+')", 1),
     ],
 )
-def test_everyday_expressions_are_far_from_the_bound(call: Any, source: str, calls: int) -> None:
+def test_everyday_expressions_are_far_from_the_bound(source: str, calls: int) -> None:
     criteria = CONDITION.read_criteria({"expression": source})
     made = [call("a", {}, output={"k": ["a"], "id": 7, "note": "All is well. " * 20})] * calls
     found = CONDITION.evaluate(Evidence(made, "Hello", "z" * 20_000), criteria, CONDITION.read_settings({}))

@@ -105,7 +105,7 @@ class Api(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; HEAD is answered as GET, and the server leaves the body out."""
         if scope["type"] == "http":
-            scope = _undecoded(scope, self.state.undecoded)
+            _keep_as_sent(scope, self.state.undecoded)
         if scope["type"] == "http" and scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}
         if scope["type"] == "http" and scope["method"] not in ("GET", "OPTIONS"):
@@ -123,11 +123,15 @@ def tool_eval_api() -> Api:
     return Api(TOOL_EVAL_ROUTERS, "/api", TOOL_EVAL_DESCRIPTION, 4 << 20, undecoded=["/experiments/"])
 
 
-def _undecoded(scope: Scope, begins: tuple[str, ...]) -> Scope:
-    """`scope` with its path as it was sent, if it begins so below where this app is."""
+def _keep_as_sent(scope: Scope, begins: tuple[str, ...]) -> None:
+    """Set the path of `scope` to what was sent, if it begins so below where this app is.
+
+    In place: what routing finds in it is read from the same scope by the access log.
+    """
     sent = scope.get("raw_path", b"").decode("latin-1")
     root = str(scope.get("root_path", ""))
-    return {**scope, "path": sent} if begins and sent.removeprefix(root).startswith(begins) else scope
+    if begins and sent.removeprefix(root).startswith(begins):
+        scope["path"] = sent
 
 
 def _operation_id(route: APIRoute) -> str:
