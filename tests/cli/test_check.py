@@ -8,11 +8,12 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from click.testing import CliRunner
 
-from build import rest_long
+from build import each, rest_long
 from cli.replayed import write_rule
 from tracegrade.cli import main
 from waiting import WITHIN_S, eventually
@@ -72,32 +73,45 @@ def rule(tmp_path: Path) -> str:
     return write_rule(tmp_path)
 
 
-def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PYTHON, "-m", "tracegrade", "check", *arguments],
-        input="hello",
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        env={**os.environ, **environment},
-    )
+class Check(Protocol):
+    def __call__(self, *arguments: str, command: str = "check") -> subprocess.CompletedProcess[str]: ...
 
 
-@pytest.mark.parametrize("transport", ["grpc", "http"])
-def test_what_a_command_sends_by_either_transport_is_judged(rule: str, transport: str) -> None:
-    done = check("--rules", rule, *GATE, "--", PYTHON, "-c", SDK_AGENT, transport, "0", *IN_ORDER)
+@pytest.fixture
+def check(capfd: pytest.CaptureFixture[str]) -> Check:
+    """`check` in this process; what it and the command print is read from the descriptors that they share."""
+
+    def run(*arguments: str, command: str = "check") -> subprocess.CompletedProcess[str]:
+        with pytest.raises(SystemExit) as ended:
+            main([command, *arguments], prog_name="tracegrade")
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out, err)
+
+    return run
+
+
+def test_the_streams_and_the_exit_code_are_those_of_a_process(rule: str) -> None:
+    words = [PYTHON, "-m", "tracegrade", "check", "--rules", rule, *GATE, "--", PYTHON, "-c", AGENT, "0", *IN_ORDER]
+    done = subprocess.run(words, input="hello", capture_output=True, text=True, timeout=WITHIN_S)
     assert (done.returncode, done.stderr.splitlines()[-1][:12]) == (0, "Gate passed:"), done.stderr
     assert done.stdout.startswith("said by the agent: hello\n")
     assert "1 trace judged, 0 of them incomplete" in done.stdout
 
 
-def test_a_gate_that_fails_is_the_exit_code(rule: str) -> None:
+@each("transport", ["grpc", "http"])
+def test_what_a_command_sends_by_either_transport_is_judged(check: Check, rule: str, transport: str) -> None:
+    done = check("--rules", rule, *GATE, "--", PYTHON, "-c", SDK_AGENT, transport, "0", *IN_ORDER)
+    assert (done.returncode, done.stderr.splitlines()[-1][:12]) == (0, "Gate passed:"), done.stderr
+    assert "1 trace judged, 0 of them incomplete" in done.stdout
+
+
+def test_a_gate_that_fails_is_the_exit_code(check: Check, rule: str) -> None:
     done = check("--rules", rule, *GATE, PYTHON, "-c", AGENT, "0", *OUT_OF_ORDER)
     assert done.returncode == 1, done.stderr
     assert "Gate failed: 1 rule under 1: create-before-check" in done.stderr
 
 
-def test_without_a_gate_every_stable_rule_has_to_pass(rule: str) -> None:
+def test_without_a_gate_every_stable_rule_has_to_pass(check: Check, rule: str) -> None:
     agent = ("--", PYTHON, "-c", AGENT, "0")
     done = check("--rules", rule, *agent, *IN_ORDER)
     assert (done.returncode, "Gate passed: 1 rule of 1 as required." in done.stderr) == (0, True), done.stderr
@@ -116,7 +130,7 @@ def test_without_a_gate_every_stable_rule_has_to_pass(rule: str) -> None:
 
 
 @pytest.mark.long
-def test_a_gate_in_the_rules_file_decides_for_that_rule_alone(rule: str, tmp_path: Path) -> None:
+def test_a_gate_in_the_rules_file_decides_for_that_rule_alone(check: Check, rule: str, tmp_path: Path) -> None:
     agent = ("--", PYTHON, "-c", AGENT, "0")
     text = Path(rule).read_text()
     Path(rule).write_text(text + "gate: {at_least: 0.0}\n")
@@ -131,19 +145,19 @@ def test_a_gate_in_the_rules_file_decides_for_that_rule_alone(rule: str, tmp_pat
 
 
 @pytest.mark.long
-def test_a_report_in_another_format_is_left_alone(rule: str) -> None:
+def test_a_report_in_another_format_is_left_alone(check: Check, rule: str) -> None:
     done = check("--rules", rule, "--format", "junit", "--", PYTHON, "-c", AGENT, "0", *OUT_OF_ORDER)
     assert (done.returncode, "none may fail" in done.stdout, "score 0.5, threshold" in done.stderr) == (1, True, False)
 
 
-def test_a_report_in_a_file_leaves_the_reasons_to_standard_error(rule: str, tmp_path: Path) -> None:
+def test_a_report_in_a_file_leaves_the_reasons_to_standard_error(check: Check, rule: str, tmp_path: Path) -> None:
     options = ("--rules", rule, "--format", "junit", "-o", str(tmp_path / "found.xml"))
     done = check(*options, "--", PYTHON, "-c", AGENT, "0", *OUT_OF_ORDER)
     assert (done.returncode, "score 0.5, threshold" in done.stderr) == (1, True), done.stderr
     assert "none may fail" in (tmp_path / "found.xml").read_text()
 
 
-def test_a_command_that_fails_keeps_its_exit_code_and_is_judged(rule: str) -> None:
+def test_a_command_that_fails_keeps_its_exit_code_and_is_judged(check: Check, rule: str) -> None:
     done = check("--rules", rule, *GATE, "--", PYTHON, "-c", AGENT, "7", *OUT_OF_ORDER)
     assert done.returncode == 7
     assert "ended with exit code 7, which is that of check, too" in done.stderr
@@ -167,13 +181,13 @@ urlopen(Request(address, body, {"Content-Type": "application/json"})).read()
 """
 
 
-def test_a_gate_cannot_tell_where_spans_were_rejected(rule: str) -> None:
+def test_a_gate_cannot_tell_where_spans_were_rejected(check: Check, rule: str) -> None:
     done = check("--rules", rule, *GATE, PYTHON, "-c", SENDER)
     said = "the command: 1 span was not read: trace ids must be 16 bytes and not all zero"
     assert (done.returncode, f"Cannot tell: {said}." in done.stderr) == (3, True), done.stderr
 
 
-def test_no_span_is_no_pass_and_says_what_to_set(rule: str, tmp_path: Path) -> None:
+def test_no_span_is_no_pass_and_says_what_to_set(check: Check, rule: str, tmp_path: Path) -> None:
     store = ("--experiment", "prompts", "--data-dir", str(tmp_path / "data"))
     done = check("--rules", rule, *store, "--", PYTHON, "-c", "print('hello')")
     assert (done.returncode, done.stdout) == (3, "hello\n")
@@ -191,7 +205,9 @@ def test_no_span_is_no_pass_and_says_what_to_set(rule: str, tmp_path: Path) -> N
         ((), "Missing argument"),
     ],
 )
-def test_a_command_that_cannot_be_started_is_wrong_usage(rule: str, command: tuple[str, ...], said: str) -> None:
+def test_a_command_that_cannot_be_started_is_wrong_usage(
+    check: Check, rule: str, command: tuple[str, ...], said: str
+) -> None:
     done = check("--rules", rule, "--", *command)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -206,26 +222,25 @@ def test_a_wrong_option_is_said_before_the_command_runs(rule: str, tmp_path: Pat
     assert not (tmp_path / "ran").exists()
 
 
-def test_options_after_the_command_are_its_own(rule: str) -> None:
+def test_options_after_the_command_are_its_own(check: Check, rule: str) -> None:
     done = check("--rules", rule, PYTHON, "-c", "import sys; print(sys.argv[1:])", "--format", "json", "--", "-x")
     assert done.stdout == "['--format', 'json', '--', '-x']\n"
 
 
-def test_a_report_has_a_file_of_its_own_and_the_run_is_stored(rule: str, tmp_path: Path) -> None:
+def test_a_report_has_a_file_of_its_own_and_the_run_is_stored(check: Check, rule: str, tmp_path: Path) -> None:
     file, data = tmp_path / "found.jsonl", ("--data-dir", str(tmp_path / "data"))
     options = ("--rules", rule, "--format", "json", "-o", str(file), "--experiment", "prompts", "--label", "a=b", *data)
-    done = check(*options, "--", PYTHON, "-c", SDK_AGENT, "grpc", "0", *IN_ORDER)
-    assert (done.returncode, done.stdout) == (0, "said by the agent: hello\n"), done.stderr
+    done = check(*options, "--", PYTHON, "-c", AGENT, "0", *IN_ORDER)
+    assert (done.returncode, done.stdout) == (0, "said by the agent: \n"), done.stderr
     assert [json.loads(line)["outcome"] for line in file.read_text().splitlines()] == ["pass"]
     assert "Stored as run prompts/1 of experiment prompts: 1 trace" in done.stderr
 
 
-def test_the_traces_that_came_are_kept_where_that_is_asked_for(rule: str, tmp_path: Path) -> None:
+def test_the_traces_that_came_are_kept_where_that_is_asked_for(check: Check, rule: str, tmp_path: Path) -> None:
     saved = tmp_path / "a" / "traces"
     options = ("--rules", rule, *GATE, "--save-traces", str(saved))
     assert check(*options, "--", PYTHON, "-c", AGENT, "0", *OUT_OF_ORDER).returncode == 1
-    words = [PYTHON, "-m", "tracegrade", "replay", str(saved), "--rules", rule, *GATE]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=WITHIN_S)
+    done = check(str(saved), "--rules", rule, *GATE, command="replay")
     assert (done.returncode, "Gate failed: 1 rule under 1" in done.stderr) == (1, True), done.stderr
     done = check(*options, "--", PYTHON, "-c", AGENT, "0", *IN_ORDER)
     assert (done.returncode, done.stdout) == (2, "")
@@ -242,13 +257,17 @@ print(json.dumps({name: value for name, value in os.environ.items() if name.star
 """
 
 
-def test_the_environment_of_the_command_keeps_what_is_the_users(rule: str) -> None:
+def test_the_environment_of_the_command_keeps_what_is_the_users(
+    check: Check, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     of_user = {
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
         "OTEL_RESOURCE_ATTRIBUTES": "team=a",
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://elsewhere:4318/v1/traces",
     }
-    done = check("--rules", rule, "--", PYTHON, "-c", SHOWS_ENVIRONMENT, **of_user)
+    for name, value in of_user.items():
+        monkeypatch.setenv(name, value)
+    done = check("--rules", rule, "--", PYTHON, "-c", SHOWS_ENVIRONMENT)
     found = json.loads(done.stdout)
     assert found["OTEL_EXPORTER_OTLP_ENDPOINT"].startswith("http://127.0.0.1:")
     assert found["OTEL_EXPORTER_OTLP_PROTOCOL"] == "http/json"
@@ -281,12 +300,14 @@ def test_signals_are_passed_on(rule: str, tmp_path: Path, name: str) -> None:
                 os.killpg(started.pid, signal.SIGKILL)
 
 
-def test_a_command_that_a_signal_ends_has_the_code_that_shells_give_it(rule: str) -> None:
+def test_a_command_that_a_signal_ends_has_the_code_that_shells_give_it(check: Check, rule: str) -> None:
     done = check("--rules", rule, "--", PYTHON, "-c", "import os; os.kill(os.getpid(), 15)")
     assert done.returncode == 128 + 15
 
 
-def test_what_a_killed_check_received_is_removed_by_the_next(rule: str, tmp_path: Path) -> None:
+def test_what_a_killed_check_received_is_removed_by_the_next(
+    check: Check, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, temporary = tmp_path / "begun", tmp_path / "temporary"
     temporary.mkdir()
     words = [PYTHON, "-m", "tracegrade", "check", "--rules", rule, "--", PYTHON, "-c", WAITS, str(begun), "SIGTERM"]
@@ -295,5 +316,6 @@ def test_what_a_killed_check_received_is_removed_by_the_next(rule: str, tmp_path
         eventually(begun.exists, "the command")
         os.killpg(started.pid, signal.SIGKILL)
     assert [path.stat().st_mode & 0o777 for path in temporary.iterdir()] == [0o700]
-    check("--rules", rule, "--", PYTHON, "-c", "", TMPDIR=str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    check("--rules", rule, "--", PYTHON, "-c", "")
     assert list(temporary.iterdir()) == []
