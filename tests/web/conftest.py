@@ -1,12 +1,15 @@
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from build import store_with
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.open import open_store
+from tracegrade.web.own_process import OwnProcess, Refused
 from web.shop import (
     GOOD,
     REFUNDED,
@@ -31,6 +34,21 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     found = open_store(store_with(tmp_path))
     yield found
     found.dispose()
+
+
+@pytest.fixture(scope="module")
+def work_done_here() -> Iterator[None]:
+    """What pages do in a process of its own is done in this one, for tests that ask how it is answered, not where."""
+
+    def call(process: OwnProcess, work: Callable[..., Any], arguments: tuple[Any, ...], is_stopping: object) -> Any:
+        try:
+            return work(*arguments)
+        except TraceGradeError as error:
+            raise Refused(str(error)) from None
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(OwnProcess, "_call", call)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,9 @@ from web.site import Site, serving, text_of
 _FILTERS: list[dict[str, str]] = [
     {},
     {"release": "1.5.0"},
-    {"release": "1.4.2"},
-    {"service": "shop"},
     {"service": "support"},
     {"agent": "order-agent"},
     {"agent": "refund-agent", "service": "support"},
-    {"rule": "order-steps-out-of-order"},
     {"rule": "order-steps-out-of-order", "release": "1.5.0"},
     {"service": "nobody"},
 ]

@@ -1,6 +1,7 @@
 """Incidents on the page: listed, told whole, and accepted."""
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tracegrade.config import WebSettings
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import stored_incident
 from waiting import WITHIN_S
@@ -19,10 +21,17 @@ from web.shop_incidents import FELL, fall, over, store, store_waiting
 from web.site import Site, serving, text_of
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RuleSet]:
+    """A folder whose store holds 15 hours of traffic, to be copied, and the rules that judged it."""
+    folder: Path = tmp_path_factory.mktemp("filled")
+    return folder, fill(folder, traffic(500, time.time_ns() - 60 * SECOND, 15.0))
+
+
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    now_ns = time.time_ns()
-    rules = fill(tmp_path, traffic(500, now_ns - 60 * SECOND, 15.0))
+def site(tmp_path: Path, filled: tuple[Path, RuleSet]) -> Iterator[Site]:
+    folder, rules = filled
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     with serving(tmp_path) as served:
         served.rules = rules
         yield served

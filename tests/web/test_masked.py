@@ -24,6 +24,8 @@ from web.planted import FAILED, JOB, OTHER, PLANTED, RULE, SESSION, TRACE, plant
 from web.site import Site
 from web.test_rights import every_route
 
+pytestmark = pytest.mark.usefixtures("work_done_here")
+
 READER = Caller(frozenset({"read"}))
 
 

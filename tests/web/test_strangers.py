@@ -45,6 +45,8 @@ from web.site import Site, serving
 from web.test_rights import every_route
 from web.websockets import Refused, opened
 
+pytestmark = pytest.mark.usefixtures("work_done_here")
+
 # Who reads what is live, and ends when the server does: `test_live.py` and below.
 STREAMS = {"/live"}
 RANGE = "since=2026-01-01T00:00:00Z&until=2036-01-01T00:00:00Z"
