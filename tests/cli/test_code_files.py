@@ -159,3 +159,14 @@ def test_an_error_in_the_code_stops_a_command_with_its_line(place: Path) -> None
         f"Error: {place}/rules/rule.yaml:3:5: evaluate[0].evaluator: ./few_calls.py:25: cannot be loaded: "
         "NameError: name 'nowhere' is not defined\n"
     )
+
+
+def test_a_link_out_of_the_repository_is_not_taken_out_of_git(place: Path) -> None:
+    repository = place / "rules"
+    (repository / "inside").symlink_to("few_calls.py")
+    (repository / "outside").symlink_to("../s.yaml")
+    for line in ("init -q -b main", "add -A", "-c user.name=x -c user.email=x@example.com commit -q -m first"):
+        subprocess.run(("git", *line.split()), cwd=repository, check=True, capture_output=True)
+    refused = invoke("rules", "backtest", "rules", "-c", "s.yaml", "--against", "HEAD", *SINCE)
+    assert refused.exit_code == 2
+    assert "outside is a link to ../s.yaml, outside the repository" in refused.stderr

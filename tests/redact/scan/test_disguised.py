@@ -30,6 +30,7 @@ def test_a_value_in_another_form_is_replaced_at_once(disguise: str) -> None:
         ("mail ann@corp.io", "mail user1@example.com"),
         ("mail a\u00adnn@corp.io, bob@corp.io", "mail [redacted-1], user1@example.com"),
         ("cGxlYXNlIG1haWwgYW5uQGNvcnAuaW8gdG9kYXk=", "[redacted-1]"),
+        ("id=eNozNtAzNwEhYxMADPkCKw==", "id=[redacted-1]"),  # 30.74.74.34: what repeats is packed shorter
         ("cGxlYXNlIG1haWwgbm9ib2R5IGF0IGFsbCB0b2RheQ==", "cGxlYXNlIG1haWwgbm9ib2R5IGF0IGFsbCB0b2RheQ=="),
     ],
 )

@@ -75,12 +75,30 @@ def _extracted(repository: Path, commit: str, place: Path, target: Path) -> Path
     done = _git(repository, "archive", "--format=tar", commit, "--", *only)
     if done.returncode:
         raise NoSuchRevision(f"git archive {commit} {folder}: {done.stderr.decode(errors='replace').strip()}")
-    try:
-        with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-            archive.extractall(target, filter="data")
-    except tarfile.FilterError as error:  # such as a link that leads out of the repository
-        raise NoSuchRevision(f"--against: {commit} of {repository} cannot be taken out of git: {error}") from None
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        for member in archive:
+            if (out := _written(archive, member, target)) is not None:
+                raise NoSuchRevision(f"--against: {commit} of {repository} cannot be taken out of git: {out}")
     return target / relative
+
+
+def _written(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> str | None:
+    """Write one file, folder or link below `target`; returns why not, for a link that leads out of the repository.
+
+    By hand: `tarfile` has had filters since Python 3.11.4 only.
+    """
+    path = target / member.name
+    if member.issym():
+        if not (path.parent / member.linkname).resolve().is_relative_to(target.resolve()):
+            return f"{member.name} is a link to {member.linkname}, outside the repository"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(member.linkname)
+    elif (content := archive.extractfile(member) if member.isfile() else None) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.read())
+    elif member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+    return None
 
 
 def _in_git(relative: Path) -> str:

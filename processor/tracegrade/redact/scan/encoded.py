@@ -20,7 +20,7 @@ _MOST_BYTES = 1 << 18  # that a packed piece is unpacked to
 # How what gzip and zlib packed begins, in base64: zlib's two bytes and two bits, of four levels.
 _GZIP = "H4sI"
 _ZLIB = "e(?:J[w-z]|A[E-H]|N[o-r]|F[4-7])"
-_ZLIB_SIGNS = 20  # behind it, of the shortest address
+_ZLIB_SIGNS = 13  # behind it, of an address as short as 1.1.1.1
 _ZLIB_HEADS = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 _MOST_PACKED = 8  # in one run
 

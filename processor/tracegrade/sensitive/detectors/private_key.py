@@ -9,7 +9,7 @@ from tracegrade.sensitive.likeness import is_likeness, likeness
 # Line ends may be escaped, as in text that is not quite JSON.
 _KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"((?:(?!-----)(?:\\+[nr]|[A-Za-z0-9+/=\s:,\-]))*+)"
+    r"((?:\\+[nr]|[A-Za-z0-9+/=\s:,]|-(?!----))*)"
 )
 _ESCAPED = re.compile(r"(\\+[nr])")
 _SHORTEST = 16
