@@ -32,7 +32,7 @@ LONGEST_S = 60 * 60.0
 class Load(threading.Thread):
     """Sends fresh traces until stopped, each request again until it is answered, as a client must."""
 
-    def __init__(self, server: Server, requests_per_s: float) -> None:
+    def __init__(self, server: Server, requests_per_s: float = REQUESTS_PER_S) -> None:
         super().__init__(daemon=True)
         self.answered: list[int] = []
         self._server = server
