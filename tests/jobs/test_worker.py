@@ -428,11 +428,12 @@ def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(place: P
     if here.engine.dialect.name != "sqlite":
         pytest.skip("SQLite alone gives up waiting for a lock")
     job = here.submit()
+    worker = Worker(here.config, ends_when_idle=True)
     ended: list[BaseException] = []
 
     def work() -> None:
         try:
-            Worker(here.config, ends_when_idle=True).run()
+            worker.run()
         except (StoreError, SQLAlchemyError) as error:
             ended.append(error)
 
@@ -447,6 +448,8 @@ def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(place: P
     locking.execute("ROLLBACK")
     locking.close()
     assert len(ended) == 1
+    # The end of the worker's process ends the job's thread; here it may still wait for the lock.
+    eventually(lambda: not any(job.thread.is_alive() for job in worker.running.values()), "the job's thread to end")
     with here.working():
         here.until(job.id, "done")
     assert len(here.trace_ids()) == 3

@@ -232,7 +232,13 @@ class RecordedRun:
         return next(iter(self._begun.values())).begun_ns
 
     def fail(self, error: TraceGradeError) -> None:
-        """Note that `error` ended the run; forget it where nothing was stored."""
+        """Note that `error` ended the run; forget it where nothing was stored.
+
+        Where the store cannot be written, nothing more is tried: the run stays incomplete, and another process may go
+        on with it by the time that the store would take a note.
+        """
+        if isinstance(error, StoreError):
+            return
         with suppress(TraceGradeError):  # then it stays incomplete
             if self._is_new:
                 self._take_back()
