@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import traceback
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -55,6 +56,7 @@ def call(
     except Exception:
         if not sent:  # a crash that was answered is raised again, for the log
             raise
+        traceback.print_exc()  # a test that fails on it shows what there would be in the log
     start = next(message for message in sent if message["type"] == "http.response.start")
     content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
     return Called(start["status"], {k.decode(): v.decode("latin-1") for k, v in start["headers"]}, content)
