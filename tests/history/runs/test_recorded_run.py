@@ -312,14 +312,16 @@ def test_each_tenant_has_the_run_for_itself(engine: Engine) -> None:
 
 def test_a_store_that_refuses_is_said_to_and_how_to_go_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StoreWriter, "_write", _full)
-    with (
-        pytest.raises(
-            StoreError, match=r"the same command with --run tuning/1 goes on with it: .*database or disk is full"
-        ),
-        begun(engine) as run,
+
+    def written() -> None:
+        with begun(engine) as run:
+            run.add(record(1))
+            run.complete()
+
+    with pytest.raises(
+        StoreError, match=r"the same command with --run tuning/1 goes on with it: .*database or disk is full"
     ):
-        run.add(record(1))
-        run.complete()
+        written()
     assert stored(engine).state == "incomplete"  # not "failed": another process may be going on with it by now
 
 
