@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
@@ -24,7 +25,6 @@ class Api:
     def __init__(self, site: Site, document: dict[str, Any] = DOCUMENT) -> None:
         self.site = site
         self.app = build_app(site.sources)
-        self._document = document
         self._prefix = document["servers"][0]["url"]
 
     def call(self, method: str, address: str, body: Any = None, **headers: str) -> Called:
@@ -49,29 +49,31 @@ class Api:
         return [json.loads(line) for line in shown.stdout.splitlines()]
 
     def _check(self, method: str, path: str, answer: Called) -> None:
-        described = next(
-            (
-                operations[method.lower()]
-                for operations in (*self._described(path, "[^/]+"), *self._described(path, ".+"))
-                if method.lower() in operations
-            ),
-            None,
-        )
+        described = _described(self._prefix, method.lower(), path)
         if described is None:
             return
-        content = described["responses"][str(answer.status)]["content"]
-        (media_type,) = content
+        ((media_type, schema),) = described["responses"][str(answer.status)]["content"].items()
         assert answer.headers["content-type"] == media_type
-        schema = {**content[media_type]["schema"], "components": self._document["components"]}
-        jsonschema_rs.validator_for(schema).validate(answer.json)
+        _validator(self._prefix, json.dumps(schema["schema"])).validate(answer.json)
 
-    def _described(self, path: str, part: str) -> list[dict[str, Any]]:
-        """The operations of the addresses that `path` fits, where a parameter is a `part`."""
-        return [
-            operations
-            for template, operations in self._document["paths"].items()
-            if re.fullmatch(re.sub(r"\\{\w+\\}", lambda _: part, re.escape(template)), path)
-        ]
+
+_DOCUMENTS = {document["servers"][0]["url"]: document for document in (DOCUMENT, TOOL_EVAL_DOCUMENT)}
+
+
+@cache
+def _described(prefix: str, method: str, path: str) -> Any:
+    """The operation that is meant; a parameter at the end of an address may hold slashes."""
+    for part in ("[^/]+", ".+"):
+        for template, operations in _DOCUMENTS[prefix]["paths"].items():
+            fits = re.fullmatch(re.sub(r"\\{\w+\\}", lambda _, part=part: part, re.escape(template)), path)
+            if fits and method in operations:
+                return operations[method]
+    return None
+
+
+@cache
+def _validator(prefix: str, schema: str) -> Any:
+    return jsonschema_rs.validator_for({**json.loads(schema), "components": _DOCUMENTS[prefix]["components"]})
 
 
 def trace_id(number: int) -> str:

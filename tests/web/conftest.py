@@ -1,3 +1,4 @@
+import gc
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     found.dispose()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def work_done_here() -> Iterator[None]:
     """What pages do in a process of its own is done in this one, for tests that ask how it is answered, not where."""
 
@@ -45,6 +46,8 @@ def work_done_here() -> Iterator[None]:
             return work(*arguments)
         except TraceGradeError as error:
             raise Refused(str(error)) from None
+        finally:
+            gc.enable()  # what ends with its process may leave this off
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(OwnProcess, "_call", call)

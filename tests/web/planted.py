@@ -57,6 +57,7 @@ def planted_store(folder: Path) -> tuple[RuleSet, str, str]:
     now_ns = time.time_ns()
     rules = fill(folder, _traces(now_ns))
     store_run(folder, rules, "prompts/1", [_BAD, GOOD], now_ns - 300 * SECOND)
+    store_run(folder, rules, "usual/1", [GOOD] * 20, now_ns - 400 * SECOND)  # to which planted values are new
     store_run(folder, rules, "prompts/2", [GOOD, _BAD], now_ns - 200 * SECOND)
     alert = shop_incidents.fall(rules, now_ns, 1.0)[0]
     reason = Reason("as-asked", "sku differs", 2, 3, 0.5, 0, 3, 0.0, "found planted-example", trace_id(TRACE))
@@ -116,12 +117,7 @@ def _traces(now_ns: int) -> Iterator[tuple[Trace, str | None]]:
 def _with_planted(trace: Trace) -> Trace:
     """The trace with planted prompts, answers, errors, events, and attributes of spans and of their resource."""
     for span in trace.spans:
-        for text in (
-            "Please order 2 of A-1 for user 123.",
-            "Done: ORD-4711.",
-            "I want my money back.",
-            "Refund ORD-4711.",
-        ):
+        for text in _SAID:
             for key, value in span.attributes.items():
                 if isinstance(value, str):
                     span.attributes[key] = value.replace(text, f"planted {key}")

@@ -14,18 +14,20 @@ from click.testing import CliRunner
 
 from build import each
 from build.code_files import EVALUATOR, write_rule
-from tracegrade.access.caller import KNOWN, Caller
+from tracegrade.access.caller import Caller
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.web import rights
 from tracegrade.web.app import build_app
-from tracegrade.web.backtesting import AskedRule, Backtesting, NotBacktested
+from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
 from web.api_calls import Api, trace_id
 from web.calls import Called, call
 from web.shop import GOOD, HOUR, SECOND, WRONG_ORDER, fill, order
 from web.site import Site, serving, text_of
+
+pytestmark = pytest.mark.usefixtures("work_done_here")
 
 RULE = "order-steps-out-of-order"
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
@@ -147,17 +149,6 @@ def test_a_busy_page_says_when_to_try_again(site: Site, monkeypatch: pytest.Monk
     answer = post(site, "id: x")
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
     assert "another backtest is being made" in text_of(answer.body.decode())
-
-
-def test_one_that_takes_too_long_ends_and_leaves_nothing(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    backtesting = Backtesting(longest_s=0.0)
-    for _ in range(2):  # and the next one is not kept waiting
-        with pytest.raises(NotBacktested, match="not done within 0 s: choose a shorter time"):
-            backtesting.backtest(site.sources, AskedRule(text=deployed(site), since_ns=0), KNOWN)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY
 from web.shop_runs import store_run
 from web.site import Site, rows_of, serving, text_of
 
+pytestmark = pytest.mark.usefixtures("work_done_here")
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:

@@ -1,7 +1,6 @@
 """Comparisons by the API: the same object as the command line's, bounded, one full one at a time."""
 
 import json
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from build import each
-from tracegrade.access.caller import KNOWN, Caller
+from tracegrade.access.caller import Caller
 from tracegrade.cli import main
-from tracegrade.compare.sides import CompareError
 from tracegrade.config import Config
-from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web import rights
-from tracegrade.web.comparing import Asked, Comparing
+from tracegrade.web.comparing import Comparing
 from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
 from web.api_calls import Api
 from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from web.shop_runs import store_run
 from web.site import Site
+
+pytestmark = pytest.mark.usefixtures("work_done_here")
 
 
 @pytest.fixture(scope="module")
@@ -98,22 +97,6 @@ def test_another_tenant_has_nothing_to_compare(api: Api) -> None:
     )
 
 
-def test_one_full_comparison_at_a_time(api: Api) -> None:
-    comparing, asked = Comparing(), Asked("prompts/1", "prompts/2", ResultFilter(), full=True)
-    found: list[Any] = []
-    first = threading.Thread(target=lambda: found.append(comparing.compare(api.site.sources, asked, KNOWN)))
-    first.start()
-    while first.is_alive() and not comparing.is_busy:
-        first.join(0.001)
-    with pytest.raises(Busy):
-        comparing.compare(api.site.sources, asked, KNOWN)
-    quick = Asked("prompts/1", "prompts/2", ResultFilter())
-    assert comparing.compare(api.site.sources, quick, KNOWN).rules
-    first.join()
-    assert found[0].exit_code == 1
-    assert comparing.compare(api.site.sources, asked, KNOWN) == found[0]
-
-
 def test_who_is_busy_says_when_to_try_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: object) -> None:
         raise Busy("another full comparison is being made; try again in a moment")
@@ -121,13 +104,6 @@ def test_who_is_busy_says_when_to_try_again(api: Api, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Comparing, "compare", busy)
     answer = api.call("GET", "/compare?a=prompts/1&b=prompts/2&full=true")
     assert (answer.status, answer.json["type"], answer.headers["retry-after"]) == (503, PREFIX + "busy", "5")
-
-
-def test_a_comparison_that_takes_too_long_ends(api: Api) -> None:
-    comparing = Comparing(longest_s=0.0)
-    for _ in range(2):  # and the next one is not kept waiting
-        with pytest.raises(CompareError, match="not done within 0 s"):
-            comparing.compare(api.site.sources, Asked("prompts/1", "prompts/2", ResultFilter(), full=True), KNOWN)
 
 
 def test_values_of_arguments_are_for_those_who_may_see_them(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,9 +85,9 @@ def addresses(place: Place, path: str) -> list[str]:
         found = [address.replace(name, value) for address in found for value in values if name in address] or found
     more = {
         "/runs/{run:path}": ["/runs/weather/1?case=first", "/runs/weather/1?all=1"],
-        "/compare": ["/compare?a=run:prompts/1&b=run:prompts/2&full=1", "/compare?a=run:prompts/1&b=run:prompts/2"],
+        "/compare": ["/compare?a=usual/1&b=prompts/2&full=1", "/compare?a=prompts/1&b=prompts/2"],
         "/compare/traces": [f"/compare/traces?a={one}&b={other}"],
-        "/api/v1/compare": ["/api/v1/compare?a=run:prompts/1&b=run:prompts/2&full=true"],
+        "/api/v1/compare": ["/api/v1/compare?a=usual/1&b=prompts/2&full=true"],
         "/traces/{trace_id}": [f"/traces/{one}?all=1", f"/traces/{one}?rule={RULE}"],
         "/sessions/{trace_id}": [f"/sessions/{session_trace_id('default', SESSION).hex()}"],
         "/suites/{suite_id}": [f"/suites/{place.suite}?all=1"],
@@ -117,8 +117,10 @@ SHOWS = {
     "/evals/{id}",
     "/experiments/{experiment:path}",
     "/runs/{run:path}",
+    "/compare",
     "/compare/traces",
     "/incidents/{incident_id}",
+    "/api/v1/compare",
     "/api/v1/results",
     "/api/v1/traces/{trace_id}",
     "/api/v1/incidents",
