@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tracegrade.display import count, json_text
 from tracegrade.document.problem import dotted
@@ -18,6 +19,7 @@ from tracegrade.otlp.json import to_json
 from tracegrade.redact.known import known_ids
 from tracegrade.redact.redactor import Finding, Redactor
 from tracegrade.redact.scan.disguised import disguised
+from tracegrade.sensitive.detector import Detector
 from tracegrade.sensitive.registry import all_detectors
 
 CALL_ID = "call_id"
@@ -69,13 +71,18 @@ class _Redactors:
     def __init__(self, traces: Sequence[Trace]) -> None:
         self._traces = traces
         ids = {call.call_id for trace in traces for call in extract(trace).calls if call.call_id}
-        known = all_detectors()
-        self._detectors = (disguised(DISGUISED, known), known_ids(CALL_ID, ids), *known)
+        self._detectors = (_disguised(), known_ids(CALL_ID, ids), *all_detectors())
         self._whole = "".join(json_text(to_json(request)) for trace in traces for request in requests_of(trace))
 
     def redacted(self, keep: Collection[Finding]) -> tuple[list[Trace], Redactor]:
         redactor = Redactor(self._detectors, keep=keep, is_taken=lambda stand_in: stand_in in self._whole)
         return [_redacted_trace(trace, redactor) for trace in self._traces], redactor
+
+
+@cache
+def _disguised() -> Detector:
+    """Compiled once a process: compiling costs more than redacting a trace."""
+    return disguised(DISGUISED, all_detectors())
 
 
 def _redacted_trace(trace: Trace, redactor: Redactor) -> Trace:
