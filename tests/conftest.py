@@ -1,8 +1,10 @@
 """Options of the whole suite."""
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
     group.addoption("--kills", type=int, default=1, help="how often the crash test kills each role")
     group.addoption("--full-size", action="store_true", help="the faults of tests/system/reliability at full size")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Nothing of what is collected is garbage before the end: it is not looked at again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

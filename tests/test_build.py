@@ -50,6 +50,41 @@ def test_a_row_that_skips_is_a_failure_and_so_is_an_empty_table() -> None:
         empty()
 
 
+def test_rows_that_are_marked_long_are_a_test_of_their_own() -> None:
+    ran = []
+
+    @each("letter", ["a", pytest.param("b", marks=pytest.mark.long)])
+    @each("number", [1, pytest.param(2, marks=pytest.mark.long), 3])
+    def rows(letter: str, number: int) -> None:
+        ran.append((letter, number))
+
+    assert list(inspect.signature(rows).parameters) == ["rows_of_number", "rows_of_letter"]
+    usual, long = rows.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert (usual.marks, [mark.name for mark in long.marks]) == ([], ["long"])
+    rows(rows_of_letter="usual", rows_of_number="usual")
+    rows(rows_of_letter="long", rows_of_number="usual")
+    assert ran == [("a", 1), ("a", 3), ("b", 1), ("b", 3)]
+    with pytest.raises(AssertionError, match="row 1: marks other than 'long'"):
+        each("number", [pytest.param(1, marks=pytest.mark.skip)])
+
+
+def test_rows_of_a_function_are_made_when_the_test_runs() -> None:
+    ran, made = [], []
+
+    def numbers() -> list[int]:
+        made.append("once")
+        return [1, 2]
+
+    @each("letter", "ab")
+    @each("number", numbers)
+    def rows(letter: str, number: int) -> None:
+        ran.append((letter, number))
+
+    assert made == []
+    rows()
+    assert (len(ran), made) == (4, ["once"])
+
+
 def test_each_row_has_a_folder_and_a_monkeypatch_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

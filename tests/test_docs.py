@@ -8,7 +8,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -35,13 +37,17 @@ PAGES = {
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 }
 README = PAGES["README.md"]
-PATHS_OF_APIS = {page: document(page)["paths"] for page in APIS}
 REFERENCE = {name.removeprefix("docs/reference/"): text for name, text in PAGES.items()}
 RULES_GUIDE = PAGES["docs/guides/rules.md"]
 
 
 def _section(heading: str) -> str:
     return README.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+@cache
+def _paths(page: str) -> dict[str, Any]:
+    return document(page)["paths"]
 
 
 def _blocks(language: str, section: str) -> list[str]:
@@ -60,7 +66,7 @@ def test_the_first_two_commands_are_the_whole_set_up() -> None:
     ]
 
 
-@each("path", [path for path, *_ in tables.setting_rows()])
+@each("path", lambda: [path for path, *_ in tables.setting_rows()])
 def test_every_setting_is_documented(path: str) -> None:
     parent, _, key = path.rpartition(".")
     text = REFERENCE["settings.md"].partition(f"# {parent}\n" if parent else "# Settings\n")[2].partition("\n#")[0]
@@ -106,13 +112,13 @@ def test_every_sink_is_documented(file: Path) -> None:
 
 @each(
     ("page", "title"),
-    [(page, f"{m.upper()} {path}") for page, paths in PATHS_OF_APIS.items() for path, by in paths.items() for m in by],
+    lambda: [(page, f"{m.upper()} {path}") for page in APIS for path, by in _paths(page).items() for m in by],
 )
 def test_every_api_operation_is_documented(page: str, title: str) -> None:
     method, path = title.split()
     section = REFERENCE[f"{page}.md"].partition(f"\n### {title}\n")[2].partition("\n### ")[0]
     assert section
-    for parameter in PATHS_OF_APIS[page][path][method.lower()].get("parameters", ()):
+    for parameter in _paths(page)[path][method.lower()].get("parameters", ()):
         assert re.search(rf"^\| `{parameter['name']}` \| .+ \| .{{4,}} \|$", section, re.MULTILINE)
 
 
@@ -136,7 +142,7 @@ def test_every_command_and_option_is_documented() -> None:
             assert all(re.search(rf"(?<![\w-]){option}(?![\w-])", sections[path]) for option in options), path
 
 
-@each("rule", load_rules(["builtin:all"]).rules, ids=lambda rule: rule.id)
+@each("rule", lambda: load_rules(["builtin:all"]).rules, ids=lambda rule: rule.id)
 def test_every_ready_made_rule_is_documented(rule) -> None:
     assert re.search(
         rf"^\| {rule.id} \| [a-z]+ \| {re.escape(rule.title)} \|", REFERENCE["ready-made-rules.md"], re.MULTILINE
@@ -255,17 +261,20 @@ def test_the_fields_of_json_lines_are_documented() -> None:
     assert list(json.loads(CliRunner().invoke(main, evaluate).output)) == _fields_of("`evaluate`")
 
 
-BESIDE_CODE = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for folder in ("deploy", "rules", "tests")
-    for path in sorted((ROOT / folder).rglob("*.md"))
-}
-LINKS = [
-    (name, link)
-    for name, text in {**PAGES, **BESIDE_CODE}.items()
-    for link in sorted(set(re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))))
-    if not link.startswith(("http://", "https://"))
-]
+def _links() -> list[tuple[str, str]]:
+    beside_code = {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for folder in ("deploy", "rules", "tests")
+        for path in sorted((ROOT / folder).rglob("*.md"))
+    }
+    return [
+        (name, link)
+        for name, text in {**PAGES, **beside_code}.items()
+        for link in sorted(
+            set(re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)))
+        )
+        if not link.startswith(("http://", "https://"))
+    ]
 
 
 def _anchors(text: str) -> set[str]:
@@ -274,7 +283,7 @@ def _anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@each(("page", "link"), LINKS)
+@each(("page", "link"), _links)
 def test_every_link_leads_somewhere(page: str, link: str) -> None:
     file, _, anchor = link.partition("#")
     path = (ROOT / page).parent / file if file else ROOT / page

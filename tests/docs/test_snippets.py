@@ -11,6 +11,7 @@ import shlex
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -46,10 +47,7 @@ def _blocks() -> Iterator[tuple[str, str, str]]:
                 yield f"{path.relative_to(ROOT)}, block {number}", language, text
 
 
-BLOCKS = list(_blocks())
-
-
-@each(("where", "language", "text"), BLOCKS, ids=[where for where, _, _ in BLOCKS])
+@each(("where", "language", "text"), _blocks)
 def test_a_snippet_is_well_formed(where: str, language: str, text: str) -> None:
     assert language in _PLAIN or language in CHECKS, f"{where}: a language that nobody checks: {language!r}"
     if language in CHECKS:
@@ -75,12 +73,16 @@ def _check_yaml(text: str) -> None:
     if isinstance(found, dict) and {"evaluate", "cases", "alert", "then"} & set(found):
         rule = {"id": "shown", **({} if {"evaluate", "cases", "then"} & set(found) else _ANY), **found}
         Rule.model_validate(rule)
-        _SCHEMA.validate(rule)
+        _schema().validate(rule)
 
 
 _ANY = {"evaluate": [{"evaluator": "loop-repetition", "name": "order"}]}
 _WORDS = {way[0] for form in FORMS for way in form.ways()}
-_SCHEMA = jsonschema_rs.Draft202012Validator(rule_schema())
+
+
+@cache
+def _schema() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(rule_schema())
 
 
 def _check_console(text: str) -> None:
@@ -151,7 +153,7 @@ def _inline() -> list[tuple[str, str]]:
     return sorted(found)
 
 
-@each(("page", "code"), _inline())
+@each(("page", "code"), _inline)
 def test_a_command_in_a_sentence_exists(page: str, code: str) -> None:
     check_command(shlex.split(code.replace("'", ""))[1:])
 

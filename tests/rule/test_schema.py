@@ -1,6 +1,7 @@
 """The schema for editors says the same as loading, as far as a schema can."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,12 @@ from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.schema import rule_schema
 
-VALIDATOR = jsonschema_rs.Draft202012Validator(rule_schema())
+
+@cache
+def validator() -> jsonschema_rs.Draft202012Validator:
+    return jsonschema_rs.Draft202012Validator(rule_schema())
+
+
 MISTAKES = Path(__file__).parent / "mistakes"
 
 # What only loading sees: compiled patterns, matchers, names that must differ or exist, words with a meaning.
@@ -119,17 +125,17 @@ def rule_of(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_rules_fit(rule: dict[str, Any]) -> None:
-    VALIDATOR.validate(rule)
+    validator().validate(rule)
 
 
 @each("expected", [{"$in": [1]}, {"a": [{"$gte": 1, "b": 2}]}, {"$one_of": [{"$gt_": 1}]}, {"$regex": 5}])
 def test_what_is_no_matcher_does_not_fit(expected: Any) -> None:
     where = {"tool": "a", "where": {"output": expected}}
     never = [{"evaluator": "constraints", "constraints": [{"never": where}]}]
-    assert not VALIDATOR.is_valid(rule_of(evaluate=never))
-    assert not VALIDATOR.is_valid(rule_of(when=where, then=never))
+    assert not validator().is_valid(rule_of(evaluate=never))
+    assert not validator().is_valid(rule_of(when=where, then=never))
     case = {"id": "x", "match": {"prompt": "hi"}, "expected_tool": "a", "expected_params": {"x": expected}}
-    assert not VALIDATOR.is_valid({"id": "one", "cases": [case]})
+    assert not validator().is_valid({"id": "one", "cases": [case]})
 
 
 @each(
@@ -137,7 +143,7 @@ def test_what_is_no_matcher_does_not_fit(expected: Any) -> None:
 )
 def test_mistakes_that_a_schema_can_see_do_not_fit(path: Path) -> None:
     document = yaml.load(path.read_text(), Loader=CoreLoader)
-    assert VALIDATOR.is_valid(document) is (path.stem in BEYOND_A_SCHEMA)
+    assert validator().is_valid(document) is (path.stem in BEYOND_A_SCHEMA)
 
 
 def constraint_of(form: type[Form], way: Sequence[str], **optional: Any) -> dict[str, Any]:
@@ -159,7 +165,7 @@ def fits(constraint: dict[str, Any]) -> bool:
         loads = True
     except ValidationError:
         loads = False
-    assert VALIDATOR.is_valid(rule) is loads, constraint
+    assert validator().is_valid(rule) is loads, constraint
     return loads
 
 
