@@ -51,11 +51,11 @@ def source(tmp_path: Path, name: str, passed: int, failed: int, *, first: int) -
 
 @pytest.fixture
 def saved(tmp_path: Path) -> dict[str, Any]:
-    """A baseline, main, of 285 passes among 300."""
+    """A baseline, main, of 95 passes among 100."""
     done = tracegrade(
-        "baseline", "save", "main", source(tmp_path, "main.binpb", 285, 15, first=1), "--rules", "rule.yaml"
+        "baseline", "save", "main", source(tmp_path, "main.binpb", 95, 5, first=1), "--rules", "rule.yaml"
     )
-    assert done.stdout == "Saved main, 1 rule with 300 results, to .tracegrade/baselines/main.json.\n"
+    assert done.stdout == "Saved main, 1 rule with 100 results, to .tracegrade/baselines/main.json.\n"
     found: dict[str, Any] = json.loads((tmp_path / ".tracegrade/baselines/main.json").read_text())
     return found
 
@@ -64,34 +64,33 @@ def test_what_is_saved_has_counts_and_where_it_is_from(tmp_path: Path, saved: di
     assert (saved["name"], saved["source"], saved["version"]) == ("main", str(tmp_path / "main.binpb"), 1)
     ((_, rule),) = saved["rules"]["create-before-check"].items()
     assert rule["groups"] == [
-        {"results": [{"fail": 1}], "times": 15},
-        {"results": [{"pass": 1}], "times": 285},
+        {"results": [{"fail": 1}], "times": 5},
+        {"results": [{"pass": 1}], "times": 95},
     ]
-    assert (rule["pass"], rule["fail"], rule["pass_rate"], rule["level"]) == (285, 15, 0.95, "medium")
+    assert (rule["pass"], rule["fail"], rule["pass_rate"], rule["level"]) == (95, 5, 0.95, "medium")
 
 
-@each("jobs", ["1", "2"])
 @each(
     ("passed", "failed", "flags", "code", "said"),
     [
         (
-            240,
             60,
+            40,
             (),
             1,
-            "Gate failed: 1 rule fails: create-before-check (0.8000 of 300 results, worse than main (-15.00",
+            "Gate failed: 1 rule fails: create-before-check (0.6000 of 100 results, worse than main (-35.00",
         ),
-        (285, 15, ("--margin", "0.05"), 0, "Gate passed: 1 rule of 1 as required"),
+        (95, 5, ("--margin", "0.15"), 0, "Gate passed: 1 rule of 1 as required"),
         (
-            285,
-            15,
+            95,
+            5,
             (),
             3,
-            "Cannot tell: 1 rule without a verdict: create-before-check (0.9500 of 300 results, too few results",
+            "Cannot tell: 1 rule without a verdict: create-before-check (0.9500 of 100 results, too few results",
         ),
-        (240, 60, ("--no-gate",), 0, ""),
-        (240, 60, ("--no-gate", "--baseline", "main"), 1, "Gate failed"),
-        (240, 60, ("--baseline", ".tracegrade/baselines/main.json"), 1, "Gate failed"),
+        (60, 40, ("--no-gate",), 0, ""),
+        (60, 40, ("--no-gate", "--baseline", "main"), 1, "Gate failed"),
+        (60, 40, ("--baseline", ".tracegrade/baselines/main.json"), 1, "Gate failed"),
     ],
 )
 def test_replay_is_held_against_the_baseline(
@@ -102,20 +101,19 @@ def test_replay_is_held_against_the_baseline(
     flags: tuple[str, ...],
     code: int,
     said: str,
-    jobs: str,
 ) -> None:
     here = source(tmp_path, "here.binpb", passed, failed, first=1000)
-    result = tracegrade("replay", here, "--rules", "rule.yaml", "--jobs", jobs, *flags)
+    result = tracegrade("replay", here, "--rules", "rule.yaml", *flags)
     assert result.exit_code == code, result.output
     assert result.stderr.startswith(said)
 
 
 def test_json_says_how_each_rule_stands(tmp_path: Path, saved: dict[str, Any]) -> None:
-    here = source(tmp_path, "here.binpb", 240, 60, first=1000)
+    here = source(tmp_path, "here.binpb", 60, 40, first=1000)
     result = tracegrade("replay", here, "--rules", "rule.yaml", "--format", "json")
     rule, gate = (json.loads(line) for line in result.stderr.splitlines())
     assert rule["against"]["baseline"] == "main"
-    assert rule["against"]["compared"]["difference"] == pytest.approx(-0.15)
+    assert rule["against"]["compared"]["difference"] == pytest.approx(-0.35)
     assert rule["bounds"] == {
         "at_least": None,
         "at_least_by": None,
@@ -131,13 +129,13 @@ def test_json_says_how_each_rule_stands(tmp_path: Path, saved: dict[str, Any]) -
 @each(
     ("passed", "failed", "flags", "code"),
     [
-        (240, 60, ("--no-gate",), 1),
-        (285, 15, ("--no-gate",), 3),
-        (285, 15, ("--no-gate", "--margin", "0.05"), 0),
+        (60, 40, ("--no-gate",), 1),
+        (95, 5, ("--no-gate",), 3),
+        (95, 5, ("--no-gate", "--margin", "0.15"), 0),
         # The worse of both decisions counts.
-        (285, 15, ("--no-gate", "--margin", "0.05", "--fail-under", "0.99"), 1),
-        (285, 15, ("--no-gate", "--margin", "0.05", "--fail-under", "0.9", "--min-results", "301"), 3),
-        (240, 60, ("--no-gate", "--fail-under", "0.5"), 1),
+        (95, 5, ("--no-gate", "--margin", "0.15", "--fail-under", "0.99"), 1),
+        (95, 5, ("--no-gate", "--margin", "0.15", "--fail-under", "0.9", "--min-results", "101"), 3),
+        (60, 40, ("--no-gate", "--fail-under", "0.5"), 1),
     ],
 )
 def test_a_comparison_is_printed_in_place_of_the_summary(
@@ -148,16 +146,16 @@ def test_a_comparison_is_printed_in_place_of_the_summary(
     assert result.exit_code == code, result.output
     found = json.loads(result.stdout)
     assert (found["a"], found["b"]) == ("main", here)
-    assert found["rules"][0]["a"]["results"] == found["rules"][0]["b"]["results"] == 300
+    assert found["rules"][0]["a"]["results"] == found["rules"][0]["b"]["results"] == 100
 
 
 @each("output_format", ["table", "markdown", "junit", "sarif"])
 def test_the_comparison_has_every_format(tmp_path: Path, saved: dict[str, Any], output_format: str) -> None:
-    here = source(tmp_path, "here.binpb", 240, 60, first=1000)
+    here = source(tmp_path, "here.binpb", 60, 40, first=1000)
     result = tracegrade("replay", here, "--rules", "rule.yaml", "--compare", "main", "--format", output_format)
     assert result.exit_code == 1
     shown = {"table": "Worse: 1 rule worse.", "markdown": "## Worse: 1 rule worse", "junit": 'failures="1"'}
-    assert shown.get(output_format, "worse: A 95.00%, B 80.00%") in result.stdout
+    assert shown.get(output_format, "worse: A 95.00%, B 60.00%") in result.stdout
     assert "Gate failed" in result.stderr
 
 
@@ -240,8 +238,8 @@ def test_files_and_the_run_that_is_stored_of_them_give_the_same_baseline(tmp_pat
 
 
 def test_a_run_is_compared_in_the_store(tmp_path: Path) -> None:
-    source(tmp_path, "main.binpb", 285, 15, first=1)
-    source(tmp_path, "here.binpb", 240, 60, first=1000)
+    source(tmp_path, "main.binpb", 95, 5, first=1)
+    source(tmp_path, "here.binpb", 60, 40, first=1000)
     shared = ("--rules", "rule.yaml", "--data-dir", "data", "--experiment", "e", "--no-gate")
     assert tracegrade("replay", "main.binpb", *shared).exit_code == 0
     done = tracegrade("replay", "here.binpb", *shared, "--compare", "e/1", "--format", "json")
@@ -283,7 +281,7 @@ def test_nothing_judged_is_nothing_to_save(tmp_path: Path) -> None:
 def test_baselines_are_listed_and_shown(tmp_path: Path, saved: dict[str, Any]) -> None:
     (tmp_path / ".tracegrade/baselines/old.json").write_text(json.dumps(saved | {"version": 7}))
     listed = tracegrade("baseline", "list").stdout
-    assert "1 rule with 300 results" in listed
+    assert "1 rule with 100 results" in listed
     assert "format version 7" in listed
     rows = [json.loads(line) for line in tracegrade("baseline", "list", "--format", "json").stdout.splitlines()]
     assert [(row["name"], row["problem"] is None) for row in rows] == [("main", True), ("old", False)]

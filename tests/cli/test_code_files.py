@@ -106,35 +106,28 @@ def test_the_tests_of_a_rule_run_it(place: Path) -> None:
     assert "the worse of both  ✓ pass  few-calls: fail" in result.stdout, result.output
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_workers_of_a_replay_run_it(place: Path, jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_of_a_replay_run_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "SPANS_HERE", 0)
-    result = invoke("replay", "traces.binpb", "-c", "s.yaml", "--jobs", jobs, "--format", "json")
+    result = invoke("replay", "traces.binpb", "-c", "s.yaml", "--jobs", "2", "--format", "json")
     assert result.exit_code == 0, result.output
     assert [json.loads(line)["score"] for line in result.stdout.splitlines()] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_backtest_takes_the_file_of_either_side(place: Path, jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "SPANS_HERE", 0)
+def test_a_backtest_takes_the_file_of_either_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repository = place / "rules"
     for line in ("init -q -b main", "add -A", "-c user.name=x -c user.email=x@example.com commit -q -m first"):
         subprocess.run(("git", *line.split()), cwd=repository, check=True, capture_output=True)
     write_rule(place / "then")
     assert "no rule changed" in invoke("rules", "backtest", "rules", "-c", "s.yaml", "--against", "HEAD", *SINCE).stdout
     (repository / "few_calls.py").write_text(STRICTER)
-    for other in ("HEAD", "then"):
-        arguments = ("--against", other, "--jobs", jobs, "--format", "json")
-        result = invoke("rules", "backtest", "rules", "-c", "s.yaml", *arguments, *SINCE)
+    by_settings, by_option = ("backtest", "-c", "s.yaml"), ("--allow-code", "backtest", "-c", "off.yaml")
+    monkeypatch.setattr(workers, "SPANS_HERE", 0)
+    for allowed, other, jobs in ((by_settings, "HEAD", "1"), (by_settings, "then", "1"), (by_option, "HEAD", "2")):
+        asked = ("rules", *allowed, "rules", "--against", other, "--jobs", jobs, "--format", "json")
+        result = invoke(*asked, *SINCE)
         assert result.exit_code == 0, result.output
         (rule,) = json.loads(result.stdout)["rules"]
-        assert (rule["before"]["pass_rate"], rule["after"]["pass_rate"]) == (0.5, 0.0)
-
-
-def test_the_option_of_rules_reaches_the_workers_of_a_backtest(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "SPANS_HERE", 0)
-    result = invoke("rules", "--allow-code", "backtest", "rules", "-c", "off.yaml", "--jobs", "2", *SINCE)
-    assert result.exit_code == 0, result.output
+        assert (rule["before"]["pass_rate"], rule["after"]["pass_rate"]) == (0.5, 0.0), asked
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX says who else may write")

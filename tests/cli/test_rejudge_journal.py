@@ -264,7 +264,7 @@ def test_set_aside_and_deleted_traces_are_not_read_from_the_journal(tmp_path: Pa
 
 def test_while_others_write_a_backtest_sees_the_store_of_one_moment(tmp_path: Path, live: Path, blue: Path) -> None:
     """New traces, a revision of one it has not read yet, a deletion; the writer waits for nothing."""
-    came = [Came(trace, order(trace)) for trace in range(1, 601)]
+    came = [Came(trace, order(trace)) for trace in range(1, 201)]
     results = judged_live(tmp_path, came, live)
     engine = open_store(store_with(tmp_path))
     written: list[float] = []
@@ -299,9 +299,9 @@ def test_while_others_write_a_backtest_sees_the_store_of_one_moment(tmp_path: Pa
         found = backtest(connection, asked, writing)
     assert len(written) == 5
     assert max(written) < 4  # a writer that had to wait would have waited for `busy_timeout`, 5 s
-    assert (found.traces, found.not_judged.from_journal, found.not_judged.left_out) == (600, 600, 0)
+    assert (found.traces, found.not_judged.from_journal, found.not_judged.left_out) == (200, 200, 0)
     (change,) = found.changes
-    assert (change.whole.before.subjects, change.whole.after.subjects) == (600, 600)
+    assert (change.whole.before.subjects, change.whole.after.subjects) == (200, 200)
     engine.dispose()
 
 

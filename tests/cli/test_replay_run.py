@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from build import each
+from build import each, store_with
 from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
 from cli.stored import run
 from tracegrade.cli import main
@@ -40,6 +40,7 @@ def source(tmp_path: Path) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
+    store_with(tmp_path / "data")
     return tmp_path / "data"
 
 
@@ -209,7 +210,6 @@ def _interrupt() -> None:
 
 
 def test_deleted_traces_are_not_stored(rule: str, source: str, data: Path) -> None:
-    data.mkdir()
     Deletions(data).tombstones().add([(2).to_bytes(16, "big")], 1, forget_before_ns=0)
     done = replay(data, source, "--rules", rule, "--experiment", "tuning")
     assert done.stderr.splitlines() == [
@@ -237,9 +237,9 @@ def test_what_cannot_be_a_run_is_refused_before_anything_is_judged(
     assert said in result.stderr
 
 
-def test_without_an_experiment_no_store_is_made(rule: str, source: str, data: Path) -> None:
-    assert replay(data, source, "--rules", rule).exit_code == 0
-    assert not data.exists()
+def test_without_an_experiment_no_store_is_made(rule: str, source: str, tmp_path: Path) -> None:
+    assert replay(tmp_path / "data", source, "--rules", rule).exit_code == 0
+    assert not (tmp_path / "data").exists()
 
 
 CASES = """\
