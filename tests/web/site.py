@@ -4,6 +4,7 @@ import asyncio
 import re
 import socket
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
+
+from sqlalchemy import Engine
 
 from tracegrade.config import Config
 from tracegrade.receive.http_server import HttpServer
@@ -42,14 +45,16 @@ class Site:
     stopping: bool = False
     note: Any = None
 
+    _engines: dict[str | None, Engine] = field(default_factory=dict, init=False, repr=False, compare=False)
+
     @contextmanager
     def store(self, tenant: str | None = None) -> Iterator[Any]:
-        engine = open_store(self.store_url, read_only=True, tenant=tenant)
-        try:
-            with reading(engine) as connection:
-                yield connection
-        finally:
-            engine.dispose()
+        """The store, opened once for each tenant, as `serve` does."""
+        if tenant not in self._engines:
+            self._engines[tenant] = engine = open_store(self.store_url, read_only=True, tenant=tenant)
+            weakref.finalize(self, engine.dispose)
+        with reading(self._engines[tenant]) as connection:
+            yield connection
 
     @property
     def sources(self) -> Sources:
