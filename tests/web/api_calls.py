@@ -25,6 +25,7 @@ class Api:
     def __init__(self, site: Site, document: dict[str, Any] = DOCUMENT) -> None:
         self.site = site
         self.app = build_app(site.sources)
+        self.document = document
         self._prefix = document["servers"][0]["url"]
 
     def call(self, method: str, address: str, body: Any = None, **headers: str) -> Called:

@@ -47,6 +47,7 @@ EVAL = {"suite_id": "SUITE", "models": ["one::m-1"], "targets": [{"provider_key"
 GOOD: dict[str, Any] = {
     "createToolSuite": {**SUITE, "test_cases": []},  # its cases are read as those of createTestCases are
     "updateToolSuite": {"name": "n", "tools": WEATHER_SUITE["tools"]},
+    "patchToolSuite": {"name": "n", "tools": WEATHER_SUITE["tools"]},
     "createTestCases": FULL_CASE,
     "updateTestCase": FULL_CASE,
     "importToolSuite": SUITE,
@@ -58,8 +59,11 @@ GOOD: dict[str, Any] = {
     "pinToolBaseline": {"eval_id": None},
     "reportToToolTimeline": {"type": "judge"},
     "updateToolExperiment": {"description": "d"},
+    "changeExperiment": {"baseline": "NEW"},
+    "changeRun": {"labels": {"model": "m-1"}},
+    "submitJob": {"suite": "SUITE", "models": ["one::m-1"]},
+    "backtestRule": {"rule": "id: r"},
 }
-JOB = {"suite": "SUITE", "models": ["one::m-1"]}
 # Accepted, and no value of it is anywhere to be read.
 WITHOUT_GET = {"cancelToolEval", "importMcpSuite", "runBestOfToolExperiment", "pinToolBaseline"}
 

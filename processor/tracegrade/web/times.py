@@ -16,7 +16,7 @@ def time_of(value: object) -> int:
     Raises:
         ValueError: it is none of them.
     """
-    text = str(value).strip()
+    text = str(value)
     if text.isascii() and text.isdecimal():
         if int(text) <= MAX_NS:
             return int(text)

@@ -10,7 +10,7 @@ from tracegrade.compare.verdict import MARGIN, Verdict
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, Time, needs
+from tracegrade.web.api.parameters import IN_DECIMALS, ApiSources, Name, Null, Parameters, Time, needs
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.rights import token_of
 
@@ -29,7 +29,9 @@ class CompareQuery(Parameters):
         description="Read the results themselves: pairs, clusters, measures, behaviour. Takes seconds; one at a time",
     )
     behaviour: bool = Field(True, description="With full: also what is called differently")
-    margin: float = Field(MARGIN, ge=0, le=1, description="A pass rate may fall by this much before it matters")
+    margin: Annotated[float, IN_DECIMALS] = Field(
+        MARGIN, ge=0, le=1, description="A pass rate may fall by this much before it matters"
+    )
     allow_within_margin: bool = Field(False, description="What is worse only within the margin is not worse")
     rule: Name | Null = Field(None, description="Only this rule")
     service: Name | Null = Field(None, description="Only this service")

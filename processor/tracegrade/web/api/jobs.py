@@ -18,6 +18,7 @@ from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
+    IN_DIGITS,
     ApiCaller,
     ApiSources,
     Null,
@@ -51,7 +52,7 @@ class JobsQuery(Stretch):
 class EventsQuery(TenantQuery):
     """From where."""
 
-    after: Annotated[int, Field(ge=0, lt=10**15)] | Null = Field(
+    after: Annotated[int, Field(ge=0, lt=10**15), IN_DIGITS] | Null = Field(
         None, description="Only what happened after the event of this number"
     )
 

@@ -1,6 +1,7 @@
 """Parameters of operations: their types, how they are checked, and the cursors of lists that come in pages."""
 
 import base64
+import re
 from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,18 +38,37 @@ Time: TypeAlias = Annotated[
         }
     ),
 ]
-Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+def _in_digits(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch("-?[0-9]+", value):
+        raise ValueError("expected an integer, in digits")
+    return value
+
+
+def _in_decimals(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?", value):
+        raise ValueError("expected a number, in digits")
+    return value
+
+
+# Numbers as JSON has them: Pydantic reads 1_0 and " 1", too.
+IN_DIGITS = BeforeValidator(_in_digits)
+IN_DECIMALS = BeforeValidator(_in_decimals)
+# PostgreSQL takes NUL in no text.
+Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00]+$")]
 RunName: TypeAlias = Annotated[
     str,
     Field(
         min_length=1,
         max_length=1000,
+        pattern=r"^[^\x00]+$",
         description="Only of this run; without it, of what was judged live, and of `backfill`: what `rules backtest "
         "--store` judged afterwards",
     ),
 ]
-# In a path: a route ignores everything after a line break.
-PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\n]+$")]
+# In a path: no route fits one with a line break.
+PathName: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\n\x00]+$")]
 
 
 def _lower(text: str) -> str:
@@ -69,7 +89,7 @@ class Parameters(BaseModel):
 class Paged(Parameters):
     """The parameters of lists in pages."""
 
-    limit: int = Field(50, ge=1, le=1000, description="At most this many items")
+    limit: Annotated[int, IN_DIGITS] = Field(50, ge=1, le=1000, description="At most this many items")
     cursor: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{22}$")] | Null = Field(
         None, description="`next` of the page before; newer items do not shift it"
     )
@@ -84,7 +104,7 @@ class TenantQuery(Parameters):
 class Stretch(TenantQuery, Paged):
     """A stretch of a list, by a cursor, or by how many come before it."""
 
-    offset: Annotated[int, Field(ge=0, le=1_000_000)] | Null = Field(
+    offset: Annotated[int, Field(ge=0, le=1_000_000), IN_DIGITS] | Null = Field(
         None, description="Leave out so many of the first; not with `cursor`"
     )
 

@@ -11,7 +11,7 @@ from tracegrade.alert.stored_slos import stored_slos, with_objectives
 from tracegrade.store.alerts import open_alerts
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, Null, Parameters, needs
+from tracegrade.web.api.parameters import IN_DIGITS, ApiSources, Name, Null, Parameters, needs
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
@@ -23,7 +23,7 @@ class SlosQuery(Parameters):
     service: Name | Null = Field(None, description="Only of this service")
     agent: Name | Null = Field(None, description="Only of this agent")
     tenant: Name | Null = Field(None, description="Only of this tenant")
-    limit: int = Field(100, ge=1, le=1000, description="At most this many items")
+    limit: Annotated[int, IN_DIGITS] = Field(100, ge=1, le=1000, description="At most this many items")
 
 
 class BurnRateDocument(Document):

@@ -18,7 +18,15 @@ from tracegrade.store.runs import Experiment, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiCaller, ApiSources, OfTenant, Stretch, TenantQuery, in_tenant, needs
+from tracegrade.web.api.parameters import (
+    ApiCaller,
+    ApiSources,
+    OfTenant,
+    Stretch,
+    TenantQuery,
+    in_tenant,
+    needs,
+)
 from tracegrade.web.api.tool_experiment_documents import (
     DeletedExperiment,
     NewEntries,
@@ -36,7 +44,8 @@ from tracegrade.web.sources import Sources
 
 # In one segment of the address as it was sent: `web.api.app` takes it apart before it is decoded.
 ExperimentName: TypeAlias = Annotated[
-    str, Path(description="Its id, or its name, percent-encoded", min_length=1, max_length=1000, pattern=r"^[^\n]+$")
+    str,
+    Path(description="Its id, or its name, percent-encoded", min_length=1, max_length=1000, pattern=r"^[^\n\x00]+$"),
 ]
 
 
