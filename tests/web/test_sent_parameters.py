@@ -11,7 +11,8 @@ import pytest
 
 from tracegrade.suites.settings import SuitesSettings
 from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
-from web.test_sent_fields import GOOD, MODELS
+from web.calls import call
+from web.test_sent_fields import GOOD, MODELS, SENT, chosen
 from web.test_suites_api import api_in
 
 TEXTS = [
@@ -83,15 +84,17 @@ def readings(schema: dict[str, Any], text: str) -> list[Any]:
     return found
 
 
-def test_every_parameter_is_taken_as_documented_or_refused(api: Api) -> None:
+@pytest.mark.parametrize("number", SENT)
+def test_every_parameter_is_taken_as_documented_or_refused(api: Api, number: str) -> None:
     document = api.document
     failures: list[str] = []
-    tried = 0
+    tried = parameter = 0
     for address, method, operation, parameters in operations_of(document):
         body = GOOD.get(operation["operationId"])
         for name, one in parameters.items():
             rules = jsonschema_rs.validator_for(one["schema"], validate_formats=True)
-            for text in TEXTS:
+            parameter += 1
+            for text in chosen(TEXTS, parameter, number):
                 if one["in"] == "path" and not text:
                     continue  # another address
                 tried += 1
@@ -111,6 +114,21 @@ def test_every_parameter_is_taken_as_documented_or_refused(api: Api) -> None:
                 elif answer.status != 400 and not fits:
                     failures.append(f"{shown}, and the schema refuses it")
     assert not failures, f"{len(failures)} of {tried}:\n" + "\n".join(failures)
+
+
+def test_an_address_that_is_no_operation_is_404_with_both_documents(api: Api) -> None:
+    for address in (
+        "/api/",
+        "/api/v1",
+        "/api/v1/",
+        "/api/v1/none",
+        "/api/none",
+        "/api/experiments/a/b",
+        "/api/v2/jobs",
+    ):
+        answer = call(api.app, "GET", address)
+        assert answer.status == 404, address
+        assert "/api/openapi.json and /api/v1/openapi.json" in answer.json["detail"], address
 
 
 def test_every_operation_refuses_an_unknown_parameter_and_one_sent_twice(api: Api) -> None:

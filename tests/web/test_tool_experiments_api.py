@@ -327,7 +327,7 @@ def test_entries_are_bounded_and_need_an_experiment(api: Api, monkeypatch: pytes
     said = refusal(
         api, "POST", "/experiments/tuning/timeline", {**body, "configuration": deep}, 400, "invalid-parameter"
     )
-    assert said.startswith("configuration: Value error, expected at most 100 objects and lists within each other")
+    assert said.startswith("configuration: expected at most 100 objects and lists within each other")
     monkeypatch.setattr("tracegrade.history.runs.experiment_entries.MOST_ENTRIES", 1)
     reported(api, "judge", 0.5)
     assert "the most there may be" in refusal(api, "POST", "/experiments/tuning/timeline", body, 409, "not-possible")

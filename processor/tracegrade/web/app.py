@@ -103,7 +103,7 @@ def _not_allowed(request: Request, error: Exception) -> Response:
 
 def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if request.scope["path"].startswith("/api/"):
+    if request.scope["path"].startswith("/api/"):  # no route fits an address with a line break
         return no_such_address()
     title = {400: "Bad request", 404: "Not found", 409: "Not possible"}.get(error.status_code, "Refused")
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)

@@ -58,6 +58,7 @@ def problem(
     return Response(orjson.dumps(content), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def no_such_address(prefix: str = "/api/v1") -> Response:
-    """The answer for an address that the API does not have; `prefix` is that of its document."""
-    return problem(404, "not-found", "Not found", f"there is no such address; {prefix}/openapi.json names all")
+def no_such_address() -> Response:
+    """The answer for an address below `/api` that is no operation."""
+    detail = "there is no such address; /api/openapi.json and /api/v1/openapi.json name all"
+    return problem(404, "not-found", "Not found", detail)

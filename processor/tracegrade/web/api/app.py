@@ -155,7 +155,7 @@ async def _refused(request: Request, error: HTTPException) -> Response:
         return problem(
             405, "method-not-allowed", "Method not allowed", detail, {"Allow": ", ".join(_methods(request, error))}
         )
-    return no_such_address(request.app.state.prefix)
+    return no_such_address()
 
 
 def _methods(request: Request, error: HTTPException) -> list[str]:
@@ -169,21 +169,29 @@ def _methods(request: Request, error: HTTPException) -> list[str]:
 
 async def _wrong(request: Request, error: RequestValidationError) -> Response:
     first = error.errors()[0]
-    name = _place(first["loc"])
+    name = _place(first["loc"], error.body)
     if first["type"] == "extra_forbidden":
         detail = f"{name}: is not a parameter of this operation"
     else:
-        detail = f"{name}: {first['msg']}, found {str(first['input'])[:200]!r}"
+        said = first["msg"].removeprefix("Value error, ")
+        detail = f"{name}: {said}, found {str(first['input'])[:200]!r}"
     return problem(400, "invalid-parameter", "Wrong parameter", detail)
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _place(loc: tuple[int | str, ...], body: Any) -> str:
     """The name of a parameter, or the path in the body."""
     where, *path = loc
     if where != "body":
         return str(path[0])
-    # Of what has several types, FastAPI adds which one it tried, such as function-before[time_of(), int].
-    return ".".join(part for part in path if isinstance(part, str) and "[" not in part) or "body"
+    names, at = [], body
+    for part in path:
+        # Of what has several types, Pydantic adds which one it tried: that is no part of the body.
+        if isinstance(at, dict) and (part in at or part == path[-1]):
+            names.append(str(part))
+            at = at.get(part)
+        elif isinstance(at, list) and isinstance(part, int):
+            at = at[part]
+    return ".".join(names) or "body"
 
 
 async def _answered(request: Request, error: Refusal) -> Response:

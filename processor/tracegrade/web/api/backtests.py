@@ -7,7 +7,7 @@ from pydantic import Field
 
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, Null, Time, needs
+from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, SentTime, needs
 from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting
 from tracegrade.web.rights import token_of
 from tracegrade.web.times import time_of
@@ -19,12 +19,14 @@ class BacktestRequest(SentDocument):
     """Which rule, and which traces it is to judge."""
 
     rule: str = Field(min_length=1, max_length=200_000, description="The text of its file, YAML; names no file of code")
-    since: Time | Null = Field(None, description="Only traces first received at this time or later; without it, 30d")
-    until: Time | Null = Field(None, description="Only traces first received before this time")
-    service: Name | Null = Field(None, description="Only traces of this service")
-    agent: Name | Null = Field(None, description="Only traces in which this agent ran")
-    release: Name | Null = Field(None, description="Only traces of this release")
-    tenant: Name | Null = Field(None, description="Only this tenant")
+    since: SentTime | None = Field(
+        None, description="Only traces first received at this time or later; 30d if left out"
+    )
+    until: SentTime | None = Field(None, description="Only traces first received before this time")
+    service: Name | None = Field(None, description="Only traces of this service")
+    agent: Name | None = Field(None, description="Only traces in which this agent ran")
+    release: Name | None = Field(None, description="Only traces of this release")
+    tenant: Name | None = Field(None, description="Only this tenant")
 
 
 class BacktestedSessions(Document):

@@ -25,19 +25,26 @@ _CURSOR = Struct(">QQ")
 Found = TypeVar("Found")
 
 
-Time: TypeAlias = Annotated[
-    int,
-    BeforeValidator(time_of),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "format": "date-time"},
-                {"type": "integer", "minimum": 0, "maximum": MAX_NS},
-                {"type": "string", "pattern": "^[1-9][0-9]{0,3}(s|m|h|d)$"},
-            ]
-        }
-    ),
-]
+_TIME = WithJsonSchema(
+    {
+        "anyOf": [
+            {"type": "string", "format": "date-time"},
+            {"type": "integer", "minimum": 0, "maximum": MAX_NS},
+            {"type": "string", "pattern": "^[1-9][0-9]{0,3}(s|m|h|d)$"},
+        ]
+    }
+)
+
+
+def _time_in_json(value: object) -> int:
+    if isinstance(value, str) and value.isdecimal():
+        raise ValueError("expected ns since 1970 UTC as a number, or a time as text")
+    return time_of(value)
+
+
+Time: TypeAlias = Annotated[int, BeforeValidator(time_of), _TIME]
+# In JSON no text is a number.
+SentTime: TypeAlias = Annotated[int, BeforeValidator(_time_in_json), _TIME]
 
 
 def _in_digits(value: object) -> object:

@@ -227,7 +227,7 @@ def run_best_of_tool_experiment(
 def _named(connection: Connection, tenant: str, id_or_name: str) -> str:
     """The name of the experiment that a caller sent the id or the name of; raises `NoSuchRun`."""
     try:
-        return experiment_called(connection, tenant, "experiment_id", unquote(id_or_name)).name
+        return experiment_called(connection, tenant, "experiment_id", id_or_name).name
     except NoSuchRun:
         raise NoSuchRun(
             f"experiment_id: no experiment {id_or_name[:200]!r}; 'POST /api/experiments' makes one"
