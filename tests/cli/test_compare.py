@@ -55,7 +55,7 @@ def test_ready_made_rules_do_not_weaken_ones_own(tmp_path: Path) -> None:
         store_with(tmp_path, *traces(release, outcomes, first=first))
         for number, rule_id in enumerate(ready_made, 1):
             rule = {"rule_id": rule_id, "rule_hash": ready_made_hash(rule_id)}
-            store_with(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **rule))
+            store_with(tmp_path, *traces(release, "p" * 20, first=first + 200 * number, **rule))
     sides = ("release:1.0", "release:2.0")
     rules = {rule["rule_id"]: rule for rule in compared(tmp_path, *sides, exit_code=1)["rules"]}
     own = rules.pop("checkout-order")
@@ -65,7 +65,7 @@ def test_ready_made_rules_do_not_weaken_ones_own(tmp_path: Path) -> None:
     for first, release in ((20_000, "1.0"), (30_000, "2.0")):
         for number, rule_id in enumerate(sorted(DEFAULT_RULES)[5:]):
             copy = {"rule_id": rule_id, "rule_hash": "a copy"}
-            store_with(tmp_path, *traces(release, "p" * 109, first=first + 200 * number, **copy))
+            store_with(tmp_path, *traces(release, "p" * 20, first=first + 200 * number, **copy))
     rules = {rule["rule_id"]: rule for rule in compared(tmp_path, *sides, exit_code=3)["rules"]}
     own = rules["checkout-order"]
     assert (own["verdict"], own["verdict_alone"], own["rules_in_family"]) == ("cannot_tell", "worse", 4)
@@ -315,12 +315,14 @@ def test_prompts_are_pairs(tmp_path: Path) -> None:
 
 
 def test_results_of_a_session_go_together(tmp_path: Path) -> None:
+    results = []
     for first, release, failing in ((1, "1.0", 0), (100, "2.0", 2)):
         for number in range(first, first + 60):
             session = f"{release} {(number - first) // 5}"
             outcome = "fail" if (number - first) // 5 < failing else "pass"
             found = evaluation(number, outcome, release=release, session=session)
-            store_with(tmp_path, judged(number, evaluations=[found], release=release, session=session))
+            results.append(judged(number, evaluations=[found], release=release, session=session))
+    store_with(tmp_path, *results)
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", exit_code=3)["rules"]
     assert (rule["clustered_by"], rule["method"], rule["verdict"]) == ("session", "bootstrap", "cannot_tell")
     (rule,) = compared(tmp_path, "release:1.0", "release:2.0", "--rates-only", exit_code=1)["rules"]

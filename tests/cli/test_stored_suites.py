@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build import store_with
 from models.scripted import Answer, calling, prompt_of, serving, write_models
 from suites.scripted_mcp import TOOL, Script, scripted
 from tracegrade.cli import main
@@ -34,6 +35,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRACEGRADE_DATA_DIR", "data")
     (tmp_path / "weather.json").write_text(json.dumps(SUITE))
+    store_with(tmp_path / "data")
     return tmp_path
 
 

@@ -175,16 +175,16 @@ def test_of_another_tenant_a_command_shows_what_it_shows_of_nothing(
     assert shown(there, full, rule) == shown(asked(empty, name, rule, "--tenant", "globex"), empty, rule)
 
 
-@pytest.mark.parametrize("more", [["--store"], []])
-def test_redaction_is_tried_on_one_tenants_requests(full: Path, empty: Path, rule: Path, more: list[str]) -> None:
-    of_none = asked(full, "redact", rule, "--tenant", "globex", *more)
-    assert shown(of_none, full, rule) == shown(asked(empty, "redact", rule, *more), empty, rule)
-    assert "email" in asked(full, "redact", rule, "--tenant", "default", *more).output
+def test_redaction_is_tried_on_one_tenants_requests(full: Path, empty: Path, rule: Path) -> None:
+    of_none = asked(full, "redact", rule, "--tenant", "globex", "--store")
+    assert shown(of_none, full, rule) == shown(asked(empty, "redact", rule, "--store"), empty, rule)
+    for more in ((), ("--store",)):
+        assert "email" in asked(full, "redact", rule, "--tenant", "default", *more).output
 
 
 _SHOWING = [
     "traces list", "traces show", "results list", "results show", "results stats", "why", "replay", "gate",
-    "rules backtest", "rules check", "rules explain", "rules try", "rules new", "redact", "doctor", "promote",
+    "rules backtest", "rules check", "rules explain", "rules try", "rules new", "doctor", "promote",
     "baseline save",
 ]  # fmt: skip
 

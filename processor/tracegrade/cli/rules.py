@@ -168,13 +168,11 @@ def list_(paths: Sequence[str], evaluators: bool, output_format: str) -> None:
 @reports_errors
 def schema() -> None:
     """Print the JSON Schema of a rule file, for editors."""
-    import json
-
     from tracegrade.plugins.installed import load_plugins
-    from tracegrade.rule.schema import rule_schema
+    from tracegrade.rule.schema import rule_schema_text
 
     load_plugins()
-    print_lines(json.dumps(rule_schema(), indent=2, ensure_ascii=False))
+    print_lines(rule_schema_text())
 
 
 @command.command()

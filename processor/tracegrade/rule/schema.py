@@ -1,5 +1,7 @@
 """The JSON Schema of a rule file, for editors."""
 
+import json
+from functools import cache
 from typing import Any, get_args
 
 from tracegrade.document.file_model import write_durations
@@ -32,6 +34,12 @@ def rule_schema() -> dict[str, Any]:
     for key in ("evaluate", "then", "cases"):
         schema["properties"][key]["items"] |= _matchers_known()
     return {"$schema": DRAFT} | schema | {"allOf": [{"properties": {"when": _TO_VALUE}}]}
+
+
+@cache
+def rule_schema_text() -> str:
+    """`rule_schema` as it is shown and written; made once a process, of the evaluators that are loaded by then."""
+    return json.dumps(rule_schema(), indent=2, ensure_ascii=False)
 
 
 def _value() -> dict[str, Any]:

@@ -145,7 +145,7 @@ def write(folder: Path, draft: Draft) -> list[Path]:
     Raises:
         NewRuleError: the folder is there, or cannot be made.
     """
-    from tracegrade.rule.schema import rule_schema
+    from tracegrade.rule.schema import rule_schema_text
 
     traces = folder / "traces"
     try:
@@ -165,7 +165,7 @@ def write(folder: Path, draft: Draft) -> list[Path]:
         files[traces / name] = trace_file(requests)
     schema = folder.parents[1] / SCHEMA
     if not schema.exists():
-        files[schema] = json.dumps(rule_schema(), indent=2, ensure_ascii=False) + "\n"
+        files[schema] = rule_schema_text() + "\n"
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     return list(files)
