@@ -112,7 +112,7 @@ def fields_of(html: str) -> dict[str, str]:
     return found
 
 
-def uploaded(place: Place, file: bytes, text: str, status: int = 303) -> Called:
+def uploaded(place: Place, file: bytes, text: str, status: int = 303, at: str = "/suites/import") -> Called:
     parts = [
         b'Content-Disposition: form-data; name="file"; filename="a.json"\r\nContent-Type: application/json\r\n\r\n'
         + file,
@@ -120,7 +120,7 @@ def uploaded(place: Place, file: bytes, text: str, status: int = 303) -> Called:
     ]
     body = b"".join(b"--XyZ\r\n" + part + b"\r\n" for part in parts) + b"--XyZ--\r\n"
     form = {**FORM, "content_type": "multipart/form-data; boundary=XyZ"}
-    answer = call(place.app, "POST", "/suites/import", body, **form)
+    answer = call(place.app, "POST", at, body, **form)
     assert answer.status == status, answer.body
     return answer
 
@@ -271,6 +271,24 @@ def test_a_suite_is_imported_from_a_file_or_a_text(place: Place) -> None:
     ]
     for id_ in ids:
         assert place.suite(id_).cases == place.suite().cases
+
+
+def test_an_import_replaces_a_suite_which_keeps_its_id(place: Place) -> None:
+    at = f"/suites/import?replace={place.id}"
+    assert at in place.site.get(f"/suites/{place.id}").text
+    form = place.site.get(at).text
+    assert at in form
+    assert "replace those of Weather <i>" in text_of(form)
+    sent = json.dumps({"name": "Rain", "tools": SUITE["tools"], "test_cases": SUITE["test_cases"][:1]})
+    assert uploaded(place, b"", sent, at=at).headers["location"] == f"/suites/{place.id}"
+    assert (place.suite().name, len(place.suite().cases), place.ids()) == ("Rain", 1, [place.id])
+    shown = uploaded(place, b"", '{"tools": 3}', status=400, at=at).body.decode()
+    assert alert_of(shown) == "Nothing was imported: tools: expected a list, found 3."
+    assert at in shown
+    assert len(place.suite().cases) == 1
+    for query in ("replace=none", f"replace={place.id}&tenant=other"):
+        uploaded(place, b"", sent, status=404, at=f"/suites/import?{query}")
+        assert place.site.get(f"/suites/import?{query}").status == 404
 
 
 def test_what_an_import_leaves_out_is_shown(place: Place) -> None:

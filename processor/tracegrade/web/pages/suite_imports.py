@@ -1,4 +1,8 @@
-"""``/suites/import``: suites from JSON, uploaded or pasted; ``/suites/import-mcp``: from the tools of an MCP server."""
+"""Suites that are imported.
+
+``/suites/import``: from JSON, uploaded or pasted, as new ones or in place of a stored one; ``/suites/import-mcp``: from
+the tools of an MCP server.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.suites import StoredSuite
 from tracegrade.suites.imported import SuiteError
-from tracegrade.suites.keeping import add_suite
+from tracegrade.suites.keeping import add_suite, known_suite, replace_suite
 from tracegrade.suites.stored import Read
 from tracegrade.web.addresses import suite_address
 from tracegrade.web.forms import parts_of
@@ -22,8 +27,8 @@ from tracegrade.web.sources import sources_of
 
 
 def show(request: Request) -> Response:
-    """The form for a suite as JSON."""
-    return _form(request, "suite_import.html", {"text": ""})
+    """The form for a suite as JSON; with ``?replace=ID``, which replaces that suite."""
+    return _json_form(request, "")
 
 
 def show_mcp(request: Request) -> Response:
@@ -32,7 +37,10 @@ def show_mcp(request: Request) -> Response:
 
 
 async def import_json(request: Request) -> Response:
-    """Store the suite in the file or the text of the form, and show it; or the form again, with what is wrong."""
+    """Store the suite in the file or the text of the form, and show it; or the form again, with what is wrong.
+
+    With ``?replace=ID``, its tools and cases replace those of that suite.
+    """
     parts = await parts_of(request, MOST_BYTES)
     file, text = parts.get("file", b""), unix_text(parts.get("text", b"").decode("utf-8", "replace"))
     try:
@@ -44,9 +52,9 @@ async def import_json(request: Request) -> Response:
             document = json_in(file.decode("utf-8-sig") if file else text, "the file" if file else "the text")
         except UnicodeDecodeError:
             raise SuiteError("the file: expected text in UTF-8") from None
-        read = await run_in_threadpool(_add, request, document)
+        read = await run_in_threadpool(_add_or_replace, request, document)
     except SuiteError as error:
-        return _form(request, "suite_import.html", {"text": text}, str(error))
+        return await run_in_threadpool(_json_form, request, text, str(error))
     return _done(request, read, read.notes)
 
 
@@ -66,6 +74,22 @@ async def import_server(request: Request) -> Response:
 
 def _add(request: Request, document: JsonValue) -> Read:
     return add_suite(sources_of(request).config.store_url, tenant_of(request), document, time.time_ns())
+
+
+def _add_or_replace(request: Request, document: JsonValue) -> Read:
+    id_ = request.query_params.get("replace")
+    if id_ is None:
+        return _add(request, document)
+    url = sources_of(request).config.store_url
+    return replace_suite(url, tenant_of(request), id_, document, time.time_ns())
+
+
+def _json_form(request: Request, text: str, problem: str = "") -> Response:
+    id_, replaced = request.query_params.get("replace"), None
+    if id_ is not None:
+        with sources_of(request).store() as connection:
+            replaced = known_suite(connection, tenant_of(request), id_)
+    return _form(request, "suite_import.html", {"text": text}, problem, replaced)
 
 
 def _headers(written: str) -> dict[str, str]:
@@ -96,7 +120,13 @@ def _done(request: Request, read: Read, notes: Sequence[str]) -> Response:
     )
 
 
-def _form(request: Request, template: str, written: Mapping[str, str], problem: str = "") -> Response:
+def _form(
+    request: Request,
+    template: str,
+    written: Mapping[str, str],
+    problem: str = "",
+    replaced: StoredSuite | None = None,
+) -> Response:
     check_right(request, "run")
     return page(
         request,
@@ -106,5 +136,6 @@ def _form(request: Request, template: str, written: Mapping[str, str], problem: 
         tenant=tenant_of(request),
         written=written,
         problem=problem,
+        replaced=replaced,
         mcp_hosts=sources_of(request).config.suites.mcp_hosts,
     )
