@@ -4,6 +4,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from journal.kafka.librdkafka import begin_groups_at_once
 from tracegrade.journal.kafka.settings import KafkaSettings
 
 PARTITIONS = 4  # of every topic of a mock cluster
@@ -15,6 +16,7 @@ class MockCluster:
 
     def __init__(self) -> None:
         self._client: Producer | None = Producer({"test.mock.num.brokers": 1, "log_level": 3})
+        begin_groups_at_once(self._client)
         for topic in TOPICS:
             self._client.list_topics(topic, timeout=600)  # asking for a topic makes it
         (broker,) = self._client.list_topics(timeout=600).brokers.values()

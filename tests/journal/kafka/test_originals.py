@@ -2,7 +2,7 @@
 
 import pytest
 
-from journal.kafka.failing_client import FENCED_INSTANCE_ID, fail_for_good
+from journal.kafka.librdkafka import FENCED_INSTANCE_ID, fail_for_good
 from journal.kafka.mock_cluster import MockCluster
 from tracegrade.journal.errors import KafkaUnfit
 from tracegrade.journal.kafka.originals import Originals

@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from build.otlp import log_payload, otlp_span, payload
-from journal.kafka.failing_client import INVALID_PRODUCER_EPOCH, fail_for_good
+from journal.kafka.librdkafka import INVALID_PRODUCER_EPOCH, fail_for_good
 from journal.kafka.mock_cluster import PARTITIONS, MockCluster
 from tracegrade.journal.errors import JournalCannotTake, JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.journal.kafka import produce

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from journal.kafka.librdkafka import begin_groups_at_once
 from pipeline.harness import Store
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
@@ -44,6 +45,7 @@ class MockKafka:
 
     def __init__(self) -> None:
         self._producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "partitioner": "fnv1a"})
+        begin_groups_at_once(self._producer)
         brokers = self._producer.list_topics(timeout=600).brokers.values()
         self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
         for topic in (SPANS, LOGS):
@@ -51,7 +53,7 @@ class MockKafka:
 
     def settings(self, name: str = "a") -> KafkaSettings:
         """Those of one judge."""
-        quick = {"session.timeout.ms": 4000, "heartbeat.interval.ms": 100}
+        quick = {"session.timeout.ms": 2000, "heartbeat.interval.ms": 100}
         return KafkaSettings(brokers=[self.address], instance_id=name, clock_skew="0s", client=quick)
 
     def send(

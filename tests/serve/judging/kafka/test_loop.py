@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from build.otlp import agent_span, chat_span, choice_log, log_payload, otlp_span, payload
-from journal.kafka.failing_client import FENCED_INSTANCE_ID, fail_for_good
+from journal.kafka.librdkafka import FENCED_INSTANCE_ID, fail_for_good
 from serve.judging.kafka.kafka_judges import LOGS, PARTITIONS, QUICK, SPANS, KafkaJudge, MockKafka, key_of
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.kafka.consume import GroupConsumer, Message, TopicPart
