@@ -1,17 +1,20 @@
 """All signs of several detectors, looked for in one pass over bytes."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import re2
 
 from tracegrade.sensitive.detector import Detector
 
+_MOST_COMPILED = 512  # a scanner of all detectors needs 150
 _MAX_BYTES = 1 << 27  # of a compiled expression and what it learns of texts
 
 
+@lru_cache(maxsize=_MOST_COMPILED)
 def expression(written: str, *, is_utf_8: bool = False) -> Any:
-    """`written` for RE2, over bytes."""
+    """`written` for RE2, over bytes; compiled once for all scanners of a process, which look for much the same."""
     return re2.compile(written.encode("utf-8" if is_utf_8 else "ascii"), options(is_utf_8=is_utf_8))
 
 
@@ -36,11 +39,7 @@ class Signs:
             number: expression("|".join(f"(?:{sign})" for sign, other in signs if other == number))
             for number in set(self._numbers)
         }
-        self._each = re2.Set.SearchSet(options())
-        for sign, _ in signs:
-            self._each.Add(sign.encode("ascii"))
-        if signs:
-            self._each.Compile()
+        self._each = _all_of(tuple(sign for sign, _ in signs))
 
     def any_in(self, data: bytes) -> bool:
         """Whether one of them is there."""
@@ -62,6 +61,17 @@ class Signs:
             return {self._numbers[number] for number in found}
         # RE2 gives none as well when its memory for so many at once is used up: then any of them may be there.
         return set(self._numbers) if self.any_in(data) else set()
+
+
+@lru_cache(maxsize=_MOST_COMPILED)
+def _all_of(signs: tuple[str, ...]) -> Any:
+    """A set of expressions that says by their places which of them match."""
+    found = re2.Set.SearchSet(options())
+    for sign in signs:
+        found.Add(sign.encode("ascii"))
+    if signs:
+        found.Compile()
+    return found
 
 
 DISGUISED = -1
