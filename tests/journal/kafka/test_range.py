@@ -63,7 +63,8 @@ def test_a_partition_that_is_far_ahead_waits_for_the_others(
     assert _read(cluster) == [*range(20), 40, *range(20, 40), 41]
 
 
-def test_brokers_that_do_not_answer_are_named(cluster: MockCluster) -> None:
+def test_brokers_that_do_not_answer_are_named(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ANSWERS_WITHIN_S", 0.2)
     with pytest.raises(KafkaUnfit, match=r"127\.0\.0\.1:9 do not say what there is"):
         RangeReader(cluster.settings(brokers=["127.0.0.1:9"]), [SPANS], None, None)
 

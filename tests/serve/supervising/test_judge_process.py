@@ -178,9 +178,8 @@ def test_no_beat_is_read_that_was_not_given(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", BEATS_WITHOUT_A_PAUSE, str(path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        until_ns = time.monotonic_ns() + 2 * 10**9
         try:
-            while time.monotonic_ns() < until_ns:
+            for _ in range(20_000):
                 beat = read_heartbeat(path)
                 assert beat is not None
                 assert begun_ns < beat.changed_ns <= time.monotonic_ns()  # a time in the past: a judge that hangs

@@ -47,7 +47,7 @@ def post(server: Server, media_type: str, body: bytes) -> None:
 
 @dataclass(frozen=True)
 class Sent:
-    """A server to which everything was sent and which has judged it; for tests that look at it and change nothing."""
+    """A server to which everything was sent and which has judged it; for tests that look at what it did with that."""
 
     server: Server
     downstream: Downstream
@@ -59,7 +59,7 @@ class Sent:
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sent]:
     downstream = Downstream()
-    with served(tmp_path_factory.mktemp("path"), exporters=exporter(downstream)) as server:
+    with served(tmp_path_factory.mktemp("path"), "--no-watchdog", exporters=exporter(downstream)) as server:
         protobuf = [request_of(trace) + UNKNOWN_FIELD for trace in range(1, 6)]
         for request in protobuf[:4]:
             export(server.endpoints["grpc"], request)
@@ -209,18 +209,18 @@ def dispositions(server: Server) -> dict[str, float]:
     return found
 
 
-def test_forwarding_goes_on_while_the_judge_is_stopped(tmp_path: Path, downstream: Downstream) -> None:
-    with served(tmp_path, "--no-watchdog", exporters=exporter(downstream)) as server:
-        judge = server.judge_pid
-        os.kill(judge, signal.SIGSTOP)
-        try:
-            for n in range(1, 21):
-                export(server.endpoints["grpc"], payload([agent_span(n, 1)]))
-            eventually(lambda: len(downstream.requests[TRACES]) == 20, "twenty originals")
-            assert server.metric("tracegrade_spans_unread", "receive") == 20
-        finally:
-            os.kill(judge, signal.SIGCONT)
-        eventually(lambda: server.metric("tracegrade_spans_unread", "receive") == 0, "the judge to catch up")
+def test_forwarding_goes_on_while_the_judge_is_stopped(sent: Sent) -> None:
+    server, originals = sent.server, sent.downstream.requests[TRACES]
+    before, judge = len(originals), server.judge_pid
+    os.kill(judge, signal.SIGSTOP)
+    try:
+        for n in range(101, 121):
+            export(server.endpoints["grpc"], payload([agent_span(n, 1)]))
+        eventually(lambda: len(originals) == before + 20, "twenty originals")
+        assert server.metric("tracegrade_spans_unread", "receive") == 20
+    finally:
+        os.kill(judge, signal.SIGCONT)
+    eventually(lambda: server.metric("tracegrade_spans_unread", "receive") == 0, "the judge to catch up")
 
 
 @pytest.mark.long
