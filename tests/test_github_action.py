@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from build.otlp import agent_span, payload, tool_span
-from cli.replayed import CHECK, CREATE, write_rule, write_source
+from build.replayed import CHECK, CREATE, write_rule, write_source
 
 ACTION: dict[str, Any] = yaml.safe_load(Path("deploy/github-action/action.yml").read_text())
 STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]

@@ -1,8 +1,8 @@
 import pytest
 from sqlalchemy import Engine
 
-from alert.loop_stage import Stage, plain_look
-from store.engines import engine, postgresql, sqlite
+from build.engines import engine, postgresql, sqlite
+from build.loop_stage import Stage, plain_look
 
 __all__ = ["engine", "postgresql", "sqlite"]
 

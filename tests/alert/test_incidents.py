@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from alert.loop_stage import Stage, rules
 from build import each
-from store.judged_traces import MINUTE_NS, START_NS
-from store.stored_alerts import ALERT, incident
+from build.judged_traces import MINUTE_NS, START_NS
+from build.loop_stage import Stage, rules
+from build.stored_alerts import ALERT, incident
 from tracegrade.alert.incidents import incidents_now
 from tracegrade.alert.notify.message import headline
 from tracegrade.rule.rule_set import RuleSet

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from alert.staged import DAY, HourlyStage, rule_of
+from build.staged import DAY, HourlyStage, rule_of
 from tracegrade.alert.check import Before, Checked, Ending, check
 from tracegrade.alert.kept import Found, KeptFindings
 from tracegrade.rule.rule import Rule

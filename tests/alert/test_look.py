@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from alert.staged import DAY, Stage, rule_of
 from build import rest_long
+from build.staged import DAY, Stage, rule_of
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.schema import MINUTE_NS
 

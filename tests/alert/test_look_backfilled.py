@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from alert.staged import DAY, HourlyStage, Stage, rule_of
 from build import each
+from build.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.store.history import Outcomes
 
 WEEK = 7 * DAY

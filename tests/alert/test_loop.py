@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from alert.loop_stage import Channel, Stage, rules
-from store.judged_traces import MINUTE_NS, START_NS, judged
-from store.stored_runs import begin
+from build.judged_traces import MINUTE_NS, START_NS, judged
+from build.loop_stage import Channel, Stage, rules
+from build.stored_runs import begin
 from tracegrade.alert.notify.message import details, headline, summary
 from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.rule_set import RuleSet

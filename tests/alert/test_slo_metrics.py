@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alert.loop_stage import Stage, rules
+from build.loop_stage import Stage, rules
 from tracegrade.alert.detect.burn import Budget, Burn
 from tracegrade.alert.slo import SloStatus
 from tracegrade.alert.slo_metrics import publish

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from build import each
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
 from tracegrade.alert.window import window_of

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import Engine
 
-from alert.loop_stage import rules
-from store.judged_traces import MINUTE_NS, START_NS, judged
+from build.judged_traces import MINUTE_NS, START_NS, judged
+from build.loop_stage import rules
 from tracegrade.alert.stored_slos import courses, stored_slos, with_objectives
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter

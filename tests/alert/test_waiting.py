@@ -1,7 +1,7 @@
 """Alerts that cannot tell yet whether anything is wrong."""
 
-from alert.loop_stage import Stage, rules
-from store.judged_traces import MINUTE_NS, START_NS
+from build.judged_traces import MINUTE_NS, START_NS
+from build.loop_stage import Stage, rules
 from tracegrade.store.open import reading
 from tracegrade.store.waiting import WaitingAlert, stored_waiting
 

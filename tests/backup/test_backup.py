@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from build import store_with
-from cli.stored import run
-from store.judged_traces import judged
+from build.commands import run
+from build.judged_traces import judged
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position

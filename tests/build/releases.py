@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from store.judged_traces import evaluation, judged
+from build.judged_traces import evaluation, judged
 from tracegrade.model.trace_result import TraceResult
 
 RULE = "checkout-order"

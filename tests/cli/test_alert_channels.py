@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from alert.notify.channels.listening import Server, server
+from build.listening import Server, server
 from tracegrade.cli import main
 
 __all__ = ["server"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from build import store_with
-from cli.stored import run, run_json
-from store.judged_traces import MINUTE_NS, judged
-from store.stored_alerts import ALERT, store_incident
+from build.commands import run, run_json
+from build.judged_traces import MINUTE_NS, judged
+from build.stored_alerts import ALERT, store_incident
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
 

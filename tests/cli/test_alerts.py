@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from build import each, store_with
-from cli.stored import run, run_json
-from store.judged_traces import MINUTE_NS, START_NS, judged
-from store.stored_alerts import ALERT, incident, store_incident
+from build.commands import run, run_json
+from build.judged_traces import MINUTE_NS, START_NS, judged
+from build.stored_alerts import ALERT, incident, store_incident
 from tracegrade.rule.load import load_rules
 from tracegrade.store.incidents import Incident, Notification, open_incidents, stored_incident
 from tracegrade.store.open import open_store

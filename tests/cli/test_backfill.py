@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from build import store_with
-from cli.backtested import RULE, SINCE, stored, write_rule
-from cli.stored import run, run_json
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
+from build.backtested import RULE, SINCE, stored, write_rule
+from build.commands import run, run_json
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
 from store.test_migrations import upgrade
 from tracegrade.rule.load import load_rules
 from tracegrade.store.delete import delete_everywhere

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from build import each, store_with
-from cli.backtested import RULE, SINCE, stored, write_rule
-from cli.stored import run
-from store.judged_traces import trace_id
+from build.backtested import RULE, SINCE, stored, write_rule
+from build.commands import run
+from build.judged_traces import trace_id
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.load import load_rules

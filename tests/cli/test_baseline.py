@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from build import each
 from build.otlp import otlp_span, payload, tool_span
-from cli.replayed import CHECK, CREATE, RULE, write_source
+from build.replayed import CHECK, CREATE, RULE, write_source
 from tracegrade.cli import main
 
 GATED = RULE + "gate: {not_worse_than: baseline}\n"

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from build import each, rest_long
-from cli.replayed import write_rule
+from build.replayed import write_rule
 from tracegrade.cli import main
 from waiting import WITHIN_S, eventually
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each, store_with
+from build.backtested import SINCE, stored
 from build.code_files import EVALUATOR, changed, write_rule
-from cli.backtested import SINCE, stored
-from cli.replayed import request, write_source
+from build.replayed import request, write_source
 from tracegrade.cli import main
 from tracegrade.pipeline import workers
 

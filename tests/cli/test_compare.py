@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from build import each, store_with
+from build.commands import run
+from build.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
 from build.releases import traces
-from cli.stored import run
-from store.judged_traces import AGENT_SPAN, START_NS, evaluation, judged, tool_call, trace_id
-from store.stored_runs import begin
+from build.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.rule.load import DEFAULT_RULES, ready_made_hash
 from tracegrade.store.open import open_store

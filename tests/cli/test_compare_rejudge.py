@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from build import store_with
-from cli.stored import run
-from store.judged_traces import evaluation, judged, spans
+from build.commands import run
+from build.judged_traces import evaluation, judged, spans
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import decode_spans, encode_spans
 from tracegrade.model.span import Resource

@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 import pytest
 
 from build import store_with
+from build.commands import run
+from build.judged_traces import AGENT_SPAN, evaluation, judged, tool_call, trace_id
 from build.releases import traces
-from cli.stored import run
-from store.judged_traces import AGENT_SPAN, evaluation, judged, tool_call, trace_id
-from store.stored_runs import begin
+from build.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.open import open_store
 

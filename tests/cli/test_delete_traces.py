@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from deletion.kept import Kept, secret_trace
+from build.kept import Kept, secret_trace
 from tracegrade.cli import main
 
 

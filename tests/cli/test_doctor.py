@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from build import store_with
+from build.commands import run, run_json
+from build.judged_traces import evaluation, judged, trace_id
 from build.otlp import agent_span, otlp_span, payload, tool_span
-from cli.stored import run, run_json
-from store.judged_traces import evaluation, judged, trace_id
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry, Signal
 

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import update
 
 from build import each, store_with
+from build.commands import run, run_json
+from build.judged_traces import START_NS, judged, trace_id
 from build.otlp import agent_span, payload
-from cli.stored import run, run_json
-from store.judged_traces import START_NS, judged, trace_id
-from store.stored_runs import begin, run_of
+from build.stored_runs import begin, run_of
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal

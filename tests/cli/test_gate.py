@@ -10,9 +10,9 @@ import pytest
 from click.testing import Result
 
 from build import each, store_with
+from build.commands import run
 from build.releases import traces
-from cli.stored import run
-from store.stored_runs import begin
+from build.stored_runs import begin
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
 

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each
-from jobs.place import Place, placed, right
-from models.scripted import Answer
-from store.engines import sqlite
+from build.engines import sqlite
+from build.jobs import Place, placed, right
+from build.scripted_models import Answer
 from tracegrade.cli import main
 from tracegrade.store.runs import delete_run
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import build
 from build import each, store_with
-from cli.stored import run, run_json
+from build.commands import run, run_json
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.cli import main

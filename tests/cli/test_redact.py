@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from build.kept import Kept, secret_trace
 from build.redaction import MAIL, one_span
-from deletion.kept import Kept, secret_trace
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry

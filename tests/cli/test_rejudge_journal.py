@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import text
 
 from build import store_with
+from build.commands import run, run_json
+from build.journalled import START_S, Came, judged_live, with_
 from build.otlp import Content, agent_span, chat_span, choice_log, payload, spans_of, tool_span
-from cli.journalled import START_S, Came, judged_live, with_
-from cli.replayed import write_source
-from cli.stored import run, run_json
+from build.replayed import write_source
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import load_config
 from tracegrade.deletion.request import Deletions

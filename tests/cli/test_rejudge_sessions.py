@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from build import store_with
+from build.commands import run, run_json
+from build.journalled import Came, judged_live, with_
 from build.otlp import Content, tool_span
-from cli.journalled import Came, judged_live, with_
-from cli.stored import run, run_json
 from pipeline.test_sessions import CONTENTS, turn
 from tracegrade.store.open import open_store
 

@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from build import each
 from build.otlp import payload, tool_span
-from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
+from build.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
 from tracegrade.cli import main
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry

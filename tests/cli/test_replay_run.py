@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each, store_with
-from cli.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
-from cli.stored import run
+from build.commands import run
+from build.replayed import CHECK, CREATE, RULE, request, write_rule, write_source
 from tracegrade.cli import main
 from tracegrade.deletion.request import Deletions
 from tracegrade.journal.local import LocalJournal

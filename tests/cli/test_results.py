@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from build import each, store_with
-from cli.stored import run, run_json
-from store.judged_traces import evaluation, judged, tool_call, trace_id
+from build.commands import run, run_json
+from build.judged_traces import evaluation, judged, tool_call, trace_id
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import store_with
-from cli.backtested import stored
-from cli.stored import run
-from store.judged_traces import trace_id
+from build.backtested import stored
+from build.commands import run
+from build.judged_traces import trace_id
 from tracegrade.cli import main
 
 RULE = """

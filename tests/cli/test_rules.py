@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each, store_with
+from build.judged_traces import judged, spans, tool_call, trace_id
 from build.otlp import payload, spans_of
 from pipeline.test_sessions import turn
-from store.judged_traces import judged, spans, tool_call, trace_id
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.otlp.json import to_json

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 import tracegrade
-from cli.replayed import CHECK, CREATE, request, write_rule
+from build.replayed import CHECK, CREATE, request, write_rule
 from tracegrade.cli import main
 from tracegrade.otlp.json import to_json
 

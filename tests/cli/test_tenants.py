@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import each
+from build.commands import run, run_json
+from build.journalled import START_S, Came, judged_live
+from build.judged_traces import trace_id
 from build.otlp import agent_span, tool_span
-from cli.journalled import START_S, Came, judged_live
-from cli.replayed import request, write_source
-from cli.stored import run, run_json
-from store.judged_traces import trace_id
+from build.replayed import request, write_source
 from tracegrade.cli import COMMANDS, main
 
 ID = trace_id(1)

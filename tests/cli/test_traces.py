@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from build import each, store_with
-from cli.stored import run, run_json
-from store.judged_traces import AGENT_SPAN, evaluation, judged, spans, tool_call, trace_id
+from build.commands import run, run_json
+from build.judged_traces import AGENT_SPAN, evaluation, judged, spans, tool_call, trace_id
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
 

@@ -7,9 +7,9 @@ import pytest
 
 import build
 from build import store_with
+from build.commands import run, run_json
+from build.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from build.otlp import agent_span, payload
-from cli.stored import run, run_json
-from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.codec.results import new_result
 from tracegrade.deletion.request import Deletions

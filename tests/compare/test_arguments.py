@@ -1,7 +1,7 @@
 from typing import Any
 
+from build.judged_traces import tool_call
 from build.records import tool_call_of
-from store.judged_traces import tool_call
 from tracegrade.compare.arguments import NewArgument, SideArguments, new_arguments
 
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from build.engines import BACKENDS, POSTGRESQL, without_tables
+from build.kept import Kept, id_of, packed_rows, pieces_of, secret_trace
 from build.otlp import tool_span
-from deletion.kept import Kept, id_of, packed_rows, pieces_of, secret_trace
-from store.engines import BACKENDS, POSTGRESQL, without_tables
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import decode_result, is_erased, unpack_summary
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from deletion.kept import Kept, id_of, secret_trace
+from build.kept import Kept, id_of, secret_trace
 from tracegrade.assemble.closed_traces import DELETED, ClosedTraces
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.model.tenant_mark import MarkedOf, tenant_mark

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deletion.kept import Kept, id_of, secret_trace
+from build.kept import Kept, id_of, secret_trace
 from parquet_files import names, rows
 from tracegrade.codec.results import decode_result
 from tracegrade.deletion.request import Choice, Deletion, Deletions

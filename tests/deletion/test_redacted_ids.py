@@ -7,8 +7,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
+from build.kept import Kept, id_of, secret_trace
 from build.otlp import payload, spans_of
-from deletion.kept import Kept, id_of, secret_trace
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.model.signal import Signal
 from tracegrade.receive.redacted_ids import RedactedIds

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from deletion.everything import places_of
-from deletion.kept import Kept, id_of, secret_trace
-from store.engines import POSTGRESQL, needs_postgresql, without_tables
+from build.engines import POSTGRESQL, needs_postgresql, without_tables
+from build.everything import places_of
+from build.kept import Kept, id_of, secret_trace
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deletion.shared import KEPT_NS, SharedDeletions, share_deletions
 from tracegrade.journal.lock import FolderLock

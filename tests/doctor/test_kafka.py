@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from journal.kafka.mock_cluster import MockCluster
+from build.mock_cluster import MockCluster
 from tracegrade.config import Config
 from tracegrade.doctor import kafka as module
 from tracegrade.doctor.finding import Finding

@@ -1,3 +1,3 @@
-from store.engines import engine, postgresql, sqlite
+from build.engines import engine, postgresql, sqlite
 
 __all__ = ["engine", "postgresql", "sqlite"]

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from build.harness import Run
 from build.otlp import agent_span, log_payload, otlp_log, payload, tool_span
-from pipeline.harness import Run
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.history.late_arrivals import LateArrival, late_arrivals
 from tracegrade.journal.local import LocalJournal

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from build import each, store_with
+from build.harness import Run
 from build.otlp import spans_of
-from pipeline.harness import Run
 from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, logged_trace, order_trace
 from tracegrade.cli import main
 from tracegrade.codec.results import decode_result

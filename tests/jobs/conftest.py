@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from jobs.place import Placed, placed
-from store.engines import engine, postgresql, sqlite
+from build.engines import engine, postgresql, sqlite
+from build.jobs import Placed, placed
 
 __all__ = ["engine", "postgresql", "sqlite"]
 

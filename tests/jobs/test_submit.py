@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from build import each
-from jobs.place import Place, Placed, right, weather
-from models.scripted import Answer
+from build.jobs import Place, Placed, right, weather
+from build.scripted_models import Answer
 from tracegrade.access.quotas import QuotasSettings
 from tracegrade.history.runs.recorded_run import RunRefused
 from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume

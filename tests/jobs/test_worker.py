@@ -13,8 +13,8 @@ import yaml
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs.place import Place, Placed, right
-from models.scripted import Answer, calling, prompt_of, saying
+from build.jobs import Place, Placed, right
+from build.scripted_models import Answer, calling, prompt_of, saying
 from tracegrade.jobs.submit import cancel, resume
 from tracegrade.jobs.suite_job import SuiteJob
 from tracegrade.jobs.worker import Worker

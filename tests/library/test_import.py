@@ -6,8 +6,8 @@ from textwrap import dedent
 import pytest
 
 from build import store_with
-from store.judged_traces import judged, trace_id
-from store.stored_alerts import ALERT, store_incident
+from build.judged_traces import judged, trace_id
+from build.stored_alerts import ALERT, store_incident
 from tracegrade.store.open import open_store
 from tracegrade.store.place import sqlite_url
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.scripted import Answer, Script, Server, calling, completion, saying, serving, write_models
+from build.scripted_models import Answer, Script, Server, calling, completion, saying, serving, write_models
 from tracegrade.models import client as client_module
 from tracegrade.models.asking import AskedModel
 from tracegrade.models.client import ModelClient, ModelError

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from build import each
-from models.scripted import calling, completion, saying
+from build.scripted_models import calling, completion, saying
 from tracegrade.models.reply import (
     AS_OBJECT,
     IN_NAME,

@@ -1,7 +1,7 @@
 """Attributes that neither a dialect nor a rule reads, and that a setting names."""
 
+from build.harness import records
 from build.otlp import otlp_span
-from pipeline.harness import records
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.config import Config
 from tracegrade.pipeline.record_judge import RecordJudge

@@ -11,6 +11,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from build import each
+from build.harness import Run, batches_of, packing
 from build.otlp import (
     Content,
     agent_span,
@@ -22,7 +23,6 @@ from build.otlp import (
     spans_of,
     tool_span,
 )
-from pipeline.harness import Run, batches_of, packing
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import decode_spans
 from tracegrade.codec.whole_results import whole_result

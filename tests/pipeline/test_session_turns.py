@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build.harness import Run, batches_of, records
 from build.otlp import Content, otlp_span, tool_span
-from pipeline.harness import Run, batches_of, records
 from pipeline.test_sessions import SETTINGS, turn
 from tracegrade.extract.extract import extract
 from tracegrade.rule.rule import Rule

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
+from build.harness import Run, batches_of, packing, records
 from build.otlp import Content, otlp_span, tool_span
-from pipeline.harness import Run, batches_of, packing, records
 from pipeline.test_promises import check_replay
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
+from build.harness import Run, batches_of, packing, records
 from build.otlp import Content, log_payload, otlp_log, otlp_span
-from pipeline.harness import Run, batches_of, packing, records
-from pipeline.several_judges import Judges
+from build.several_judges import Judges
 from pipeline.test_promises import CONTENTS as TRACES
 from pipeline.test_promises import SETTINGS as TRACE_SETTINGS
 from pipeline.test_sessions import CONTENTS as TURNS

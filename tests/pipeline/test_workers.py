@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from build import each
+from build.harness import records
 from build.otlp import Content, logged_trace
-from pipeline.harness import records
 from pipeline.shown import Shown, end_on_trace_4, everything
 from pipeline.test_promises import SETTINGS, order_trace
 from pipeline.test_sessions import turn

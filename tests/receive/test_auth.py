@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from build import each
+from build.asgi import call
 from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
 from tracegrade.access.wrong_tokens import FAILURES
@@ -24,7 +25,6 @@ from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings
-from web.calls import call
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 WHERE = "receivers.otlp.protocols.grpc.auth"

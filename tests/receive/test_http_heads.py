@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from build import each
 from build.metric_snapshots import INSTANCE
+from build.site import Site, serving
 from receive.conftest import FakeJournal, until_closed
 from tracegrade.config import TelemetrySettings, WebSettings
 from tracegrade.receive.access import guarded
@@ -27,7 +28,6 @@ from tracegrade.receive.otlp_http import build_app
 from tracegrade.serve.receiving.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
 from tracegrade.web.access import Access
-from web.site import Site, serving
 
 HOSTS = [
     "[",

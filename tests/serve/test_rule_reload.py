@@ -8,8 +8,8 @@ import pytest
 
 from build.code_files import EVALUATOR, changed
 from build.code_files import write_rule as write_code_rule
+from build.harness import records
 from build.otlp import Content, agent_span, otlp_span, tool_span
-from pipeline.harness import records
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.config import RulesSettings

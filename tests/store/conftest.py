@@ -1,4 +1,4 @@
-from store.engines import engine, postgresql, sqlite
-from store.ten_traces import filled
+from build.engines import engine, postgresql, sqlite
+from build.ten_traces import filled
 
 __all__ = ["engine", "filled", "postgresql", "sqlite"]

@@ -1,6 +1,6 @@
 from sqlalchemy import Engine, text
 
-from store.judged_traces import AGENT_SPAN, judged
+from build.judged_traces import AGENT_SPAN, judged
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter

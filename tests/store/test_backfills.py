@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Connection, Engine, select, text
 
 from build import rest_long
+from build.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, trace_id
 from build.records import decisions_of
-from store.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, trace_id
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import BACKFILL, TraceResult
 from tracegrade.store import schema

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from store.judged_traces import MINUTE_NS, START_NS, judged, tool_call, trace_id
-from store.stored_runs import begin
+from build.judged_traces import MINUTE_NS, START_NS, judged, tool_call, trace_id
+from build.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.delete import (
     DeletedRows,

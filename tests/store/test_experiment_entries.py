@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from store.judged_traces import START_NS
-from store.stored_runs import begin
+from build.judged_traces import START_NS
+from build.stored_runs import begin
 from tracegrade.store.experiment_entries import Entry, add_entry, entry_count, stored_entries
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.runs import (

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine, text
 
-from store.engines import needs_postgresql
+from build.engines import needs_postgresql
 from tracegrade.store.judges import Judges
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from sqlalchemy import Engine
 
-from store.judged_traces import MINUTE_NS, START_NS, judged, trace_id
-from store.stored_runs import begin
+from build.judged_traces import MINUTE_NS, START_NS, judged, trace_id
+from build.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import kept_sessions as module
 from tracegrade.store.kept_sessions import KeptSession, judged_sessions, sessions_not_judged

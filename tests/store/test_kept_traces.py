@@ -1,6 +1,6 @@
 from sqlalchemy import Engine
 
-from store.judged_traces import START_NS, judged, spans, trace_id
+from build.judged_traces import START_NS, judged, spans, trace_id
 from tracegrade.codec.kept_spans import decode_spans
 from tracegrade.store import kept_traces as module
 from tracegrade.store.kept_traces import KeptTrace, kept_traces

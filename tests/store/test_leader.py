@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import Engine, text
 
-from store.engines import POSTGRESQL, needs_postgresql
+from build.engines import POSTGRESQL, needs_postgresql
 from tracegrade.store import leader
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import open_store

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine
 
-from store.any_store import SERVICES, filled, filters
-from store.plain_sql import sql_heads, sql_results, sql_sessions
+from build.any_store import SERVICES, filled, filters
+from build.plain_sql import sql_heads, sql_results, sql_sessions
 from tracegrade.store import results as results_module
 from tracegrade.store.heads import NEWEST, count_heads, session_heads, trace_heads
 from tracegrade.store.open import reading

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from store.judged_traces import START_NS, judged
+from build.judged_traces import START_NS, judged
 from tracegrade.codec.results import decode_result, encode_result, new_result
 from tracegrade.model.evaluation import Measure
 from tracegrade.model.trace_result import TraceResult

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from sqlalchemy import Connection, MetaData, Table, create_engine, func, select, text
 
 from build import rest_long, store_with
-from store.engines import BACKENDS, POSTGRESQL, without_tables
-from store.judged_traces import AGENT_SPAN, judged, spans, trace_id
-from store.stored_alerts import ALERT, store_incident
-from store.stored_runs import begin, run_of
+from build.engines import BACKENDS, POSTGRESQL, without_tables
+from build.judged_traces import AGENT_SPAN, judged, spans, trace_id
+from build.stored_alerts import ALERT, store_incident
+from build.stored_runs import begin, run_of
 from tracegrade.cli import main
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult

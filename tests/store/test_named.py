@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
-from store.judged_traces import evaluation, judged
+from build.judged_traces import evaluation, judged
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.named import NotNamed, narrowed, trace_id_named
 from tracegrade.store.open import reading

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Engine, select, text
 
-from store.judged_traces import evaluation, judged, trace_id
+from build.judged_traces import evaluation, judged, trace_id
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import series as series_module
 from tracegrade.store import write as write_module

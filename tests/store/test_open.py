@@ -12,7 +12,7 @@ from sqlalchemy import Engine, create_engine, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from build import each
-from store.judged_traces import judged
+from build.judged_traces import judged
 from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
 from tracegrade.store.open import StoreError, StoreUnavailable, checkpoint, open_store, reading

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Engine, event, func, inspect, select, text
 
-from store.engines import needs_postgresql
-from store.judged_traces import MINUTE_NS, START_NS, judged, trace_id
-from store.stored_runs import begin
+from build.engines import needs_postgresql
+from build.judged_traces import MINUTE_NS, START_NS, judged, trace_id
+from build.stored_runs import begin
 from tracegrade.store import partitions, schema
 from tracegrade.store.open import reading
 from tracegrade.store.partitions import Part, drop_expired, make_room, parts

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from store.engines import POSTGRESQL, needs_postgresql, without_tables
-from store.judged_traces import START_NS, judged, trace_id
+from build.engines import POSTGRESQL, needs_postgresql, without_tables
+from build.judged_traces import START_NS, judged, trace_id
 from tracegrade.serve.process import name_process
 from tracegrade.store import schema
 from tracegrade.store import write as write_module

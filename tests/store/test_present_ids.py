@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import Engine
 
 from build import store_with
-from store.judged_traces import judged, trace_id
-from store.stored_runs import begin
+from build.judged_traces import judged, trace_id
+from build.stored_runs import begin
 from tracegrade.store.open import open_store
 from tracegrade.store.present_ids import PresentIds
 from tracegrade.store.write import StoreWriter

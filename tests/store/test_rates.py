@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Engine
 
 from build import each, store_with
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import Rate, rates, stretches
 from tracegrade.store.result_filter import ResultFilter

@@ -1,8 +1,8 @@
 from sqlalchemy import Engine
 
-from store.judged_traces import judged, spans, trace_id
-from store.stored_runs import begin
-from store.ten_traces import minute
+from build.judged_traces import judged, spans, trace_id
+from build.stored_runs import begin
+from build.ten_traces import minute
 from tracegrade.store.open import reading
 from tracegrade.store.read import closed_traces, stored_traces
 from tracegrade.store.write import StoreWriter

@@ -1,7 +1,7 @@
 from sqlalchemy import Engine, insert
 
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
-from store.stored_runs import begin
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from build.stored_runs import begin
 from tracegrade.store.open import reading
 from tracegrade.store.recent_series import recent_series
 from tracegrade.store.schema import rule_texts

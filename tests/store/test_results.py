@@ -2,8 +2,8 @@ import pytest
 from sqlalchemy import Engine
 
 from build import each
-from store.judged_traces import evaluation, judged, trace_id
-from store.ten_traces import minute
+from build.judged_traces import evaluation, judged, trace_id
+from build.ten_traces import minute
 from tracegrade.store import results as results_module
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading

@@ -5,9 +5,9 @@ import pytest
 from sqlalchemy import Engine, func, select, text
 
 from build import store_with
-from store.judged_traces import MINUTE_NS, START_NS, judged, spans, trace_id
-from store.stored_alerts import ALERT, store_incident
-from store.stored_runs import begin
+from build.judged_traces import MINUTE_NS, START_NS, judged, spans, trace_id
+from build.stored_alerts import ALERT, store_incident
+from build.stored_runs import begin
 from tracegrade.codec.kept_spans import ValuesGone, decode_spans, encode_spans
 from tracegrade.codec.results import new_result
 from tracegrade.model.tool_call import ToolError

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, func, select
 
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, tool_call, trace_id
-from store.stored_runs import begin, run_of
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, tool_call, trace_id
+from build.stored_runs import begin, run_of
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere, traces_before

@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import Engine
 
-from store.engines import needs_postgresql
-from store.judged_traces import judged, trace_id
+from build.engines import needs_postgresql
+from build.judged_traces import judged, trace_id
 from tracegrade.assemble.share import share_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import RunSummary, TraceResult

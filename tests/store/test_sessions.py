@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from store.judged_traces import evaluation, judged, trace_id
+from build.judged_traces import evaluation, judged, trace_id
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.heads import trace_heads

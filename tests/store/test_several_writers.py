@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, select, text
 
-from store.engines import needs_postgresql
-from store.judged_traces import judged, trace_id
-from store.one_of_several import BATCHES, WRITERS, batches, write, write_revision_3
+from build.engines import needs_postgresql
+from build.judged_traces import judged, trace_id
+from build.one_of_several import BATCHES, WRITERS, batches, write, write_revision_3
 from tracegrade.store import schema
 from tracegrade.store import write as write_module
 from tracegrade.store.arrivals import number_range

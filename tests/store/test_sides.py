@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from build import store_with
-from store import any_store
-from store.judged_traces import evaluation, judged, tool_call, trace_id
+from build import any_store, store_with
+from build.judged_traces import evaluation, judged, tool_call, trace_id
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine, select
 
-from store.judged_traces import START_NS, judged
+from build.judged_traces import START_NS, judged
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import BLOCK_TRACES, OUTCOMES, series

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
-from store.any_store import TENANTS, filled
-from store.judged_traces import judged, trace_id
+from build.any_store import TENANTS, filled
+from build.judged_traces import judged, trace_id
 from tracegrade.store.alerts import Silence, save_silence, stored_silences
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.read import stored_traces

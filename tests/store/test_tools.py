@@ -1,6 +1,6 @@
 from sqlalchemy import Engine
 
-from store.judged_traces import judged, tool_call
+from build.judged_traces import judged, tool_call
 from tracegrade.store.open import reading
 from tracegrade.store.tools import called_tools
 from tracegrade.store.write import StoreWriter

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from build import each
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.trends import Sums, names_of, traffic, trends

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 
 from build import store_with
+from build.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
 from build.records import tool_call_of
-from store.judged_traces import START_NS, evaluation, judged, tool_call, trace_id
-from store.stored_runs import begin
+from build.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates

@@ -8,10 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from build import store_with
-from tracegrade.model.errors import TraceGradeError
-from tracegrade.store.open import open_store
-from tracegrade.web.own_process import OwnProcess, Refused
-from web.shop import (
+from build.shop import (
     GOOD,
     REFUNDED,
     SECOND,
@@ -24,7 +21,10 @@ from web.shop import (
     search,
     without_root,
 )
-from web.site import Site, serving
+from build.site import Site, serving
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.store.open import open_store
+from tracegrade.web.own_process import OwnProcess, Refused
 
 FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5, 6, 7
 

@@ -17,17 +17,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from build.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
+from build.shop_incidents import fall, over, store, store_waiting
+from build.shop_runs import store_experiments
+from build.site import Site, serving
+from build.suite_runs import store_suite_runs
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.place import sqlite_url
 from tracegrade.suites.keeping import add_suite
 from tracegrade.web.api.suites import EXAMPLE
 from web.browser import browser
-from web.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
-from web.shop_incidents import fall, over, store, store_waiting
-from web.shop_runs import store_experiments
-from web.site import Site, serving
-from web.suite_runs import store_suite_runs
 
 _TRACES = 3000
 _FAILING, _LONG = 900_001, 900_002

@@ -6,14 +6,14 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from build import each
+from build.asgi import Called, call
+from build.site import serving
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token, rotate_token
 from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
 from tracegrade.web.access import SESSION_S, Access
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
-from web.calls import Called, call
-from web.site import serving
 
 TOKEN = "secret-of-the-page"
 API = "/api/v1/rules"

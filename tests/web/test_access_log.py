@@ -8,13 +8,13 @@ import pytest
 from starlette.types import ASGIApp
 
 from build import each
+from build.asgi import call
+from build.shop import GOOD, SECOND, fill, order
+from build.site import Site
 from tracegrade.access.log import Access
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
 from tracegrade.web.app import build_app
-from web.calls import call
-from web.shop import GOOD, SECOND, fill, order
-from web.site import Site
 from web.test_rights import every_route
 
 TRACE = (0xA1 << 120 | 1).to_bytes(16, "big").hex()

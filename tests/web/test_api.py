@@ -12,7 +12,11 @@ import jsonschema_rs
 import pytest
 
 from build import each, store_with
-from store.stored_alerts import store_incident
+from build.api import DOCUMENT, Api, trace_id
+from build.asgi import call
+from build.shop import GOOD, REFUNDED, RULES, SECOND, WRONG_ORDER, fill, order, refund
+from build.site import Site
+from build.stored_alerts import store_incident
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.rule.rule_set import RuleSet
@@ -22,10 +26,6 @@ from tracegrade.store.open import open_store
 from tracegrade.store.waiting import WaitingAlert, save_waiting
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
-from web.api_calls import DOCUMENT, Api, trace_id
-from web.calls import call
-from web.shop import GOOD, REFUNDED, RULES, SECOND, WRONG_ORDER, fill, order, refund
-from web.site import Site
 
 OPERATIONS = [(method.upper(), path) for path, operations in DOCUMENT["paths"].items() for method in operations]
 FAILING, PASSING, OTHER = 1, 2, 3

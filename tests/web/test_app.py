@@ -3,11 +3,11 @@ from pathlib import Path
 from fastapi.routing import APIRoute
 
 from build import store_with
+from build.site import serving
 from tracegrade.web import pages
 from tracegrade.web.api import registry as api_registry
 from tracegrade.web.pages.registry import ACTIONS, PAGES
 from tracegrade.web.render import SECTIONS
-from web.site import serving
 
 
 def test_every_file_of_pages_and_of_operations_is_registered() -> None:

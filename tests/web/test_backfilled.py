@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from build import store_with
-from cli.backtested import RULE, stored, write_rule
-from cli.stored import run
-from store.judged_traces import trace_id
-from web.site import Site, rows_of, serving, text_of
+from build.backtested import RULE, stored, write_rule
+from build.commands import run
+from build.judged_traces import trace_id
+from build.site import Site, rows_of, serving, text_of
 
 HOUR_NS = 3_600_000_000_000
 CHANGED = RULE.replace("'<=', 1", "'<=', 0")

@@ -13,7 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from build import each
+from build.api import Api, trace_id
+from build.asgi import Called, call
 from build.code_files import EVALUATOR, write_rule
+from build.shop import GOOD, HOUR, SECOND, WRONG_ORDER, fill, order
+from build.site import Site, serving, text_of
 from tracegrade.access.caller import Caller
 from tracegrade.cli import main
 from tracegrade.config import Config
@@ -22,10 +26,6 @@ from tracegrade.web.app import build_app
 from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
-from web.api_calls import Api, trace_id
-from web.calls import Called, call
-from web.shop import GOOD, HOUR, SECOND, WRONG_ORDER, fill, order
-from web.site import Site, serving, text_of
 
 pytestmark = pytest.mark.usefixtures("work_done_here")
 

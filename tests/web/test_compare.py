@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from build import each
+from build.api import trace_id
+from build.asgi import call
+from build.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
+from build.shop_runs import store_run
+from build.site import Site, rows_of, serving, text_of
 from tracegrade.access.caller import Caller
 from tracegrade.compare.shares import Difference
 from tracegrade.web import rights
@@ -15,11 +20,6 @@ from tracegrade.web.app import build_app
 from tracegrade.web.charts.intervals import IntervalScale, interval_chart
 from tracegrade.web.comparing import Comparing
 from tracegrade.web.own_process import Busy
-from web.api_calls import trace_id
-from web.calls import call
-from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
-from web.shop_runs import store_run
-from web.site import Site, rows_of, serving, text_of
 
 pytestmark = pytest.mark.usefixtures("work_done_here")
 

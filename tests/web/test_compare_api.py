@@ -9,6 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from build import each
+from build.api import Api
+from build.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
+from build.shop_runs import store_run
+from build.site import Site
 from tracegrade.access.caller import Caller
 from tracegrade.cli import main
 from tracegrade.config import Config
@@ -16,10 +20,6 @@ from tracegrade.web import rights
 from tracegrade.web.comparing import Comparing
 from tracegrade.web.own_process import Busy
 from tracegrade.web.problem import PREFIX
-from web.api_calls import Api
-from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, fill, order
-from web.shop_runs import store_run
-from web.site import Site
 
 pytestmark = pytest.mark.usefixtures("work_done_here")
 

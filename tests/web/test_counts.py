@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import Connection, text
 
 from build import each
+from build.asgi import call
+from build.shop import fill, traffic
+from build.site import Site, serving, text_of
 from tracegrade.web.app import build_app
-from web.calls import call
-from web.shop import fill, traffic
-from web.site import Site, serving, text_of
 
 _FILTERS: list[dict[str, str]] = [
     {},

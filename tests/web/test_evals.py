@@ -11,16 +11,16 @@ from urllib.parse import quote
 import pytest
 
 from build import each, store_with
-from models.scripted import write_models
+from build.asgi import Called, call
+from build.scripted_models import write_models
+from build.site import Site, rows_of, serving, text_of
+from build.suite_runs import SUITE, store_suite_runs
 from tracegrade.access.caller import Caller
 from tracegrade.config import Config
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.store.jobs import Job, claim, note, stored_jobs
 from tracegrade.store.open import one_at_a_time, open_store
 from tracegrade.web.app import build_app
-from web.calls import Called, call
-from web.site import Site, rows_of, serving, text_of
-from web.suite_runs import SUITE, store_suite_runs
 
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 MODELS = "{good: {}, odd: {price: {input: 10, output: 100}}}"

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from models.scripted import write_models
+from build.asgi import call
+from build.scripted_models import write_models
+from build.site import Site, serving
+from build.suite_runs import SUITE, store_suite_runs
 from tracegrade.config import Config
 from tracegrade.history.runs.experiment_entries import report
 from tracegrade.jobs.submit import submit
@@ -17,9 +20,6 @@ from tracegrade.store.jobs import Job, claim, note, stored_jobs
 from tracegrade.store.open import changing_store
 from tracegrade.web.app import build_app
 from web.browser import axe, browser
-from web.calls import call
-from web.site import Site, serving
-from web.suite_runs import SUITE, store_suite_runs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

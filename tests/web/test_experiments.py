@@ -9,14 +9,14 @@ from urllib.parse import quote
 import pytest
 
 from build import each
+from build.api import trace_id
+from build.asgi import Called, call
+from build.shop import GOOD, SECOND, UNFINISHED, WRONG_ORDER, fill, order
+from build.shop_runs import store_run
+from build.site import Site, rows_of, serving, text_of
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.store.experiment_entries import ReportedKind
 from tracegrade.web.app import build_app
-from web.api_calls import trace_id
-from web.calls import Called, call
-from web.shop import GOOD, SECOND, UNFINISHED, WRONG_ORDER, fill, order
-from web.shop_runs import store_run
-from web.site import Site, rows_of, serving, text_of
 
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from build import each
+from build.api import Api, trace_id
+from build.asgi import call
+from build.shop import GOOD, RULES, SECOND, UNFINISHED, WRONG_ORDER, fill, order
+from build.shop_runs import store_run
+from build.site import Site
 from tracegrade.config import Config
 from tracegrade.rule.load import load_rules
 from tracegrade.store.jobs import Job, add_job
 from tracegrade.store.open import changing_store
 from tracegrade.store.place import sqlite_url
 from tracegrade.web.problem import PREFIX
-from web.api_calls import Api, trace_id
-from web.calls import call
-from web.shop import GOOD, RULES, SECOND, UNFINISHED, WRONG_ORDER, fill, order
-from web.shop_runs import store_run
-from web.site import Site
 
 
 @pytest.fixture

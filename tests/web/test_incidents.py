@@ -11,14 +11,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from build.shop import HOUR, SECOND, fill, traffic
+from build.shop_incidents import FELL, fall, over, store, store_waiting
+from build.site import Site, serving, text_of
 from tracegrade.config import WebSettings
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import stored_incident
 from waiting import WITHIN_S
-from web.shop import HOUR, SECOND, fill, traffic
-from web.shop_incidents import FELL, fall, over, store, store_waiting
-from web.site import Site, serving, text_of
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,16 @@ import pytest
 from sqlalchemy import Engine
 
 from build import each
-from jobs.place import Place, placed, right
-from models.scripted import Answer
+from build.job_streams import Stream, names, page
+from build.jobs import Place, placed, right
+from build.scripted_models import Answer
+from build.site import Site
+from build.websockets import Client, Refused, opened
 from tracegrade.access.caller import Caller
 from tracegrade.jobs.submit import cancel
 from tracegrade.web import job_events, rights, streams
 from tracegrade.web.api import jobs as jobs_api
 from waiting import WITHIN_S, eventually
-from web.job_streams import Stream, names, page
-from web.site import Site
-from web.websockets import Client, Refused, opened
 
 TOKEN = "secret-of-the-page"
 BEARER = {"authorization": f"Bearer {TOKEN}"}

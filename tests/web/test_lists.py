@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 
 from build import store_with
-from store.any_store import filled, filters
-from store.judged_traces import START_NS
-from store.plain_sql import sql_heads, sql_results, sql_sessions
-from store.stored_alerts import ALERT, store_incident
+from build.any_store import filled, filters
+from build.asgi import call
+from build.judged_traces import START_NS
+from build.plain_sql import sql_heads, sql_results, sql_sessions
+from build.site import Site
+from build.stored_alerts import ALERT, store_incident
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
@@ -29,8 +31,6 @@ from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.app import build_app
 from tracegrade.web.view import FILTERS, iso_text
-from web.calls import call
-from web.site import Site
 
 # A store is made from one number: there is nothing to make smaller.
 _examples = settings(

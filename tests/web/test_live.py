@@ -9,14 +9,14 @@ import pytest
 from sqlalchemy import Connection
 
 from build import store_with
-from store.judged_traces import judged
-from store.stored_alerts import ALERT, INCIDENT, store_incident
+from build.judged_traces import judged
+from build.site import Site, serving
+from build.stored_alerts import ALERT, INCIDENT, store_incident
 from tracegrade.store.incidents import accept
 from tracegrade.store.open import open_store
 from tracegrade.store.read import changing_mark
 from tracegrade.store.write import StoreWriter
 from waiting import WITHIN_S, eventually
-from web.site import Site, serving
 
 
 @pytest.fixture

@@ -10,6 +10,9 @@ import pytest
 from starlette.types import ASGIApp
 
 from build import each
+from build.asgi import Called, call
+from build.planted_store import FAILED, JOB, OTHER, PLANTED, RULE, SESSION, TRACE, planted_store, trace_id
+from build.site import Site
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Role
 from tracegrade.access.tokens import new_token
@@ -19,9 +22,6 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.read import stored_traces
 from tracegrade.web.app import build_app
 from tracegrade.web.masked import hidden, seen_by
-from web.calls import Called, call
-from web.planted import FAILED, JOB, OTHER, PLANTED, RULE, SESSION, TRACE, planted_store, trace_id
-from web.site import Site
 from web.test_rights import every_route
 
 pytestmark = pytest.mark.usefixtures("work_done_here")

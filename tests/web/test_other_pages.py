@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from build import each
+from build.site import Site, text_of
 from tracegrade.telemetry.metrics import Telemetry
 from tracegrade.web.render import SECTIONS
-from web.site import Site, text_of
 
 
 def _snapshot(role: str, age_ns: int, metrics: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from build import each
-from web.site import Site, rows_of, text_of
+from build.site import Site, rows_of, text_of
 
 
 def test_each_rule_has_its_pass_rate_and_the_newest_worst_comes_first(shop: Site) -> None:

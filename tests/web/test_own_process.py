@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from build.shop import GOOD, HOUR, SECOND, WRONG_QUANTITY, fill, order
+from build.shop_runs import store_run
+from build.site import Site
 from tracegrade.access.caller import KNOWN
 from tracegrade.compare.sides import CompareError
 from tracegrade.config import Config
@@ -16,9 +19,6 @@ from tracegrade.web.backtesting import AskedRule, Backtesting, NotBacktested
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.own_process import Busy
 from tracegrade.web.sources import Sources
-from web.shop import GOOD, HOUR, SECOND, WRONG_QUANTITY, fill, order
-from web.shop_runs import store_run
-from web.site import Site
 
 FULL = Asked("prompts/1", "prompts/2", ResultFilter(), full=True)
 RULE = "id: few\nevaluate: [{evaluator: budget, max_calls: 3}]\n"

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from build import each
+from build.asgi import call
 from tracegrade.access.settings import AccessSettings
 from tracegrade.config import WebSettings, load_config
 from tracegrade.document.problem import FileError
@@ -15,7 +16,6 @@ from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.web.access import Access
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import caller_in
-from web.calls import call
 
 TOKEN = "secret-of-the-page"
 SETTINGS: dict[str, Any] = {

@@ -10,6 +10,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
 from build import each
+from build.asgi import Called, call
+from build.site import Site
 from tracegrade.access.caller import KNOWN, UNKNOWN, Caller
 from tracegrade.access.rights import RIGHTS, Right
 from tracegrade.config import Config
@@ -20,8 +22,6 @@ from tracegrade.web.api.parameters import NeededRight
 from tracegrade.web.app import build_app, routes
 from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import Needs
-from web.calls import Called, call
-from web.site import Site
 
 API = Api()
 TOOL_EVAL = tool_eval_api()

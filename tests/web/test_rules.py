@@ -5,12 +5,12 @@ import pytest
 
 from build import store_with
 from build.code_files import changed, judged, write_rule
+from build.site import Site, rows_of, text_of
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.rule_texts import RuleText, rule_sets_so_far, rule_versions, rules_of, save_rule_texts
-from web.site import Site, rows_of, text_of
 
 ORDERS = "order-steps-out-of-order"
 NOW_NS = 2_000_000_000_000_000_000

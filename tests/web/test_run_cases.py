@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from models.scripted import Answer, calling, saying
+from build.asgi import call
+from build.scripted_models import Answer, calling, saying
+from build.site import Site, rows_of, serving, text_of
+from build.suite_runs import CASES, SUITE, store_suite_runs
 from tracegrade.access.caller import Caller
 from tracegrade.web.app import build_app
-from web.calls import call
-from web.site import Site, rows_of, serving, text_of
-from web.suite_runs import CASES, SUITE, store_suite_runs
 
 
 @pytest.fixture(scope="module")

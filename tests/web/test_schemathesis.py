@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from build.shop import GOOD, SECOND, WRONG_ORDER, fill, order
+from build.site import Site
 from tracegrade.config import Config
 from tracegrade.web.api.app import Api, tool_eval_api
 from tracegrade.web.app import build_app
-from web.shop import GOOD, SECOND, WRONG_ORDER, fill, order
-from web.site import Site
 
 schemathesis = pytest.importorskip("schemathesis", reason="needs pip install -e '.[fuzz]'")
 

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from build import store_with
+from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT
+from build.site import serving
 from tracegrade.web.api import app
 from tracegrade.web.problem import PREFIX
 from waiting import WITHIN_S
-from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT
-from web.site import serving
 
 LIMITS = {"/api/v1": 1 << 20, "/api": 4 << 20}
 

@@ -9,13 +9,13 @@ import jsonschema_rs
 import pytest
 
 from build import rest_long
-from suites.weather import WEATHER_SUITE
+from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from build.asgi import Called
+from build.shop_runs import store_run
+from build.site import Site
+from build.weather_suite import WEATHER_SUITE
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.settings import SuitesSettings
-from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
-from web.calls import Called
-from web.shop_runs import store_run
-from web.site import Site
 from web.test_suites_api import CASE, MULTI_TURN, api_in
 
 MODELS = "providers:\n  one:\n    base_url: http://127.0.0.1:9/v1\n    models: [{id: m-1}]\n"

@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode
 import jsonschema_rs
 import pytest
 
+from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from build.asgi import call
 from tracegrade.suites.settings import SuitesSettings
-from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
-from web.calls import call
 from web.test_sent_fields import GOOD, MODELS, SENT, chosen
 from web.test_suites_api import api_in
 

@@ -18,8 +18,14 @@ from sqlalchemy import delete, select
 from starlette.types import ASGIApp
 
 from build import each, store_with
-from jobs.place import weather
-from store.judged_traces import judged
+from build.asgi import Called, call
+from build.jobs import weather
+from build.judged_traces import judged
+from build.shop import GOOD, RULES, SECOND, WRONG_ORDER, fill, order
+from build.shop_incidents import fall, store, store_waiting
+from build.shop_runs import store_run
+from build.site import Site, serving
+from build.websockets import Refused, opened
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions
@@ -37,13 +43,7 @@ from tracegrade.store.suites import StoredSuite, save_suite
 from tracegrade.store.write import StoreWriter
 from tracegrade.web import live
 from tracegrade.web.app import build_app
-from web.calls import Called, call
-from web.shop import GOOD, RULES, SECOND, WRONG_ORDER, fill, order
-from web.shop_incidents import fall, store, store_waiting
-from web.shop_runs import store_run
-from web.site import Site, serving
 from web.test_rights import every_route
-from web.websockets import Refused, opened
 
 pytestmark = pytest.mark.usefixtures("work_done_here")
 

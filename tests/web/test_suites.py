@@ -11,8 +11,10 @@ from urllib.parse import quote
 import pytest
 
 from build import each, store_with
-from store.stored_runs import begin
-from suites.scripted_mcp import Script, scripted
+from build.asgi import Called, call
+from build.scripted_mcp import Script, scripted
+from build.site import Site, rows_of, serving, text_of
+from build.stored_runs import begin
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store, reading_store
@@ -21,8 +23,6 @@ from tracegrade.suites.keeping import add_suite
 from tracegrade.suites.settings import SuitesSettings
 from tracegrade.web.app import build_app
 from tracegrade.web.pages.suites import MOST_BYTES
-from web.calls import Called, call
-from web.site import Site, rows_of, serving, text_of
 
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "Of a <b>city", "parameters": {

@@ -10,8 +10,11 @@ import pytest
 from starlette.types import Message
 
 from build import each, store_with
-from suites.scripted_mcp import TOOL, Handler, Script, scripted
-from suites.weather import WEATHER_SUITE
+from build.api import TOOL_EVAL_DOCUMENT, Api
+from build.asgi import call
+from build.scripted_mcp import TOOL, Handler, Script, scripted
+from build.site import Site
+from build.weather_suite import WEATHER_SUITE
 from tracegrade.config import Config
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.settings import SuitesSettings
@@ -19,9 +22,6 @@ from tracegrade.suites.stored import read_suite
 from tracegrade.web import servers
 from tracegrade.web.api.body import whole_body
 from tracegrade.web.problem import PREFIX, Refusal
-from web.api_calls import TOOL_EVAL_DOCUMENT, Api
-from web.calls import call
-from web.site import Site
 
 CASE = {
     "prompt": "What's the weather in Paris?",

@@ -14,19 +14,19 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Engine, func, select
 
 from build import each
-from jobs.place import Place, placed
-from models.scripted import Answer, calling, prompt_of, saying
+from build.api import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
+from build.asgi import call
+from build.job_streams import names, page
+from build.jobs import Place, placed
+from build.scripted_models import Answer, calling, prompt_of, saying
+from build.site import serving
+from build.websockets import opened
 from tracegrade.access.caller import Caller
 from tracegrade.cli import main
 from tracegrade.store.schema import job_events, jobs, runs, traces
 from tracegrade.web import rights
 from tracegrade.web.problem import PREFIX
-from web.api_calls import DOCUMENT, TOOL_EVAL_DOCUMENT, Api
-from web.calls import call
-from web.job_streams import names, page
-from web.site import serving
 from web.test_suites_api import WEATHER_SUITE
-from web.websockets import opened
 
 LARGE, SMALL = "one::m-1", "one::m-2"
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}

@@ -12,8 +12,11 @@ from click.testing import CliRunner
 from sqlalchemy import Engine, func, select
 
 from build import each, store_with
-from store.judged_traces import START_NS, judged
-from store.stored_runs import run_of
+from build.api import TOOL_EVAL_DOCUMENT, Api
+from build.asgi import call
+from build.judged_traces import START_NS, judged
+from build.site import Site
+from build.stored_runs import run_of
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.history.suite_runs.suite_experiment import experiment_for
@@ -33,9 +36,6 @@ from tracegrade.store.schema import experiment_entries
 from tracegrade.store.suites import stored_suite
 from tracegrade.store.write import StoreWriter
 from tracegrade.web.problem import PREFIX
-from web.api_calls import TOOL_EVAL_DOCUMENT, Api
-from web.calls import call
-from web.site import Site
 from web.test_suites_api import WEATHER_SUITE
 
 SECOND = 10**9

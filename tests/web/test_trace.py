@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from build import each
+from build.shop import MS, RULES, SECOND, Writer, crawl, order
+from build.site import Site, text_of
 from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.rule.load import load_rules
 from tracegrade.web.waterfall import WIDTH, waterfall
-from web.shop import MS, RULES, SECOND, Writer, crawl, order
-from web.site import Site, text_of
 
 
 def _id(number: int) -> str:

@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 from urllib.request import urlopen
 
+from build.site import Site, text_of
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.rule_tests import run_tests
 from waiting import WITHIN_S
-from web.site import Site, text_of
 
 TRACE = f"a1{1:030x}"
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from build import each
-from web.site import Site, text_of
+from build.site import Site, text_of
 
 
 def _listed(html: str) -> list[int]:

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 from starlette.types import ASGIApp
 
-from store.judged_traces import judged
+from build.asgi import call
+from build.judged_traces import judged
+from build.site import Site
 from tracegrade.access.tokens import new_token, revoke_token
 from tracegrade.cli import main
 from tracegrade.config import Config
@@ -18,8 +20,6 @@ from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
 from tracegrade.web.app import build_app
 from waiting import eventually
-from web.calls import call
-from web.site import Site
 
 TRACES = "/api/v1/traces"
 

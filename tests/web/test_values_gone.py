@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from build import store_with
-from cli.stored import run, run_json
-from store.judged_traces import START_NS, judged, trace_id
+from build.commands import run, run_json
+from build.judged_traces import START_NS, judged, trace_id
+from build.site import Site, serving, text_of
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
 from tracegrade.store.retention import delete_old_values
-from web.site import Site, serving, text_of
 
 DEMO = "builtin:demo"
 

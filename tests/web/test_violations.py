@@ -2,9 +2,9 @@ import re
 import time
 from pathlib import Path
 
+from build.shop import SECOND, WRONG_ORDER, fill, order
+from build.site import serving, text_of
 from tracegrade.rule.load import load_rules
-from web.shop import SECOND, WRONG_ORDER, fill, order
-from web.site import serving, text_of
 
 UNREAD = """\
 id: small-orders

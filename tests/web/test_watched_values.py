@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, insert
 
 from build import store_with
-from store.stored_alerts import ALERT
+from build.stored_alerts import ALERT
 from tracegrade.store.alerts import Facts, StoredAlert, save_alert
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import COUNTED_MINUTES, MINUTE_NS, counts, series

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from build import each
+from build.websockets import Refused, opened
 from tracegrade.access.wrong_tokens import FAILURES, FAILURES_WITHIN_S
 from tracegrade.config import WebSettings
 from tracegrade.receive.access import guarded
@@ -25,7 +26,6 @@ from tracegrade.web.problem import PREFIX
 from tracegrade.web.rights import is_still_let_in, token_of
 from tracegrade.web.security import SecurityHeaders
 from waiting import WITHIN_S, eventually
-from web.websockets import Refused, opened
 
 TOKEN = "secret-of-the-page"
 OTHER = "another-token-of-it"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from alert.staged import DAY, HourlyStage, Stage, rule_of
 from build import each, rest_long
+from build.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.alert.check import Before, check, slo_statuses
 from tracegrade.alert.detect.burn import Budget, fires_after_s, pairs_of
 from tracegrade.alert.notify.message import lines, summary

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from alert.staged import DAY, Stage, rule_of
+from build.staged import DAY, Stage, rule_of
 from tracegrade.alert.notify.message import summary
 from tracegrade.store.schema import MINUTE_NS
 

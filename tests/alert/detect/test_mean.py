@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from bench.value_rates import Values, changes, look_for_rise
 
-from alert.staged import DAY, Stage, rule_of
 from build import rest_long
+from build.staged import DAY, Stage, rule_of
 from tracegrade.alert.detect.steps import values_of
 from tracegrade.alert.notify.message import lines, summary
 from tracegrade.store.history import Bin, Outcomes, total

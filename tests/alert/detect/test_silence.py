@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from alert.staged import DAY, HourlyStage, Stage, rule_of
 from build import each
+from build.staged import DAY, HourlyStage, Stage, rule_of
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.notify.message import lines, summary
 from tracegrade.rule.rule import Rule

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, select, update
 
-from alert.diagnose.broken_shop import BEGAN, DAY, NOT_CALLED, Shop, at
-from alert.loop_stage import rules
-from store.judged_traces import AGENT_SPAN, tool_call
-from store.stored_alerts import incident
+from build.broken_shop import BEGAN, DAY, NOT_CALLED, Shop, at
+from build.judged_traces import AGENT_SPAN, tool_call
+from build.loop_stage import rules
+from build.stored_alerts import incident
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.alerts import Facts, save_alert

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from alert.loop_stage import Stage, rules
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, trace_id
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, trace_id
+from build.loop_stage import Stage, rules
 from tracegrade.alert.notify.message import lines
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert

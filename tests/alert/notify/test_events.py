@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from store.stored_alerts import ALERT, INCIDENT, incident
+from build.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.notify.events import AlertEvents, event
 from tracegrade.alert.notify.message import summary
 from tracegrade.model.signal import Signal

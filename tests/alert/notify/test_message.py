@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from build import each
-from store.stored_alerts import ALERT
+from build.stored_alerts import ALERT
 from tracegrade.alert.notify.message import lines
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.diagnosis import Reason, Slice

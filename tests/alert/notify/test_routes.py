@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 
 from build import each
-from store.stored_alerts import ALERT
+from build.stored_alerts import ALERT
 from tracegrade.alert.notify.routes import routed
 from tracegrade.alert.settings import AlertsSettings
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from store.stored_alerts import ALERT, INCIDENT, incident
+from build.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.notify.labels import matches
 from tracegrade.alert.notify.silences import silence_of
 from tracegrade.alert.settings import AlertsSettings

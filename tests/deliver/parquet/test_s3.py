@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from build import each
-from s3_server import BUCKET, S3Server
+from build.s3_server import BUCKET, S3Server
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.erase import delete_days_before, erase
 from tracegrade.deliver.parquet.settings import ParquetSettings

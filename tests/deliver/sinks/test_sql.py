@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from build import store_with
-from store.judged_traces import evaluation, judged, trace_id
+from build.judged_traces import evaluation, judged, trace_id
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.deliver.sinks import sql

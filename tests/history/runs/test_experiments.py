@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Engine
 
 from build import each
-from store.judged_traces import START_NS, evaluation, judged
-from store.stored_runs import begin, run_of
+from build.judged_traces import START_NS, evaluation, judged
+from build.stored_runs import begin, run_of
 from tracegrade.history.runs.experiments import (
     NoSuchRun,
     ScoredRun,

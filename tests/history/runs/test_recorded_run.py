@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from build import each
+from build.judged_traces import START_NS, judged, trace_id
 from build.otlp import agent_span, payload, tool_span
+from build.stored_runs import run_of
 from pipeline.test_sessions import turn
-from store.judged_traces import START_NS, judged, trace_id
-from store.stored_runs import run_of
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.history.runs.git_revision import git_revision

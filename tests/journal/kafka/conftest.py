@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal.kafka.mock_cluster import MockCluster
+from build.mock_cluster import MockCluster
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
+from build.mock_cluster import MockCluster
 from journal.kafka.librdkafka import FENCED_INSTANCE_ID, fail_for_good
-from journal.kafka.mock_cluster import MockCluster
 from tracegrade.journal.errors import KafkaUnfit
 from tracegrade.journal.kafka.originals import Originals
 from waiting import eventually

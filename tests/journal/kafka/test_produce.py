@@ -6,9 +6,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
+from build.mock_cluster import PARTITIONS, MockCluster
 from build.otlp import log_payload, otlp_span, payload
 from journal.kafka.librdkafka import INVALID_PRODUCER_EPOCH, fail_for_good
-from journal.kafka.mock_cluster import PARTITIONS, MockCluster
 from tracegrade.journal.errors import JournalCannotTake, JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.journal.kafka import produce
 from tracegrade.journal.kafka.partition_hash import partition_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from journal.kafka.mock_cluster import PARTITIONS, TOPICS, MockCluster
+from build.mock_cluster import PARTITIONS, TOPICS, MockCluster
 from tracegrade.journal.errors import KafkaUnfit
 from tracegrade.journal.kafka import range as module
 from tracegrade.journal.kafka.range import RangeReader

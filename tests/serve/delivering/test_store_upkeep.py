@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from sqlalchemy import Engine
 
-from store.judged_traces import judged, trace_id
+from build.judged_traces import judged, trace_id
 from tracegrade.rule.load import load_rules
 from tracegrade.serve.delivering import store_upkeep
 from tracegrade.serve.delivering.store_upkeep import StoreUpkeep

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError, ProgrammingError, SQLAlchemyError
 
-from store.judged_traces import judged, trace_id
+from build.judged_traces import judged, trace_id
 from tracegrade.pipeline.heartbeat import Heartbeat, read_heartbeat
 from tracegrade.serve.judging import stored_traces
 from tracegrade.serve.judging.stored_traces import StoredTraces

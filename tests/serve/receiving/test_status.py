@@ -3,10 +3,10 @@
 from typing import Any
 
 from build import each
+from build.asgi import call
 from build.metric_snapshots import INSTANCE
 from tracegrade.serve.receiving.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
-from web.calls import call
 
 
 def answers(*roles: Telemetry) -> tuple[int, int, dict[str, Any]]:

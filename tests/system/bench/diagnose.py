@@ -19,8 +19,8 @@ sys.path.extend(map(str, Path(__file__).parents[2:4]))
 
 from sqlalchemy import Engine  # importable by the line above
 
-from store.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, judged, spans, tool_call
-from store.stored_alerts import ALERT
+from build.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, judged, spans, tool_call
+from build.stored_alerts import ALERT
 from tracegrade.alert.diagnose.diagnose import diagnose
 from tracegrade.alert.notify.message import lines
 from tracegrade.codec.kept_spans import encode_spans

@@ -2,7 +2,7 @@
 
     python tests/system/bench/growth.py [--evaluations 10000000] [--data-dir FOLDER] [--calls 20]
 
-Makes the store with the traffic that the page is tested with (tests/web/shop.py), judged by its rules and all that are
+Makes the store with the traffic that the page is tested with (build/shop.py), judged by its rules and all that are
 ready-made: some hundred traces, and copies of those under other ids and later times, counted and found as if they had
 been written one by one; unless FOLDER holds one. Then it writes the same batches of traces by turns into that store
 and into an empty one, and makes every reading call of the command line: in this process, so that what the interpreter
@@ -36,6 +36,7 @@ from sqlalchemy import Connection
 
 sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
+from build.shop import HOUR, RULES, SECOND, crawl, fill, fire, traffic
 from tracegrade.cli import main as tracegrade
 from tracegrade.judge import judge
 from tracegrade.model.trace_result import TraceResult
@@ -50,7 +51,6 @@ from tracegrade.store.open import open_store
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import stored_traffic
 from tracegrade.store.write import StoreWriter
-from web.shop import HOUR, RULES, SECOND, crawl, fill, fire, traffic
 
 _DAYS = 30
 _SAMPLE = 640  # traces that are judged; the rest are copies

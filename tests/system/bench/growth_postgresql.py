@@ -24,6 +24,7 @@ from sqlalchemy import Engine, text
 
 sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
+from build.shop import HOUR, RULES, SECOND, traffic
 from system.bench.growth import (
     _DAYS,
     _SAMPLE,
@@ -43,7 +44,6 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.partitions import make_room, parts
 from tracegrade.store.write import StoreWriter
-from web.shop import HOUR, RULES, SECOND, traffic
 
 _BATCHES = 24
 _COUNTED = "SELECT count(*), coalesce(sum(json_array_length(evaluations::json)), 0) FROM traces WHERE number <= 640"

@@ -3,7 +3,7 @@
     python tests/system/bench/page.py --evaluations 1000000 [--data-dir FOLDER]
     python tests/system/bench/page.py --url URL
 
-Makes the store with the traffic that the page is tested with (tests/web/shop.py), judged by its rules and all that are
+Makes the store with the traffic that the page is tested with (build/shop.py), judged by its rules and all that are
 ready-made, spread over 30 days, unless FOLDER holds one. URL, as `store.url` has it, is of a store that
 growth_postgresql.py has filled; views of what it lacks, sessions and incidents, are left out then. Prints for each
 address the median and the slowest of the calls, from the request to the last byte, the mean CPU time of one, and the
@@ -25,13 +25,13 @@ sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
 from sqlalchemy import text
 
+from build.shop import RULES, SECOND, crawl, fill, traffic
+from build.shop_incidents import fall, store
+from build.site import Site, serving
 from tracegrade.config import Config
 from tracegrade.model.trace import Trace
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import reading_store
-from web.shop import RULES, SECOND, crawl, fill, traffic
-from web.shop_incidents import fall, store
-from web.site import Site, serving
 
 _HOURS = 30 * 24.0
 _LONG = 999_999_999  # the number of a trace with a thousand calls

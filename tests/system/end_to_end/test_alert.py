@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from alert.loop_stage import Channel
+from build.judged_traces import evaluation, judged
+from build.loop_stage import Channel
 from build.otlp import agent_span, payload, tool_span
 from build.served import LOGS, Downstream, Server, export, exporter, served
-from store.judged_traces import evaluation, judged
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.rule import Rule

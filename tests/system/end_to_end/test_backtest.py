@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from build.journalled import with_
 from build.otlp import agent_span, payload, tool_span
 from build.served import Server, export, served
-from cli.journalled import with_
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from build.kept import id_of, secret_trace
 from build.otlp import agent_span, payload, spans_of, tool_span
 from build.served import Server, export, served
-from deletion.kept import id_of, secret_trace
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import StoreError, open_store, reading

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from build.jobs import WEATHER, right
+from build.scripted_models import Answer, prompt_of, serving, write_models
+from build.scripted_models import Server as ModelServer
 from build.served import Server, alive, children, served
-from jobs.place import WEATHER, right
-from models.scripted import Answer, prompt_of, serving, write_models
-from models.scripted import Server as ModelServer
 from waiting import eventually
 
 pytestmark = pytest.mark.long

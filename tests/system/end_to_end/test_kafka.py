@@ -19,9 +19,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
+from build.mock_cluster import MockCluster
 from build.otlp import log_payload, otlp_span, payload
 from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter
-from journal.kafka.mock_cluster import MockCluster
 from waiting import eventually
 
 pytestmark = pytest.mark.long

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from build.harness import NS_PER_S
 from build.otlp import log_payload, log_records_of, logged_trace, otlp_log, payload, spans_of
 from build.served import LOGS, Server, export, served
-from pipeline.harness import NS_PER_S
 from waiting import eventually
 
 pytestmark = pytest.mark.long

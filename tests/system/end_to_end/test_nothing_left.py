@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, remember, webhook
 
+from build.everything import places_of, rows_by_table
+from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
+from build.scripted_models import Answer, calling, prompt_of, serving, write_models
+from build.scripted_models import Server as ModelServer
 from build.served import Downstream, Server, export, exporter, served
-from deletion.everything import places_of, rows_by_table
-from deletion.kept import id_of, secret_trace
-from models.scripted import Answer, calling, prompt_of, serving, write_models
-from models.scripted import Server as ModelServer
 from tracegrade.store.experiment_entries import Entry, add_entry
 from tracegrade.store.open import open_store
 from tracegrade.store.retention import delete_older

@@ -14,12 +14,12 @@ import pytest
 from end_to_end.test_deletion import delete
 from reliability.load import count_stored, send
 
+from build.everything import places_of
+from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
+from build.s3_server import BUCKET, S3Server
 from build.served import Server, alive, export, served
-from deletion.everything import places_of
-from deletion.kept import id_of, secret_trace
 from parquet_files import names, rows
-from s3_server import BUCKET, S3Server
 from tracegrade.access.tokens import new_token
 from tracegrade.codec.results import decode_result
 from tracegrade.journal.reader import JournalReader

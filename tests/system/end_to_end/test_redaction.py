@@ -13,10 +13,10 @@ import pytest
 from end_to_end.test_alert import FELL, MISSING, RULE, Webhook, downstream, remember, webhook
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
+from build.everything import contents
 from build.otlp import agent_span, payload, spans_of, tool_span
 from build.planted_requests import Planter, planted_requests
 from build.served import LOGS, TRACES, Downstream, Server, export, exporter, served
-from deletion.everything import contents
 from tracegrade.otlp.json import to_json
 from tracegrade.store.open import open_store
 from waiting import eventually

@@ -1,3 +1,3 @@
-from alert.notify.channels.listening import server
+from build.listening import server
 
 __all__ = ["server"]

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from build.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
 from tracegrade.alert.notify.channels.alertmanager import Alertmanager
 from tracegrade.alert.notify.links import NO_LINKS
 from tracegrade.alert.notify.settings import AlertmanagerSettings

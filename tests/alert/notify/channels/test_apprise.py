@@ -1,7 +1,7 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from alert.notify.channels.listening import INCIDENT, NOW_NS, SUMMARY, Server
+from build.listening import INCIDENT, NOW_NS, SUMMARY, Server
 
 pytest.importorskip("apprise", reason="needs pip install -e '.[notify]'")
 

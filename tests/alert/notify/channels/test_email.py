@@ -5,7 +5,7 @@ from email import message_from_bytes, policy
 
 import pytest
 
-from alert.notify.channels.listening import INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY
+from build.listening import INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY
 from tracegrade.alert.notify.channels.email import Email
 from tracegrade.alert.notify.settings import EmailSettings
 

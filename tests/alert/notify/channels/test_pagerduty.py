@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from build.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
 from tracegrade.alert.notify.channels.pagerduty import PagerDuty
 from tracegrade.alert.notify.settings import PagerDutySettings
 

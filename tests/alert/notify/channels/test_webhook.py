@@ -7,7 +7,7 @@ from importlib.metadata import version
 import pytest
 from pydantic import SecretStr
 
-from alert.notify.channels.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
+from build.listening import ALERT, INCIDENT, LINES, LINKS, NOW_NS, PAGE, SUMMARY, Server, incident
 from tracegrade.alert.notify.channels.webhook import Webhook, payload
 from tracegrade.alert.notify.links import NO_LINKS
 from tracegrade.alert.notify.message import summary

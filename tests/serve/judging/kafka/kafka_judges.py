@@ -7,8 +7,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
+from build.harness import Store
 from journal.kafka.librdkafka import begin_groups_at_once
-from pipeline.harness import Store
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.assemble.share import Share, share_of

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from build.harness import records
 from build.otlp import Content, payload, spans_of
-from pipeline.harness import records
 from pipeline.test_sessions import LOOKED_UP_FIRST, turn
 from pipeline.test_several_judges import one_judge
 from serve.judging.kafka.kafka_judges import PARTITIONS, SPANS, KafkaJudge, MockKafka, SharedStore, key_of

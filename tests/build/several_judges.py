@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipeline.harness import NS_PER_S, Store
+from build.harness import NS_PER_S, Store
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.assemble.share import Share

@@ -5,8 +5,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from store.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, spans, tool_call, trace_id
-from store.stored_alerts import ALERT
+from build.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, spans, tool_call, trace_id
+from build.stored_alerts import ALERT
 from tracegrade.alert.diagnose.diagnose import diagnose
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.trace_result import RunSummary, TraceResult

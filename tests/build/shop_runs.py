@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from build import store_with
-from store.stored_runs import run_of
+from build.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, Call, fill, order
+from build.stored_runs import run_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
 from tracegrade.store.runs import Experiment, save_experiment, save_run, stored_experiment
-from web.shop import GOOD, HOUR, SECOND, UNFINISHED, WRONG_ORDER, WRONG_QUANTITY, Call, fill, order
 
 _TRIES = 60
 

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, ClassVar
 
-from jobs.place import Place
+from build.jobs import Place
+from build.site import Site, serving
 from tracegrade.config import WebSettings
 from waiting import WITHIN_S
-from web.site import Site, serving
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
-from store.stored_runs import begin
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
+from build.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere

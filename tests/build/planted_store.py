@@ -8,9 +8,12 @@ from typing import Any
 
 from sqlalchemy import update
 
-from build import store_with
-from models.scripted import calling, prompt_of, saying
-from store.stored_alerts import store_incident
+from build import shop_incidents, store_with
+from build.scripted_models import calling, prompt_of, saying
+from build.shop import GOOD, SECOND, Call, fill, order, refund
+from build.shop_runs import store_run
+from build.stored_alerts import store_incident
+from build.suite_runs import SUITE, store_suite_runs
 from tracegrade.history.runs.experiment_entries import report as report_entry
 from tracegrade.model.span import SpanEvent
 from tracegrade.model.trace import Trace
@@ -20,10 +23,6 @@ from tracegrade.store.jobs import Job, add_job, cancel_job
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import jobs
 from tracegrade.suites.keeping import add_suite
-from web import shop_incidents
-from web.shop import GOOD, SECOND, Call, fill, order, refund
-from web.shop_runs import store_run
-from web.suite_runs import SUITE, store_suite_runs
 
 PLANTED = "planted"
 """In every planted value, and nowhere else."""

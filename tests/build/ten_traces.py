@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import Engine
 
-from store.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.store.write import StoreWriter
 
 

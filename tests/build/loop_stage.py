@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from store.judged_traces import MINUTE_NS, START_NS, judged
+from build.judged_traces import MINUTE_NS, START_NS, judged
 from tracegrade.alert.detect.finding import Finding, Seen, measure
 from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings

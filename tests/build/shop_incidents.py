@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from build import store_with
-from store.stored_alerts import incident as incident_of
+from build.shop import HOUR, SECOND
+from build.stored_alerts import incident as incident_of
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import Facts, Silence, StoredAlert, save_alert, save_silence
@@ -13,7 +14,6 @@ from tracegrade.store.diagnosis import Slice
 from tracegrade.store.incidents import Incident, Notification, save_incident
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.waiting import WaitingAlert, save_waiting
-from web.shop import HOUR, SECOND
 
 FELL = "order-steps-out-of-order"
 _NOTIFIED = {

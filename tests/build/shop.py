@@ -1,4 +1,4 @@
-"""The traffic of a made-up shop, judged by the rules beside this file: what the page is tested and looked at with.
+"""The traffic of a made-up shop, judged by the rules of `tests/web/rules`: what the page is tested and looked at with.
 
 The same seed gives the same traffic. From release 1.5.0 on, the order agent creates some orders before it has checked
 the stock.
@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import insert
 
 from build import store_with
-from store.stored_alerts import store_incident
+from build.stored_alerts import store_incident
 from tracegrade.document.yaml_text import dumped
 from tracegrade.extract.session import joined, part_of
 from tracegrade.judge import judge, judge_session
@@ -34,7 +34,7 @@ from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.schema import rule_texts
 from tracegrade.store.write import StoreWriter
 
-RULES = Path(__file__).with_name("rules")
+RULES = Path(__file__).parents[1] / "web" / "rules"
 MS = 1_000_000
 SECOND = 1000 * MS
 HOUR = 3600 * SECOND

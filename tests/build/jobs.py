@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from models.scripted import Answer, Script, Server, calling, prompt_of, serving, write_models
+from build.scripted_models import Answer, Script, Server, calling, prompt_of, serving, write_models
 from tracegrade.config import Config
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import suite_request

@@ -9,11 +9,11 @@ import jsonschema_rs
 from click.testing import CliRunner
 from generator.api import document
 
+from build.asgi import Called, call
+from build.site import Site
 from tracegrade.cli import main
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
-from web.calls import Called, call
-from web.site import Site
 
 DOCUMENT = document("api")
 TOOL_EVAL_DOCUMENT = document("tool-eval-api")

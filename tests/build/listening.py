@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store.stored_alerts import ALERT, INCIDENT, incident
+from build.stored_alerts import ALERT, INCIDENT, incident
 from tracegrade.alert.notify.links import Links
 
 SUMMARY = "checkout-order at shop, agent support, release 1.1: pass rate 50.0% is below 95.0% (40 results in 1h)"

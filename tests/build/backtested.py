@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from store.judged_traces import evaluation, judged, spans
+from build.judged_traces import evaluation, judged, spans
 from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.model.span import Resource
 from tracegrade.model.trace_result import TraceResult

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from store.judged_traces import START_NS
+from build.judged_traces import START_NS
 from tracegrade.store.runs import Experiment, Run, save_experiment, save_run
 
 

@@ -3,8 +3,8 @@
 import random
 from typing import Any
 
-from store.engines import POSTGRESQL
-from store.judged_traces import START_NS, evaluation, judged
+from build.engines import POSTGRESQL
+from build.judged_traces import START_NS, evaluation, judged
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
