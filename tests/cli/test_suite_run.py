@@ -103,6 +103,18 @@ def serve(folder: Path) -> Iterator[Any]:
         context.__exit__(None, None, None)
 
 
+def test_a_suite_may_be_in_a_file_called_suite_json(serve: Any, folder: Path) -> None:
+    """Beside a rule, a file of this name is part of what `rules import` writes."""
+    (folder / "weather.json").rename(folder / "suite.json")
+    written = CliRunner().invoke(main, ["rules", "import", str(folder / "suite.json"), "--in", str(folder / "rules")])
+    assert written.exit_code == 0, written.output
+    (imported,) = (folder / "rules").rglob("suite.json")
+    place = serve(right)
+    for suite in ("suite.json", str(imported), str(imported.parent)):
+        results, _ = place.results("--model", "m-1", suite=suite)
+        assert [row["outcome"] for row in results] == ["pass"] * len(SUITE["test_cases"]), suite
+
+
 def test_each_model_gets_a_run_with_a_score(serve: Any) -> None:
     def script(body: dict[str, Any]) -> Answer:
         wrong = body["model"] == "m-2" and "Rome" in prompt_of(body)

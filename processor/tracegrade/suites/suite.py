@@ -123,7 +123,11 @@ def _made(
 
 
 def _is_json(source: str) -> bool:
-    return source == "-" or (source.endswith(".json") and Path(source).name != SUITE_FILE)
+    if source == "-" or not source.endswith(".json"):
+        return source == "-"
+    # Beside a rule, it has what of the suite is not in the rule; anybody may call a suite so, too.
+    place = Path(source)
+    return place.name != SUITE_FILE or not any(place.parent.glob("*rule.yaml"))
 
 
 def _from_json(source: str, reading: RuleReading) -> tuple[Rule, str, JsonObject, Sequence[str]]:
