@@ -94,7 +94,8 @@ def judged_live(
     engine = open_store(store_with(data_dir))
     with engine.begin() as connection:
         save_rule_texts(connection, rule_set, START_S * 10**9)
+    writer = StoreWriter(engine)
     for result in results:
-        StoreWriter(engine).write([result])
+        writer.write([result])
     engine.dispose()
     return results

@@ -106,11 +106,19 @@ def test_the_tests_of_a_rule_run_it(place: Path) -> None:
     assert "the worse of both  ✓ pass  few-calls: fail" in result.stdout, result.output
 
 
-def test_workers_of_a_replay_run_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_of_a_replay_run_it_and_what_they_find_is_stored_as_by_one_process(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workers, "SPANS_HERE", 0)
-    result = invoke("replay", "traces.binpb", "-c", "s.yaml", "--jobs", "2", "--format", "json")
-    assert result.exit_code == 0, result.output
-    assert [json.loads(line)["score"] for line in result.stdout.splitlines()] == [1.0, 0.0]
+    found = []
+    for jobs in ("1", "2"):
+        data = ("--data-dir", f"by-{jobs}", "--format", "json")
+        done = invoke("replay", "traces.binpb", "-c", "s.yaml", "--jobs", jobs, "--experiment", "tuning", *data)
+        assert done.exit_code == 0, done.output
+        found.append((done.stdout, invoke("results", "list", "--run", "tuning/1", *data).stdout))
+    assert found[0] == found[1]
+    for shown in found[0]:
+        assert sorted(json.loads(line)["score"] for line in shown.splitlines()) == [0.0, 1.0]
 
 
 def test_a_backtest_takes_the_file_of_either_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

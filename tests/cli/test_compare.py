@@ -30,12 +30,12 @@ def begin_run(data_dir: Path, name: str, **changes: Any) -> None:
     engine.dispose()
 
 
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    store_with(
-        tmp_path, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000)
-    )
-    return tmp_path
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Read alone."""
+    folder = tmp_path_factory.mktemp("releases")
+    store_with(folder, *traces("1.0", "p" * 190 + "f" * 10, first=1), *traces("2.0", "p" * 160 + "f" * 40, first=1000))
+    return folder
 
 
 def test_a_release_that_is_worse_ends_with_1(data_dir: Path) -> None:

@@ -13,14 +13,15 @@ from tracegrade.model.trace_result import RunSummary
 from tracegrade.store.open import open_store
 
 
-@pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    """One rule that is worse, one of which nothing can be told, one that is as good."""
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One rule that is worse, one of which nothing can be told, one that is as good. Read alone."""
+    folder = tmp_path_factory.mktemp("releases")
     for first, release, outcomes in ((1, "1.0", "p" * 200), (1000, "2.0", "p" * 160 + "f" * 40)):
-        store_with(tmp_path, *traces(release, outcomes, first=first, rule_id="worse", level="low"))
-        store_with(tmp_path, *traces(release, "ppp", first=first + 300, rule_id="unknown"))
-        store_with(tmp_path, *traces(release, "p" * 400, first=first + 400, rule_id="as-good"))
-    return tmp_path
+        store_with(folder, *traces(release, outcomes, first=first, rule_id="worse", level="low"))
+        store_with(folder, *traces(release, "ppp", first=first + 300, rule_id="unknown"))
+        store_with(folder, *traces(release, "p" * 400, first=first + 400, rule_id="as-good"))
+    return folder
 
 
 def shown(data_dir: Path, output_format: str, *options: str, exit_code: int = 1) -> str:

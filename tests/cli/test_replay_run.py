@@ -16,7 +16,6 @@ from tracegrade.deletion.request import Deletions
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
-from tracegrade.pipeline import workers
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store
 from tracegrade.store.rates import rates
@@ -140,17 +139,6 @@ def test_a_delta_between_other_rules_is_marked(rule: str, source: str, data: Pat
     Path(rule).write_text(f"title: Only the text\n{RULE}")
     same = replay(data, source, "--rules", rule, "--experiment", "tuning")
     assert "score 0.5000, +0.0000 against the baseline tuning/1" in same.stderr
-
-
-def test_workers_store_what_one_process_stores(
-    rule: str, source: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = (source, "--rules", rule, "--experiment", "tuning", "--run", "same")
-    replay(data, *arguments, "--jobs", "1")
-    monkeypatch.setattr(workers, "SPANS_HERE", 0)
-    done = replay(tmp_path / "by-workers", *arguments, "--jobs", "2")
-    assert done.exit_code == 0, done.stderr
-    assert stored(tmp_path / "by-workers", "same") == stored(data, "same") != []
 
 
 def test_the_journal_is_stored_beside_what_was_judged_live(rule: str, data: Path) -> None:

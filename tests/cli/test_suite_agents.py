@@ -123,6 +123,7 @@ with tracer.start_as_current_span("invoke_agent shop") as run:
         span.set_attribute("gen_ai.tool.call.arguments", json.dumps(asked))
 provider.shutdown()
 """
+BY_SDK = [(SDK_AGENT, "grpc"), (SDK_AGENT, "http")]
 
 
 class Place:
@@ -167,16 +168,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-@pytest.mark.parametrize("transport", rest_long(["grpc", "http"], ["grpc"]))
-def test_each_case_is_judged_by_what_its_command_sent(place: Place, transport: str) -> None:
-    place.agent.write_text(SDK_AGENT)
-    done = place.run(*place.command(transport), "--max-parallel", "3", "--experiment", "own")
+@pytest.mark.parametrize(("agent", "how"), rest_long([*BY_SDK, (AGENT, "wrong")], [(AGENT, "wrong")]))
+def test_each_case_is_judged_by_what_its_command_sent(place: Place, agent: str, how: str) -> None:
+    place.agent.write_text(agent)
+    done = place.run(*place.command(how), "--max-parallel", "3", "--experiment", "own")
     assert done.exit_code == 0, done.output
     assert "Stored as run own/1 of experiment own: 3 traces, score 0.8667." in done.stderr
     assert "fail agent.py case-3 overall 0.6" in done.stderr
     (run,) = place.runs()
     assert (run.state, run.labels) == ("complete", {"model": "agent.py"})
-    assert run.selection["command"] == f"{sys.executable} {place.agent} {transport}"
+    assert run.selection["command"] == f"{sys.executable} {place.agent} {how}"
     with reading_store(f"sqlite:///{place.data / 'tracegrade.db'}") as connection:
         assert (rates(connection, ResultFilter()), trace_heads(connection, ResultFilter(), 9)) == ([], [])  # not live
 
@@ -212,7 +213,7 @@ def test_no_span_is_an_error_that_says_what_to_set(place: Place) -> None:
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in first["explanation"]
 
 
-@pytest.mark.parametrize("how", [("other-case",), ("other-case", "own-resource")])
+@pytest.mark.parametrize("how", rest_long([("other-case",), ("other-case", "own-resource")], [("other-case",)]))
 def test_the_id_of_another_case_is_an_error_and_does_not_reach_that_case(place: Place, how: tuple[str, ...]) -> None:
     first, second, third = place.results(*place.command(*how))
     assert [first["outcome"], second["outcome"], third["outcome"]] == ["error", "pass", "error"]

@@ -285,6 +285,7 @@ def test_what_was_stored_before_an_error_is_not_asked_again(serve: Any) -> None:
     assert "Stored as run tuning/2" in third.stderr
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(serve: Any) -> None:
     held = threading.Event()
 
