@@ -7,7 +7,7 @@ in ``build.otlp``, a running ``serve`` and a receiver behind it in ``build.serve
 
 from build.calls import call, calls, score
 from build.rules import rule
-from build.stores import store_with
+from build.stores import give_up_waiting, store_with
 from build.tables import each, rest_long
 from build.traces import TRACE_ID, log_record, read_case, span, span_id, trace
 
@@ -16,6 +16,7 @@ __all__ = [
     "call",
     "calls",
     "each",
+    "give_up_waiting",
     "log_record",
     "read_case",
     "rest_long",

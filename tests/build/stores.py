@@ -4,7 +4,10 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from tracegrade.model.trace_result import TraceResult
+from tracegrade.store import open as open_module
 from tracegrade.store.open import checkpoint, open_store
 from tracegrade.store.write import StoreWriter
 
@@ -25,6 +28,13 @@ def store_with(folder: Path, *results: TraceResult) -> str:
         StoreWriter(engine).write(results)
         engine.dispose()
     return url
+
+
+def give_up_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let stores of SQLite that are opened from now on wait half a second for another's lock, and not five."""
+    pragmas = tuple(pragma.replace("busy_timeout=5000", "busy_timeout=500") for pragma in open_module._PRAGMAS)
+    assert pragmas != open_module._PRAGMAS
+    monkeypatch.setattr(open_module, "_PRAGMAS", pragmas)
 
 
 @cache

@@ -123,7 +123,6 @@ with tracer.start_as_current_span("invoke_agent shop") as run:
         span.set_attribute("gen_ai.tool.call.arguments", json.dumps(asked))
 provider.shutdown()
 """
-BY_SDK = [(SDK_AGENT, "grpc"), (SDK_AGENT, "http")]
 
 
 class Place:
@@ -168,7 +167,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-@pytest.mark.parametrize(("agent", "how"), rest_long([*BY_SDK, (AGENT, "wrong")], [(AGENT, "wrong")]))
+@pytest.mark.parametrize(
+    ("agent", "how"),
+    [
+        pytest.param(SDK_AGENT, "grpc", marks=pytest.mark.long),
+        pytest.param(SDK_AGENT, "http", marks=pytest.mark.long),
+        (AGENT, "wrong"),
+    ],
+)
 def test_each_case_is_judged_by_what_its_command_sent(place: Place, agent: str, how: str) -> None:
     place.agent.write_text(agent)
     done = place.run(*place.command(how), "--max-parallel", "3", "--experiment", "own")
@@ -213,9 +219,9 @@ def test_no_span_is_an_error_that_says_what_to_set(place: Place) -> None:
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in first["explanation"]
 
 
-@pytest.mark.parametrize("how", rest_long([("other-case",), ("other-case", "own-resource")], [("other-case",)]))
-def test_the_id_of_another_case_is_an_error_and_does_not_reach_that_case(place: Place, how: tuple[str, ...]) -> None:
-    first, second, third = place.results(*place.command(*how))
+@pytest.mark.parametrize("how", rest_long(["other-case", "other-case own-resource"], ["other-case"]))
+def test_the_id_of_another_case_is_an_error_and_does_not_reach_that_case(place: Place, how: str) -> None:
+    first, second, third = place.results(*place.command(how))
     assert [first["outcome"], second["outcome"], third["outcome"]] == ["error", "pass", "error"]
     assert "its spans say tracegrade.case.id 'case-2', and it was asked 'case-1'" in first["explanation"]
     assert second["calls"] == [{"name": "get_weather", "arguments": {"city": "Tokyo"}}]

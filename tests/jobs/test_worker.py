@@ -13,6 +13,7 @@ import yaml
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
+from build import give_up_waiting
 from build.jobs import Place, Placed, right
 from build.scripted_models import Answer, calling, prompt_of, saying
 from tracegrade.jobs.submit import cancel, resume
@@ -422,7 +423,10 @@ def test_a_clock_that_is_set_back_loses_nothing(place: Placed, monkeypatch: pyte
     assert sorted(results) == sorted(f"case-{number}" for number in range(1, 13))
 
 
-def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(place: Placed, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(
+    place: Placed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_up_waiting(monkeypatch)
     gate = Gate()
     here = place(gate)
     if here.engine.dialect.name != "sqlite":

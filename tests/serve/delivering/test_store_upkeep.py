@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from sqlalchemy import Engine
 
+from build import give_up_waiting, store_with
 from build.judged_traces import judged, trace_id
 from tracegrade.rule.load import load_rules
 from tracegrade.serve.delivering import store_upkeep
@@ -111,9 +112,8 @@ def test_a_store_that_refuses_any_work_ends_nothing_and_is_tried_again(
 ) -> None:
     for every in ("RETENTION_EVERY_S", "KEEP_RULE_TEXTS_EVERY_S"):
         monkeypatch.setattr(store_upkeep, every, 0.01)
-    engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
-    with engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA busy_timeout=1")
+    give_up_waiting(monkeypatch)
+    engine = open_store(store_with(tmp_path))
     StoreWriter(engine).write([judged(1, tenant="acme")])
     conditions, stop = Conditions(), asyncio.Event()
     keeping = upkeep(engine, stop, conditions)
