@@ -130,7 +130,7 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
 ) -> None:
     store_of_version(version, url, tmp_path)
     caplog.set_level("INFO", "tracegrade.store.open")
-    engine = open_store(url)
+    engine = open_store(url, update=True)
     said = f": bringing tables of version {version} up to date ({VERSIONS[-1]})"
     assert [said in message for message in caplog.messages] == ([] if version == VERSIONS[-1] else [True, False])
     with reading(engine) as connection:
@@ -176,7 +176,7 @@ def test_what_agent_runs_took_is_filled_in_from_kept_spans(
     before = [replace(judged(1, runs=[known, gone]), spans=encode_spans(kept, [])), judged(2), damaged, session]
     store_of_version("0008", url, tmp_path, before)
     monkeypatch.setattr("tracegrade.store.migrations.versions.v0009_agent_runs._TOGETHER", 1)
-    engine = open_store(url)
+    engine = open_store(url, update=True)
     asked_hash = blake2b(b"Order a book", digest_size=8).hexdigest()
     filled = replace(known, prompt_hash=asked_hash, input_tokens=11, output_tokens=4, duration_ns=1_000_000_000)
     with reading(engine) as connection:
@@ -211,7 +211,7 @@ def test_experiments_get_ids_and_runs_know_their_jobs(url: str, tmp_path: Path) 
             run = {**asdict(run_of(name, experiment="one", selection=selection)), "first_number": None}
             _insert(connection, metadata.tables["runs"], [run])
     engine.dispose()
-    opened = open_store(url)
+    opened = open_store(url, update=True)
     with reading(opened) as connection:
         found = stored_experiments(connection, "default")
         assert [(item.name, item.own, item.baseline_entry) for item in found] == [
@@ -224,16 +224,18 @@ def test_experiments_get_ids_and_runs_know_their_jobs(url: str, tmp_path: Path) 
     opened.dispose()
 
 
-def test_a_command_that_only_reads_says_what_to_do_with_an_older_store(tmp_path: Path) -> None:
+def test_a_command_says_what_to_do_with_an_older_store_and_leaves_it_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "tracegrade.db"
     for version in VERSIONS[:-1]:
         upgrade_store(f"sqlite:///{path}", version)
         with pytest.raises(StoreError, match="written by an older TraceGrade") as refused:
             open_store(f"sqlite:///{path}", read_only=True)
-        assert f"{path}: written by an older TraceGrade (tables of version {version}, this one reads" in str(
+        with pytest.raises(StoreError, match=re.escape(str(refused.value))):
+            open_store(f"sqlite:///{path}")
+        assert f"{path}: written by an older TraceGrade (tables of version {version}, this one needs" in str(
             refused.value
         )
         assert "start 'tracegrade serve'" in str(refused.value)
-    for arguments in (["results", "list"], ["traces", "list"], ["alerts", "list"], ["why", "00" * 16]):
+    for arguments in (["results", "list"], ["traces", "list"], ["alerts", "list"], ["why", "00" * 16], ["alerts", "silence", "service=shop"]):
         code, output = run(f"sqlite:///{path}", tmp_path, *arguments)
         assert (code, output.strip()) == (2, f"Error: {refused.value}")

@@ -98,7 +98,7 @@ def folder(tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def engine(folder: Folder) -> Iterator[Engine]:
-    engine = open_store(folder.url)
+    engine = open_store(folder.url, update=True)
     yield engine
     engine.dispose()
 
@@ -204,7 +204,7 @@ def test_an_alert_that_was_still_waiting_to_fire_is_neither_shown_nor_open(folde
     with earlier.begin() as connection:
         connection.execute(text("UPDATE alerts SET state = 2 WHERE rule_id = 'order-unsigned'"))
     earlier.dispose()
-    engine = open_store(folder.url)
+    engine = open_store(folder.url, update=True)
     with reading(engine) as connection:
         assert [alert.rule_id for alert in open_alerts(connection)] == [CHECKED]
     listed = {option: folder.says("alerts", "list", *option) for option in ((), ("--firing",))}
@@ -294,7 +294,7 @@ def test_a_rule_whose_text_is_gone_or_cannot_be_read_stays_as_it_was(folder: Fol
         broken = "id: order-unsigned\nevaluate: [{evaluator: of-a-package-that-is-gone}]\n"
         connection.execute("UPDATE rule_texts SET text = ? WHERE rule_hash = ?", (broken, SIGNED))
     connection.close()
-    engine = open_store(folder.url)
+    engine = open_store(folder.url, update=True)
     with reading(engine) as connection:
         known = present_hashes(connection, [TYPO, CORRECTED, SIGNED])
         by_hash = trends(connection, ResultFilter(), ["rule_id", "rule_hash"])
@@ -314,13 +314,13 @@ def test_an_interrupted_upgrade_leaves_the_store_as_it_was_and_is_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr("alembic.op.create_index", killed)
         with pytest.raises(StoreError, match="killed"):
-            open_store(folder.url)
+            open_store(folder.url, update=True)
     with sqlite3.connect(folder.data / "tracegrade.db") as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0007",)]
         assert connection.execute("SELECT count(*), max(first_seen_ns) > 0 FROM rule_texts").fetchall() == [(4, 1)]
     connection.close()
     assert len(before) == (folder.data / "tracegrade.db").stat().st_size
-    open_store(folder.url).dispose()
+    open_store(folder.url, update=True).dispose()
     assert folder.says("results", "list") == folder.said("results")
 
 
@@ -339,7 +339,7 @@ def test_the_same_store_on_postgresql_is_brought_up_to_date(folder: Folder) -> N
                 connection.execute(table.insert().values(**row._asdict()))
     server.dispose()
     source.dispose()
-    engine = open_store(POSTGRESQL)
+    engine = open_store(POSTGRESQL, update=True)
     with reading(engine) as connection:
         by_hash = trends(connection, ResultFilter(rule=CHECKED), ["rule_hash"])
         carried = set(connection.execute(text(f"SELECT rule_hash FROM results WHERE rule_id = '{CHECKED}'")).scalars())

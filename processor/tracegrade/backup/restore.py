@@ -53,7 +53,7 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
             advance(file.size)
         sync_folder(folder)
         if store is not None and store.is_file():
-            open_store(config.store_url).dispose()  # also brings a store of an earlier version up to date
+            open_store(config.store_url, update=True).dispose()  # also brings a store of an earlier version up to date
         unfinished.unlink()
         sync_folder(folder)
     except BaseException:

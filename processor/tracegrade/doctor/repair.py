@@ -103,7 +103,7 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
             done.damage = damage
             done.salvaged = _salvaged(path, advance)
             done.put_aside = take_its_place(path, datetime.now(UTC))
-        engine = open_store(config.store_url)
+        engine = open_store(config.store_url, update=True)
         stack.callback(engine.dispose)
         done.before = count_traces(engine)
         is_kept = _is_kept(config, time.time_ns())

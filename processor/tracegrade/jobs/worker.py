@@ -63,7 +63,7 @@ class Worker:
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
-        self._engine = open_store(config.store_url)
+        self._engine = open_store(config.store_url, update=True)
         self._ends_when_idle = ends_when_idle
         self._stop = threading.Event()
         self.running: dict[tuple[str, str], _Running] = {}

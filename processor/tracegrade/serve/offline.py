@@ -67,7 +67,7 @@ def _erase_received(config: Config, folder: DataFolder, deletion: Deletion) -> D
 
 def _erase_results(config: Config, folder: DataFolder, deletion: Deletion, results: Sequence[LocalJournal]) -> Deletion:
     """The judge's part of `deletion`."""
-    engine = open_store(config.store_url)
+    engine = open_store(config.store_url, update=True)
     try:
         # Records are erased first, so that results that the store does not hold yet are not stored later.
         with_files = config.parquet is not None

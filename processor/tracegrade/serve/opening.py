@@ -55,7 +55,7 @@ def open_store_patiently(url: str, heartbeat: Heartbeat, metrics: JudgeMetrics) 
         metrics.write_snapshot()
 
     with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
-        store = heartbeat.beat_until(opening.submit(open_store, url, updating=say), 0)
+        store = heartbeat.beat_until(opening.submit(open_store, url, update=True, updating=say), 0)
     for name in ("store_updating", "store_unavailable"):
         metrics.telemetry.conditions.end(name)
     return store

@@ -1,4 +1,4 @@
-"""Opens a store: a writer creates or updates it, a reader takes it as it is."""
+"""Opens a store: a writer creates it, `serve` brings it up to date, a reader takes it as it is."""
 
 import logging
 import os
@@ -87,18 +87,25 @@ class StoreUnavailable(StoreError):
 
 
 def open_store(
-    url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None, tenant: str | None = None
+    url: str,
+    *,
+    read_only: bool = False,
+    update: bool = False,
+    updating: Callable[[], object] | None = None,
+    tenant: str | None = None,
 ) -> Engine:
     """An engine on the store at `url`.
 
     Args:
         url: in SQLAlchemy's form: ``sqlite:///path`` or ``postgresql+psycopg://...``.
-        read_only: read the store as it is, while another process may write it; else create it or update its tables.
+        read_only: read the store as it is, while another process may write it; else create it where there is none.
+        update: bring tables of an older version up to date. Only for processes that keep an older `serve` from
+            running over the same data folder: it would not know the tables any more.
         updating: called before tables with content are updated, which may take long.
         tenant: with read_only, show the rows of this tenant alone; None: of all.
 
     Raises:
-        StoreError: no such store (read-only), one written by an older (read-only) or a newer version, a driver that is
+        StoreError: no such store (read-only), one written by an older version (without `update`) or a newer one, a driver that is
             not installed, or a database that refuses the connection.
         StoreUnavailable: a database that does not answer, or a file that exists and cannot be read.
     """
@@ -109,7 +116,7 @@ def open_store(
         )
         with reading(engine) as connection:
             found = _version(connection)
-        if problem := unfit(found, read_only):
+        if problem := unfit(found, read_only=read_only, update=update):
             engine.dispose()
             raise StoreError(f"{_shown(parsed)}: {problem}")
         if found != VERSION:
@@ -142,7 +149,7 @@ def check_reachable(url: str, within_s: int) -> None:
     engine = _sqlite(parsed, False, None) if is_file else _postgresql(parsed, None)
     try:
         with reading(engine) as connection:
-            problem = unfit(_version(connection), read_only=False)
+            problem = unfit(_version(connection), read_only=False, update=True)
     except (SQLAlchemyError, sqlite3.Error) as error:
         refused = _cannot_open(make_url(url), error)
         if not isinstance(refused, StoreUnavailable):

@@ -4,8 +4,11 @@
 VERSION = "0021"
 
 
-def unfit(found: str | None, read_only: bool) -> str | None:
-    """Why tables of the version `found` (None: there are none) are refused, and what to do; None when they are not."""
+def unfit(found: str | None, *, read_only: bool, update: bool) -> str | None:
+    """Why tables of the version `found` (None: there are none) are refused, and what to do; None when they are not.
+
+    `read_only` and `update` are those of `store.open.open_store`.
+    """
     if found is None:
         return "holds no TraceGrade results; 'tracegrade serve' makes a store" if read_only else None
     if found > VERSION:
@@ -13,9 +16,9 @@ def unfit(found: str | None, read_only: bool) -> str | None:
             f"written by a newer TraceGrade (tables of version {found}, this one knows {VERSION}); use that version, "
             "or another store.url"
         )
-    if found < VERSION and read_only:
+    if found < VERSION and not update:
         return (
-            f"written by an older TraceGrade (tables of version {found}, this one reads {VERSION}); start 'tracegrade "
+            f"written by an older TraceGrade (tables of version {found}, this one needs {VERSION}); start 'tracegrade "
             "serve' of this version over it once, which brings it up to date: no older one takes it afterwards"
         )
     return None
