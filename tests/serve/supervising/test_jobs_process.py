@@ -70,17 +70,17 @@ def test_a_worker_without_signs_of_life_is_ended_and_one_that_starts_is_not(tmp_
     child = process_in(tmp_path)
     assert launch(child) is not None
     now.s += 10 * HANGS_AFTER_S
-    assert child.why_end(0) is None  # it updates a large store, perhaps
+    assert child.why_end(0, 0) is None  # it updates a large store, perhaps
     beat(tmp_path, 5)  # whatever the clock says: another time is a sign of life
-    assert child.why_end(0) is None
+    assert child.why_end(0, 0) is None
     now.s += HANGS_AFTER_S - 1
-    assert child.why_end(0) is None
+    assert child.why_end(0, 0) is None
     beat(tmp_path, 9)
-    assert child.why_end(0) is None
+    assert child.why_end(0, 0) is None
     now.s += HANGS_AFTER_S + 1
-    assert child.why_end(0) == HUNG
+    assert child.why_end(0, 0) == HUNG
     (tmp_path / "jobs.beat").unlink()
-    assert process_in(tmp_path).why_end(0) is None
+    assert process_in(tmp_path).why_end(0, 0) is None
 
 
 def test_only_an_end_that_nobody_wanted_is_told(tmp_path: Path) -> None:

@@ -134,9 +134,9 @@ def test_a_judge_that_waits_for_its_store_is_not_said_to_work_again(tmp_path: Pa
     telemetry.conditions.begin("judge_down", "it cannot start yet; its log says why")
     Heartbeat(folder.heartbeat("judge")).beat(0)  # as it does while the server of the store does not answer, for 10 s
     now_ns = time.monotonic_ns()
-    process.why_end(now_ns - 15_000_000_000)
+    process.why_end(now_ns - 15_000_000_000, 0)
     assert telemetry.conditions.holds("judge_down", "")
-    process.why_end(now_ns - 40_000_000_000)
+    process.why_end(now_ns - 40_000_000_000, 0)
     assert not telemetry.conditions.holds("judge_down", "")
 
 
@@ -207,3 +207,19 @@ def test_who_waits_for_a_slow_disk_is_alive(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(TimeoutError, match="by the disk itself"):
         heartbeat.beat_until(refused, 7)
     heartbeat.close()
+
+
+def test_a_judge_that_gets_no_processor_is_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = DataFolder(tmp_path)
+    process = JudgeProcess([], folder, JudgeSettings(hang_timeout="30s"), Telemetry("receive"))
+    started_ns = time.monotonic_ns()
+    Heartbeat(folder.heartbeat("judge")).beat(1)
+    waited_ns = 0
+    monkeypatch.setattr("tracegrade.serve.supervising.silence.waited_for_processor_ns", lambda pid: waited_ns)
+    assert process.why_end(started_ns, 1) is None
+    later_ns = time.monotonic_ns() + 40_000_000_000
+    monkeypatch.setattr("tracegrade.serve.supervising.judge_process.time.monotonic_ns", lambda: later_ns)
+    waited_ns = 20_000_000_000
+    assert process.why_end(started_ns, 1) is None
+    waited_ns = 0
+    assert process.why_end(started_ns, 1) == "hung"

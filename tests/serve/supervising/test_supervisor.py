@@ -26,7 +26,7 @@ class Scripted:
             return None
         return Launch("the child", [sys.executable, "-c", self._scripts.pop(0)], self._stop_within_s)
 
-    def why_end(self, started_ns: int) -> str | None:
+    def why_end(self, started_ns: int, pid: int) -> str | None:
         return self.kill_for
 
     async def after(self, ended: Ended) -> Restart | None:

@@ -38,7 +38,7 @@ class JobsProcess:
         self._beat, self._changed_ns = self._last_beat(), None
         return None if stop.is_set() else self._launch
 
-    def why_end(self, started_ns: int) -> str | None:
+    def why_end(self, started_ns: int, pid: int) -> str | None:
         """`HUNG` when a worker that gave signs of life gives none for long: its jobs go on in another one."""
         beat, now_ns = self._last_beat(), time.monotonic_ns()
         if beat != self._beat:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from tracegrade.config import JudgeSettings
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Beat, clear_heartbeat, read_heartbeat
+from tracegrade.serve.supervising.silence import Silence
 from tracegrade.serve.supervising.supervisor import CRASHED, Ended, Launch, Restart
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -53,6 +54,7 @@ class JudgeProcess:
         self._folder = folder
         self._settings = settings
         self._telemetry = telemetry
+        self._silence = Silence()
         self._crashes: Counter[tuple[str, str]] = Counter()
         self._is_first = True
         self._furthest = 0  # the furthest position that earlier judges have read
@@ -63,7 +65,7 @@ class JudgeProcess:
             await asyncio.to_thread(note_what_ended_the_last, self._folder, self._name)
         return None if stop.is_set() else self._launch
 
-    def why_end(self, started_ns: int) -> str | None:
+    def why_end(self, started_ns: int, pid: int) -> str | None:
         """`HUNG` when the watchdog finds no sign of life of the judge; the rule on which it hangs is set aside."""
         try:
             beat = read_heartbeat(self._heartbeat)
@@ -71,7 +73,7 @@ class JudgeProcess:
             return None  # no file descriptor left: nothing is known of the judge, so it is not ended
         if beat is not None and self._is_well(beat, started_ns):
             self._telemetry.conditions.end("judge_down", self._where)
-        if self._settings.watchdog and self._hangs(beat, started_ns):
+        if self._settings.watchdog and self._hangs(beat, started_ns, pid):
             self._set_pair_aside(beat, HUNG)
             return HUNG
         return None
@@ -119,11 +121,11 @@ class JudgeProcess:
         except OSError as error:
             logger.warning("the reason why %s ended cannot be stored: %s", self._launch.name, error)
 
-    def _hangs(self, beat: Beat | None, started_ns: int) -> bool:
-        if beat is None or beat.changed_ns < started_ns:
-            # It is starting: importing, opening the store, loading rules. On a busy machine, this takes a while.
-            return time.monotonic_ns() - started_ns > max(self._settings.hang_timeout, STARTS_WITHIN_S) * 1e9
-        return time.monotonic_ns() - beat.changed_ns > self._settings.hang_timeout * 1e9
+    def _hangs(self, beat: Beat | None, started_ns: int, pid: int) -> bool:
+        last_sign_ns, allowed_s = started_ns, max(self._settings.hang_timeout, STARTS_WITHIN_S)
+        if beat is not None and beat.changed_ns >= started_ns:  # else it is starting: importing, opening the store
+            last_sign_ns, allowed_s = beat.changed_ns, self._settings.hang_timeout
+        return self._silence.lasts_ns(pid, last_sign_ns, time.monotonic_ns()) > allowed_s * 1e9
 
     def _count_crash(self, exit_code: int, beat: Beat | None) -> None:
         """Set aside what this judge was working on when it ended, if the same ended judges before."""

@@ -61,8 +61,8 @@ class Child(Protocol):
         """Wait until it is time to start, and return what to start; None when `stop` was set before."""
         ...
 
-    def why_end(self, started_ns: int) -> str | None:
-        """Why the process started at that time must be ended; None while it may go on. Called repeatedly."""
+    def why_end(self, started_ns: int, pid: int) -> str | None:
+        """Why the process `pid`, started at that time, must be ended; None while it may go on. Called repeatedly."""
         ...
 
     async def after(self, ended: Ended) -> Restart | None:
@@ -108,7 +108,7 @@ async def supervise(child: Child, stop: asyncio.Event) -> None:
 async def _watch(child: Child, process: subprocess.Popen[bytes], started_ns: int, stop: asyncio.Event) -> str:
     """Wait until `stop` is set or the process ends, by itself or by us. Returns why it ended."""
     while process.poll() is None and not await wait(stop, LOOK_EVERY_S):
-        if (reason := child.why_end(started_ns)) is not None:
+        if (reason := child.why_end(started_ns, process.pid)) is not None:
             process.kill()
             process.wait()
             return reason

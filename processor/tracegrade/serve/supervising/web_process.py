@@ -61,7 +61,7 @@ class WebProcess:
         command = [*self._command, "--listens-on", str(descriptor)]
         return Launch("the web process", command, STOP_WITHIN_S, (descriptor,))
 
-    def why_end(self, started_ns: int) -> str | None:
+    def why_end(self, started_ns: int, pid: int) -> str | None:
         """Never: it may go on."""
         return None
 
