@@ -7,6 +7,10 @@ from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.json import spans_within
 
+FILES = (
+    "OTLP as JSON or protobuf, as the file exporter of a Collector writes it, Grafana Tempo's export, or ATIF; plain, "
+    "gzip or zstd"
+)
 _MAX_KEYS = 4
 _MAX_TEXT = 30
 _BOMS = (

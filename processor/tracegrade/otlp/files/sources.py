@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from zstandard import ZstdError
 
-from tracegrade.otlp.files.foreign import described_bytes, described_text
+from tracegrade.otlp.files.foreign import FILES, described_bytes, described_text
 from tracegrade.otlp.files.json_lines import read_json
 from tracegrade.otlp.files.protobuf import read_protobuf
 from tracegrade.otlp.files.report import EMPTY, NO_TRACES, FileRead, SourceReport
@@ -93,7 +93,7 @@ def _read_stream(stream: BinaryIO, file: FileRead, *, in_folder: bool) -> Iterat
             raise SourceError(f"{name}: not OTLP: found {found}")
         elif found := described_text(head):
             if not in_folder:
-                raise SourceError(f"{name}: not OTLP: found {found}")
+                raise SourceError(f"{name}: not OTLP: found {found}; expected {FILES}")
             file.take_for(NO_TRACES)
         else:
             yield from read_protobuf(plain, head, file)
