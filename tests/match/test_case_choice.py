@@ -7,7 +7,8 @@ import pytest
 import build
 from build import each
 from build.extractions import ROOT, TOOL, extraction_of, span_of
-from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
+from tracegrade.match.facts import LONG_PROMPT, UNREADABLE_PROMPT
+from tracegrade.match.select import explain, match
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.rule.rule import Rule
@@ -126,3 +127,15 @@ EXAMPLE = [
 )
 def test_the_worked_example_of_the_module(prompt: str | None, attributes: dict[str, str], expected: str | None) -> None:
     assert met(subject(prompt, **attributes), *EXAMPLE) == expected
+
+
+# An expression for which a search looks at 3,000 places for each byte.
+HEAVY = {"$regex": "[ab]*a[ab]{990}c"}
+
+
+def test_a_prompt_too_long_for_the_expression_of_a_case_is_not_said_to_meet_none() -> None:
+    long = subject("ab" * 50_000)
+    [found] = match(RuleSet([rule_of(case("heavy", prompt=HEAVY))]), long)
+    assert (found.case, found.not_evaluable) == (None, LONG_PROMPT)
+    assert met(long, case("heavy", prompt=HEAVY), case("light", prompt={"$regex": "abab"})) == "light"
+    assert met(subject("ab" * 500), case("heavy", prompt=HEAVY)) is None

@@ -5,7 +5,8 @@ import pytest
 import build
 from build import each
 from build.extractions import ROOT, SUB, TOOL, call_of, extraction_of, span_of
-from tracegrade.match.select import UNREADABLE_PROMPT, explain, match
+from tracegrade.match.facts import UNREADABLE_PROMPT
+from tracegrade.match.select import explain, match
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction, UnreadWork
 from tracegrade.model.span import Resource
@@ -433,3 +434,25 @@ def test_a_redacted_name_is_unknown_also_beside_work_that_could_not_be_read() ->
     call.name = call.raw_name = "[redacted:name]"
     (found,) = explain(build.rule(match={"tools": "cancel_all"}), extraction)
     assert found.not_evaluable == "the name of a tool was redacted, and a clause asks for it"
+
+
+HEAVY = {"$regex": "[ab]*a[ab]{990}c"}  # for each byte, a search may look at as many places
+
+
+@each(
+    ("fields", "why"),
+    [
+        ({"match": {"prompt": HEAVY}}, "the prompt"),
+        ({"match": {"attributes": {"topic": HEAVY}}}, "topic"),
+        ({"unless": {"prompt": HEAVY}}, "the prompt"),
+        ({"match": {"prompt": [HEAVY, {"$regex": "abab"}]}}, "the prompt"),
+    ],
+)
+def test_what_is_too_long_for_an_expression_is_not_evaluable(fields: dict[str, Any], why: str) -> None:
+    def judged(length: int) -> list[str | None]:
+        runs = [AgentRun(ROOT, "support", prompt="ab" * length)]
+        found = extraction_of(runs, [span_of(ROOT, topic="ab" * length)])
+        return [one.not_evaluable for one in match(RuleSet([build.rule(**fields)]), found)]
+
+    assert judged(50_000) == [f"{why} is too long for the expressions of a clause"]
+    assert judged(500) != judged(50_000)

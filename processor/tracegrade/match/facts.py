@@ -31,6 +31,7 @@ _CALLED = {
     "release": "the release",
 }
 UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
+LONG_PROMPT = "the prompt is too long for the expressions of a case"
 
 
 @dataclass(slots=True)
@@ -104,16 +105,22 @@ class Facts:
         """
         if clause == "prompt" and self.prompt is None:
             return UNREADABLE_PROMPT
+        if patterns is not None and patterns.is_too_long(self._value(clause)):
+            return f"{_CALLED.get(clause, clause.removeprefix('attributes.'))} is too long for the expressions of a clause"
         unread = self.unread_call if clause == "tools" else None
         if unread is not None and (patterns is None or self._may_have_called(patterns)):
             return unread
         if not self.redacted:
             return None
+        if not holds_unknown(self._value(clause)):
+            return None
+        return f"{_CALLED.get(clause, clause.removeprefix('attributes.'))} was redacted, and a clause asks for it"
+
+    def _value(self, clause: str) -> JsonValue:
+        """What a clause asks for."""
         name = clause.removeprefix("attributes.")
         value: JsonValue = getattr(self, clause) if name == clause else self.attribute(name)
-        if not holds_unknown(value):
-            return None
-        return f"{_CALLED.get(clause, name)} was redacted, and a clause asks for it"
+        return value
 
     @property
     def unread_call(self) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.following import Begin, begin
 from tracegrade.match.case_choice import choose
-from tracegrade.match.facts import UNREADABLE_PROMPT, FactReader, Facts, session_facts
+from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.index import Index, indexes
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -143,10 +143,9 @@ def _met(rule: Rule, facts: Facts) -> _Met:
             not_evaluable = not_evaluable or start.unknown
     if rule.cases is None:
         return _Met(None, not_evaluable, begin=start)
-    case, unreadable = (None, False) if _is_within_case(facts.subject) else choose(rule.cases, facts)
-    no_case = UNREADABLE_PROMPT if unreadable else None
+    case, no_case = (None, None) if _is_within_case(facts.subject) else choose(rule.cases, facts)
     if not rule.evaluate and not rule.then and case is None:
-        if not unreadable:
+        if no_case is None:
             return _Met("cases")
         not_evaluable = not_evaluable or no_case
     return _Met(None, not_evaluable, case, no_case, start)

@@ -73,8 +73,7 @@ def _steps(rule: Rule, facts: Facts) -> Iterator[Step]:
 def _of_clauses(clauses: Clauses, facts: Facts, prefix: str) -> Iterator[Step]:
     for name, patterns in clauses.named():
         found = _found(name, facts)
-        unknown = name == "prompt" and facts.prompt is None
-        holds = "the prompt cannot be read" if unknown else facts.match(name, patterns)
+        holds = facts.match(name, patterns) or facts.unknown(name, patterns) or False
         yield Step(prefix + name, patterns.written, found, holds)
     if clauses.cel is not None:
         yield Step(f"{prefix}cel", clauses.cel.source, None, facts.holds(clauses.cel))

@@ -6,7 +6,12 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from tracegrade.evaluate.criteria.regular_expressions import glob_expression, is_glob, regex_expression
+from tracegrade.evaluate.criteria.regular_expressions import (
+    glob_expression,
+    is_glob,
+    longest_searched,
+    regex_expression,
+)
 from tracegrade.model.agent_run import normalised_prompt
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tenant import TENANT_PATTERN, checked_tenant
@@ -40,7 +45,7 @@ class Patterns:
     ``written`` the patterns as the file has them.
     """
 
-    __slots__ = ("_expressions", "_memo", "exact", "globs", "regexes", "written")
+    __slots__ = ("_expressions", "_longest", "_memo", "exact", "globs", "regexes", "written")
 
     def __init__(
         self,
@@ -55,7 +60,18 @@ class Patterns:
         self.globs = globs
         self.regexes = regexes
         self._expressions = [*map(glob_expression, globs), *map(regex_expression, regexes)]
+        self._longest = longest_searched(self._expressions)
         self._memo: dict[str, bool] = {}
+
+    def is_too_long(self, value: JsonValue) -> bool:
+        """Whether a text of `value` is longer than its expressions are sought in, so that it does not match."""
+        if isinstance(value, list):
+            return any(map(self.is_too_long, value))
+        return isinstance(value, str) and bool(self._expressions) and not self._is_searched(value)
+
+    def _is_searched(self, text: str) -> bool:
+        # Most texts are far shorter than the bound, whatever their characters take.
+        return 4 * len(text) <= self._longest or len(text.encode("utf-8", "replace")) <= self._longest
 
     @property
     def plain_names(self) -> list[str] | None:
@@ -66,7 +82,7 @@ class Patterns:
         return names if len(names) == len(self.exact) else None
 
     def match(self, value: JsonValue) -> bool:
-        """Whether `value` matches; of a list, whether one of its items does. None never matches."""
+        """Whether `value` matches; of a list, whether one of its items does. None never matches, nor what `is_too_long`."""
         if isinstance(value, str):
             return value in self.exact or (bool(self._expressions) and self._expression_matches(value))
         if isinstance(value, list):
@@ -77,7 +93,9 @@ class Patterns:
         found = self._memo.get(text)
         if found is None:
             sought = text.encode("utf-8", "replace")
-            found = any(expression.search(sought) is not None for expression in self._expressions)
+            found = self._is_searched(text) and any(
+                expression.search(sought) is not None for expression in self._expressions
+            )
             if len(self._memo) >= MEMO_SIZE:
                 self._memo.clear()
             if len(text) <= LONGEST_REMEMBERED:

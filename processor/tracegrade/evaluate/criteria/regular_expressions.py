@@ -6,10 +6,11 @@ sought as ``text.encode("utf-8", "replace")``.
 """
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, STEPS_OF_A_SEARCH
+from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, STEPS_OF_A_SEARCH, WORK_LIMIT
 
 # The largest program of one expression, bytes: far above any pattern a person writes, far below what hurts.
 _MAX_PATTERN_BYTES = 1 << 20
@@ -63,6 +64,13 @@ def steps_of_search(expression: Any, characters: int) -> int:
     never take it there.
     """
     return STEPS_OF_A_SEARCH + characters * _weight(expression) // _WEIGHT_OF_A_STEP
+
+
+def longest_searched(expressions: Sequence[Any]) -> int:
+    """The bytes of the longest text in which all of `expressions` can be sought within `WORK_LIMIT` steps."""
+    weight = sum(map(_weight, expressions))
+    steps = max(0, WORK_LIMIT - STEPS_OF_A_SEARCH * len(expressions))
+    return steps * _WEIGHT_OF_A_STEP // weight if weight else steps
 
 
 _WEIGHT_OF_A_STEP = 16
