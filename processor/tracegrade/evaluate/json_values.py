@@ -17,6 +17,7 @@ _NAMES = {None: "null", True: "true", False: "false"}
 # Comparing by ``==`` is left to the machine: a value costs about as much as this many characters, at any such depth.
 _CHARACTERS_PER_VALUE = 32
 _DEEPEST_PLAIN = 64
+_STEPS_OF_A_NUMBER = 3  # to give one to a value, for each that is inside, and once more for each list or object
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -65,7 +66,7 @@ class Identities:
         todo: list[tuple[JsonValue, bool]] = [(value, False)]
         while todo:
             item, inside_done = todo.pop()
-            work.spend(1 + len(item) // CHARACTERS_PER_STEP if isinstance(item, str) else 1)
+            work.spend(_STEPS_OF_A_NUMBER + (len(item) // CHARACTERS_PER_STEP if isinstance(item, str) else 0))
             if not isinstance(item, dict | list):
                 done.append(self._number((isinstance(item, bool), item)))
             elif not inside_done:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 # Steps, each well under half a microsecond: the largest evaluation takes one to two seconds, an everyday one some
 # hundred steps.
 WORK_LIMIT = 5_000_000
-# What it takes to begin a search by an expression, whatever the text.
-STEPS_OF_A_SEARCH = 4
+# Beginning a search by an expression, whatever the text.
+STEPS_OF_A_SEARCH = 14
 # Comparing this many characters counts as one step more: text is compared by the machine, not by Python.
 CHARACTERS_PER_STEP = 1024
 # Decoding or searching text takes longer than comparing it.

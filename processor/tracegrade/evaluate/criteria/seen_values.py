@@ -32,7 +32,6 @@ Key = TypeVar("Key", bound=Hashable)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*")
 _STEPS_OF_A_SCALAR = 8  # looked up in three indexes
 _STEPS_OF_A_PLACE = 5  # where a text stands, perhaps inside of a word
-_CHARACTERS_OF_WORDS_PER_STEP = 2  # that are split into words, each of which is looked up
 # Scripts from here on are written without spaces between words.
 _FIRST_UNSPACED = "\u0e00"
 # What no words begin or end inside of: a run of what `_joined` joins, or any one character besides.
@@ -105,7 +104,7 @@ class SeenAnywhere:
             return _next(self._notexts_in().get((False, scalar)), start, end)
         end = _next(self._notexts_in().get(scalar if isinstance(scalar, str) else (True, scalar)), start, end)
         text = text_of(scalar) or ""
-        work.spend(len(text) // _CHARACTERS_OF_WORDS_PER_STEP)
+        work.spend(len(text))  # which is split into words, at worst one a character, each of which is looked up
         words = folded(text)
         index = self._in_words()
         # Where the words stand each of them does: only there, where the rarest is, are they looked for.

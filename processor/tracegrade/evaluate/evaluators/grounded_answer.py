@@ -32,7 +32,7 @@ from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import is_unknown
 
-_STEPS_OF_A_CHARACTER = 4  # of an answer, at which any of what is looked for may begin
+_STEPS_OF_A_CHARACTER = 16  # of an answer, at which any of what is looked for may begin
 _MAX_SHOWN = 100  # values of each sort in the details
 _WHAT = {
     "number": "number",

@@ -20,6 +20,7 @@ from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 
 _STEPS_OF_A_CLAIM = 60  # which is read as all that it may mean
+_STEPS_OF_A_SUM = 5
 _MOST_SUMMED = 2000  # different numbers
 
 
@@ -116,7 +117,7 @@ class Sources:
         if claim.kind not in ("number", "amount") or len(self._numbers) > _MOST_SUMMED:
             return None
         for wanted in sorted(readings(claim.text)):
-            work.spend(len(self._numbers))
+            work.spend(_STEPS_OF_A_SUM * len(self._numbers))
             for number in self._ascending:
                 other = wanted - number
                 if other <= 0 or number <= 0:
