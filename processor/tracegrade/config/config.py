@@ -92,8 +92,12 @@ class JudgeSettings(FileModel):
         description="Restart a judge that hangs. What it hung on gets the outcome error: hung; what ended it "
         "three times, error: crashed",
     )
-    hang_timeout: Duration = Field(30.0, gt=0, description="A judge that gives no sign of life for this long hangs; time in which it waits for a processor does "
-        "not count (Linux)")
+    hang_timeout: Duration = Field(
+        30.0,
+        gt=0,
+        description="A judge that gives no sign of life for this long hangs; time in which it waits for a processor "
+        "does not count (Linux)",
+    )
     when_full: Literal["refuse", "drop_oldest"] = Field(
         "drop_oldest",
         description="When the journal is full because the judge is behind: refuse requests, or drop the oldest "

@@ -17,7 +17,7 @@ _NAMES = {None: "null", True: "true", False: "false"}
 # Comparing by ``==`` is left to the machine: a value costs about as much as this many characters, at any such depth.
 _CHARACTERS_PER_VALUE = 32
 _DEEPEST_PLAIN = 64
-_STEPS_OF_A_NUMBER = 3  # to give one to a value, for each that is inside, and once more for each list or object
+_STEPS_OF_A_NUMBER = 4  # to give one to a value, for each that is inside, and once more for each list or object
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 

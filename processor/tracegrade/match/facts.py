@@ -106,7 +106,8 @@ class Facts:
         if clause == "prompt" and self.prompt is None:
             return UNREADABLE_PROMPT
         if patterns is not None and patterns.is_too_long(self._value(clause)):
-            return f"{_CALLED.get(clause, clause.removeprefix('attributes.'))} is too long for the expressions of a clause"
+            called = _CALLED.get(clause, clause.removeprefix("attributes."))
+            return f"{called} is too long for the expressions of a clause"
         unread = self.unread_call if clause == "tools" else None
         if unread is not None and (patterns is None or self._may_have_called(patterns)):
             return unread

@@ -82,7 +82,10 @@ class Patterns:
         return names if len(names) == len(self.exact) else None
 
     def match(self, value: JsonValue) -> bool:
-        """Whether `value` matches; of a list, whether one of its items does. None never matches, nor what `is_too_long`."""
+        """Whether `value` matches; of a list, whether one of its items does.
+
+        None never matches, nor does a text that `is_too_long`.
+        """
         if isinstance(value, str):
             return value in self.exact or (bool(self._expressions) and self._expression_matches(value))
         if isinstance(value, list):

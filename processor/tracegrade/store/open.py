@@ -105,8 +105,8 @@ def open_store(
         tenant: with read_only, show the rows of this tenant alone; None: of all.
 
     Raises:
-        StoreError: no such store (read-only), one written by an older version (without `update`) or a newer one, a driver that is
-            not installed, or a database that refuses the connection.
+        StoreError: no such store (read-only), one written by an older version (without `update`) or a newer one,
+            a driver that is not installed, or a database that refuses the connection.
         StoreUnavailable: a database that does not answer, or a file that exists and cannot be read.
     """
     parsed = _parse(url)

@@ -53,7 +53,7 @@ Part: TypeAlias = Literal["output", "arguments"]
 _PARTS: tuple[Part, ...] = ("output", "arguments")
 
 ANY_TOOL = "*"
-_STEPS_OF_A_LOOK = 18  # of one source
+_STEPS_OF_A_LOOK = 20  # of one source
 _SHOWN = 3  # calls of a source that were looked at
 _SOURCE = re.compile(r"(?P<tool>.+?)\.(?P<part>output|arguments)(?P<path>[.\[].*)?")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\*)\]")

@@ -30,7 +30,7 @@ class Silence:
 def waited_for_processor_ns(pid: int) -> int:
     """How long the main thread of a process could run and had no processor; 0 where the system does not tell."""
     try:
-        on_processor_ns, waiting_ns, slices = (_PROC / str(pid) / "schedstat").read_text().split()
-        return int(waiting_ns)
-    except (OSError, ValueError):
+        # On a processor (ns), waiting for one (ns), how many times it got one.
+        return int((_PROC / str(pid) / "schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
         return 0
