@@ -33,11 +33,9 @@ def test_the_tests_of_the_page_pass_with_an_agent_that_does_right_and_fail_with_
     [tests] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "rule.yaml").write_text(RULE)
-    assert "3 passed" in output_of(tmp_path, AGENT + tests)
-    assert "3 failed" in output_of(tmp_path, AGENT.replace('"check_inventory", ', '*["create_order"] * 6, ') + tests)
-
-
-def output_of(folder: Path, tests: str) -> str:
-    (folder / "test_orders.py").write_text(tests)
+    (tmp_path / "test_right.py").write_text(AGENT + tests)
+    (tmp_path / "test_wrong.py").write_text(AGENT.replace('"check_inventory", ', '*["create_order"] * 6, ') + tests)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    assert "3 failed, 3 passed" in said
+    assert said.count("FAILED test_wrong.py") == 3
