@@ -330,6 +330,7 @@ def test_a_run_that_was_ended_before_its_first_result_is_forgotten(serve: Any) -
     assert (done.exit_code, place.runs()) == (130, []), done.output
 
 
+@pytest.mark.long
 def test_a_killed_run_loses_no_case_and_stores_none_twice(serve: Any, folder: Path) -> None:
     cases = [case(f"City {number}") for number in range(24)]
     (folder / "weather.json").write_text(json.dumps({**SUITE, "test_cases": cases}))
