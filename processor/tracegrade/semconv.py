@@ -325,6 +325,9 @@ LANGGRAPH_NODE = "metadata.langgraph_node"
 # The agent in whose run something happens, in the metadata of every run. Source: langchain 1.2, agents/factory.py.
 LANGCHAIN_AGENT = "lc_agent_name"
 
+# The same as Netra writes it. Source: the spans of netra-sdk 1.2.2.
+NETRA_LANGCHAIN_AGENT = "netra.association.properties.lc_agent_name"
+
 # CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
 CREWAI_EVENT = "crewai.event_name"
 CREWAI_AGENT_ROLE = "crewai.agent.role"

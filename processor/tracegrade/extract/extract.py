@@ -84,7 +84,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         node = execution.node
         if node.span.is_whole and node.dialect is not SHAPE:
             fill(execution)
-    requests = find_tool_requests(nodes, turns, {execution.node.run for execution in executions})
+    requests = find_tool_requests(nodes, turns, executions)
     if len(executions) < len(tools) or any(is_any_tools_class(execution.name) for execution in executions):
         executions, unnamed = named_by_requests(tools, executions, requests)
         nameless += [node.span for node in unnamed]

@@ -1,12 +1,14 @@
 """Tool requests: the calls that assistant messages ask for, each listed once however often it is shown."""
 
 from collections.abc import Collection, Sequence, Set
+from dataclasses import replace
 from itertools import takewhile
 
 from tracegrade.extract.decode.values import canonical, decode
 from tracegrade.extract.messages import ASSISTANT_ROLES, since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall
+from tracegrade.extract.tool_spans import Execution
 from tracegrade.extract.turns import Turns
 
 # How many model calls at the same time are compared with each other: more are not one call shown twice.
@@ -34,7 +36,7 @@ class ToolRequest:
         self.taken = False  # shown by a tool span, or not a call
 
 
-def find_tool_requests(nodes: Sequence[Node], turns: Turns, executing: Collection[Node | None]) -> list[ToolRequest]:
+def find_tool_requests(nodes: Sequence[Node], turns: Turns, executions: Sequence[Execution]) -> list[ToolRequest]:
     """All requested calls, in order of (model call's start, message, part).
 
     Only output messages count: input messages repeat the history, that of earlier traces as well, and are asked only
@@ -45,8 +47,10 @@ def find_tool_requests(nodes: Sequence[Node], turns: Turns, executing: Collectio
     Args:
         nodes: in order of start.
         turns: their model calls, one after another.
-        executing: the runs that have tool spans.
+        executions: what tool spans show, in order of start.
     """
+    _restore_overwritten(executions, turns)
+    executing = {execution.node.run for execution in executions}
     chats = _with_outputs([node for node in nodes if node.kind == "chat"], turns, executing)
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
     requests: list[ToolRequest] = []
@@ -90,6 +94,35 @@ def _without_repeated(requests: list[ToolRequest]) -> list[ToolRequest]:
         or request.call.call_id is None
         or (request.call.call_id, request.call.name) not in shown
     ]
+
+
+def _restore_overwritten(executions: Sequence[Execution], turns: Turns) -> None:
+    """Give spans that several model calls were written on what these asked for.
+
+    Tools ran inside such a span, its input is that of the last model call, and its output a mixture of all. What was
+    asked for stands in the input, where this shows the calls that ran; it is looked at where one of them has no
+    arguments.
+    """
+    inside: dict[Node, list[Execution]] = {}
+    for execution in executions:
+        above = execution.node.parent
+        if above is not None and above.kind == "chat":
+            inside.setdefault(above, []).append(execution)
+    for chat, ran in inside.items():
+        if turns.before(chat) is not None or all(execution.arguments.status != "absent" for execution in ran):
+            continue
+        asked = [message for message in since_last_user(chat.inputs()) if message.calls]
+        calls = [call for message in asked for call in message.calls]
+        if len(calls) == len(ran) and all(map(_ran_as_asked, ran, calls)):
+            said = [replace(message, calls=()) for message in chat.outputs()]
+            chat.show_outputs([*(_placed(message, place) for place, message in enumerate(asked)), *said])
+
+
+def _ran_as_asked(execution: Execution, call: RequestedCall) -> bool:
+    ids = {execution.call_id, call.call_id} - {None}
+    arguments = execution.arguments
+    is_same = arguments.status == "absent" or canonical(arguments.value) == canonical(decode(call.arguments).value)
+    return execution.name == call.name and is_same and len(ids) < 2
 
 
 def _with_outputs(chats: Sequence[Node], turns: Turns, executing: Collection[Node | None]) -> list[Node]:

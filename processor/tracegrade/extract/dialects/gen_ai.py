@@ -167,7 +167,8 @@ DIALECT: Dialect = Dialect(
         arguments=(s.TOOL_CALL_ARGUMENTS, s.TOOL_INPUT),
         output=(s.TOOL_CALL_RESULT, s.TOOL_OUTPUT),
         schema=(s.TOOL_JSON_SCHEMA,),
-        agent=(s.LANGCHAIN_AGENT, s.AGENT_NAME),  # beside the former, the latter is the outermost agent's (Splunk)
+        # Beside LangChain's, the conventions' name is the outermost agent's (Splunk).
+        agent=(s.LANGCHAIN_AGENT, s.NETRA_LANGCHAIN_AGENT, s.AGENT_NAME),
         session=(s.CONVERSATION_ID,),
         user=(s.USER_ID, s.ENDUSER_ID),
         model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),

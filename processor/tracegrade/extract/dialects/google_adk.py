@@ -63,8 +63,15 @@ def _is_hidden(span: Span) -> bool:
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
-    # A result that is no object is recorded as {"result": ...}, and what went wrong as {"error": ...}.
-    return unwrap_output(decode(raw), function_response=True)
+    # A result that is no object is recorded as {"result": ...}, by ADK for JavaScript a list as {"results": [...]}, and
+    # what went wrong as {"error": ...}.
+    decoded = decode(raw)
+    value = decoded.value
+    if isinstance(value, dict) and len(value) == 1 and span.resource.sdk_language == "nodejs":
+        items = value.get("results")
+        if isinstance(items, list):
+            return Output(replace(decoded, value=items))
+    return unwrap_output(decoded, function_response=True)
 
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
