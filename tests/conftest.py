@@ -31,6 +31,9 @@ settings.register_profile("many", deadline=None, max_examples=200)
 settings.load_profile("few")
 
 
+TESTS = Path(__file__).parent
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tracegrade")
     group.addoption("--corpus", type=Path, help="a folder of captures, each with what is expected to be read from it")
@@ -38,6 +41,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--update-golden", action="store_true", help="write expected records instead of comparing them")
     group.addoption("--kills", type=int, default=1, help="how often the crash test kills each role")
     group.addoption("--full-size", action="store_true", help="the faults of tests/system/reliability at full size")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Each worker begins with other tests: what one of them has compiled is not compiled again by the others."""
+    if hasattr(config, "workerinput") and config.args == config.getini("testpaths"):
+        modules = sorted(TESTS.rglob("test_*.py"))
+        parts = list(dict.fromkeys(str(TESTS / path.relative_to(TESTS).parts[0]) for path in modules))
+        worker, workers = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+        first = modules[len(modules) * worker // workers].relative_to(TESTS).parts[0]
+        begin = parts.index(str(TESTS / first))
+        config.args = parts[begin:] + parts[:begin]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """All workers have one order."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)
 
 
 @pytest.hookimpl(wrapper=True)
