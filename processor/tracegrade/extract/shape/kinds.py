@@ -25,6 +25,7 @@ _NO_WORK = frozenset(
 )
 _NO_KIND_OF = frozenset({"error", "exception", "response", "finish"})
 _MODEL = frozenset({"llm", "model", "inference", "generation", "chat"})
+_FLOW = frozenset({"workflow", "chain"})
 _OTHERS = frozenset(
     {"evaluator", "evaluation", "guardrail", "guardrails", "retriever", "retrieval", "embedding", "embeddings"}
     | {"reranker", "rerank", "chain", "workflow", "prompt", "memory", "tools", "definition", "definitions"}
@@ -35,7 +36,7 @@ class Kinds(NamedTuple):
     """What the kind words of a span say: a tool, a function (which may be one), a model, an agent, or something else.
 
     ``is_task`` is the word task, which says little. ``beside`` are the prefixes of the keys that say tool or function,
-    ``beside_agent`` of those that say agent.
+    ``beside_agent`` of those that say agent, ``beside_flow`` of those that say workflow or chain.
     """
 
     is_tool: bool = False
@@ -47,6 +48,7 @@ class Kinds(NamedTuple):
     is_task: bool = False
     beside: frozenset[tuple[str, ...]] = frozenset()
     beside_agent: frozenset[tuple[str, ...]] = frozenset()
+    beside_flow: frozenset[tuple[str, ...]] = frozenset()
 
 
 def kinds_of(found: Iterable[Field]) -> Kinds:
@@ -71,6 +73,7 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
         any("task" in words for words in said) and not tool,
         frozenset(path[:-1] for path, words in by_path if is_tool_kind(words) or _is_function(words)),
         frozenset(path[:-1] for path, words in by_path if "agent" in words),
+        frozenset(path[:-1] for path, words in by_path if not _FLOW.isdisjoint(words)),
     )
 
 

@@ -105,6 +105,7 @@ class _Trace:
                         span = node.span
                         requests.take(self._tools[span.span_id], first_text(span, node.keys.call_id), span.start_ns)
             found = self._executions(candidates, requests)
+            shows_work = shows_work or any(self._is_in_flow(looked) for looked, _ in found)
             for looked, name in found:
                 if not shows_work:
                     outside.append(looked.span)
@@ -201,6 +202,17 @@ class _Trace:
             if not name and any(above in taken or above in self._tools for above in self._above(looked.span))
         }
         return [found for span_id, found in taken.items() if span_id not in around and span_id not in within]
+
+    def _is_in_flow(self, looked: Looked) -> bool:
+        """Whether a span with a result says tool where one around it says workflow or chain, under the same prefix.
+
+        A sender that has both words tells of agents' work, though no model's span is among it.
+        """
+        beside = looked.kinds.beside if looked.values.result is not None else None
+        if not beside:
+            return False
+        around = set(self._above(looked.span))
+        return any(one.span.span_id in around and beside & one.kinds.beside_flow for one in self._looked)
 
     def _is_prefix(self, name: str, candidates: Sequence[Looked]) -> bool:
         """Whether names of spans that are no tools begin with this one: then it is their instrumentation's."""
