@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -202,6 +202,7 @@ def seen_of(result: TraceResult) -> tuple[object, ...]:
     return replace(whole.trace, not_decoded=None), whole.tool_calls, decisions, spans
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_what_is_not_decoded_is_stored_as_if_it_were(data: st.DataObject) -> None:
     rule_set = data.draw(st.sampled_from([RULES, TOOLS, SESSIONS]), label="rules")

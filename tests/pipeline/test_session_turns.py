@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build.harness import Run, batches_of, records
@@ -190,6 +190,7 @@ def test_every_rule_has_something_to_say_of_these_turns() -> None:
     }
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_what_is_remembered_changes_no_record(data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=4), label="sent again")
