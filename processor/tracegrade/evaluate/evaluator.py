@@ -60,13 +60,16 @@ def share_of_calls(evidence: Evidence, criteria: object, settings: object, score
     return 0.0, 1.0 if score == 1.0 else BELOW_ONE
 
 
-def share_of_expected(evidence: Evidence, criteria: object, settings: object, score: float) -> ScoreRange:
+def share_of_expected(score: float, pairing: PairingWord, *, expects_calls: bool) -> ScoreRange:
     """The same, where the score is the share of expected calls that were made: further calls take none of them away.
 
     That is so with every pairing that takes any call which fits, also where an expected call takes the first: as a call
-    is added, none has fewer left to choose from.
+    is added, none has fewer left to choose from. Compared by position, a call may be moved to another place. Where none
+    is expected, a further call is one too many.
     """
-    return score, 1.0
+    if not expects_calls:
+        return 0.0, score
+    return (0.0, 1.0) if pairing == "positional" else (score, 1.0)
 
 
 def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:

@@ -138,11 +138,7 @@ def _given(args: ExpectedObject, settings: Settings) -> str:
 
 
 def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
-    if not criteria.tool_calls:
-        return 0.0, score
-    if _pairing(criteria, settings) == "positional":
-        return 0.0, 1.0
-    return share_of_expected(evidence, criteria, settings, score)
+    return share_of_expected(score, _pairing(criteria, settings), expects_calls=bool(criteria.tool_calls))
 
 
 EVALUATOR = Evaluator(

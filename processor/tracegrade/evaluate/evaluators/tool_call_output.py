@@ -139,11 +139,7 @@ def _gave(output: Output, settings: Settings) -> str:
 
 
 def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
-    if not criteria.tool_outputs:
-        return 0.0, score
-    if _pairing(criteria, settings) == "positional":
-        return 0.0, 1.0
-    return share_of_expected(evidence, criteria, settings, score)
+    return share_of_expected(score, _pairing(criteria, settings), expects_calls=bool(criteria.tool_outputs))
 
 
 EVALUATOR = Evaluator(
