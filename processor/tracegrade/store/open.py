@@ -67,6 +67,15 @@ _FOR_NOW = (
     "terminating connection",
 )
 
+# Of PostgreSQL's states (SQLSTATE), by their beginning: the server can do nothing at present, whatever it is asked.
+_REFUSES_FOR_NOW = (
+    "25006",  # only reads: a standby, or one that was set so because its disk was filling
+    "53",  # no memory, no disk, too many connections
+    "55",  # not in a state for it
+    "57",  # shut down, cancelled
+    "58",  # an error of its system
+)
+
 STORE_ERRORS = (SQLAlchemyError, sqlite3.Error)
 """What any use of a store may raise: it is locked, full, damaged or away, or refuses a statement."""
 
@@ -201,13 +210,20 @@ def is_unreadable(error: BaseException) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the store is locked, or its server away: the same attempt may succeed later, on the same engine."""
+    """Whether the store is locked, or its server away, or refuses for now: the same attempt may succeed later."""
     cause = getattr(error, "orig", None) or error
+    if state_of(error).startswith(_REFUSES_FOR_NOW):
+        return True
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     return isinstance(error, OperationalError | InterfaceError) or (
         isinstance(error, DBAPIError) and error.connection_invalidated
     )
+
+
+def state_of(error: BaseException) -> str:
+    """PostgreSQL's state (SQLSTATE) of an error, five characters; "" of SQLite, and of what no server said."""
+    return str(getattr(getattr(error, "orig", None) or error, "sqlstate", None) or "")
 
 
 @contextmanager
@@ -423,7 +439,9 @@ def _shown(url: URL) -> str:
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether the connection to a server failed; a server's own messages begin with FATAL."""
+    """Whether the connection to a server failed, or it refuses for now; its own messages begin with FATAL."""
+    if state_of(error).startswith(_REFUSES_FOR_NOW):
+        return True
     if not isinstance(error, OperationalError) or isinstance(error.orig, sqlite3.Error):
         return False
     message = str(error.orig)

@@ -5,9 +5,16 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+)
 
-from build import store_with
+from build import each, store_with
 from build.judged_traces import evaluation, judged, trace_id
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.deliver.sink import DONE, Delivery
@@ -85,6 +92,39 @@ def test_a_store_that_cannot_write_now_is_worth_a_retry(
 
     monkeypatch.setattr(StoreWriter, "write_part", refuse)
     assert deliver(SqlSink(engine), [judged(1)]) == [Delivery("retry", "store_unavailable")]
+
+
+class Refused(Exception):
+    """What a PostgreSQL server says, as its driver raises it."""
+
+    def __init__(self, sqlstate: str) -> None:
+        super().__init__(sqlstate)
+        self.sqlstate = sqlstate
+
+
+@each(
+    ("state", "kind", "is_of_the_server"),
+    [
+        ("25006", InternalError, True),  # cannot execute INSERT in a read-only transaction
+        ("42501", ProgrammingError, True),  # permission denied for table traces
+        ("42P01", ProgrammingError, True),  # relation "traces" does not exist
+        ("53100", OperationalError, True),  # could not extend file: No space left on device
+        ("57P01", OperationalError, True),  # terminating connection due to administrator command
+        ("XX001", InternalError, True),  # invalid page in block
+        ("22021", DataError, False),  # invalid byte sequence for encoding "UTF8": 0x00
+        ("23514", IntegrityError, False),  # new row violates check constraint
+    ],
+)
+def test_what_a_server_refuses_whatever_it_is_asked_is_worth_a_retry(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, state: str, kind: type[DBAPIError], is_of_the_server: bool
+) -> None:
+    def refuse(self: StoreWriter, batch: Any) -> None:
+        raise kind("INSERT", {}, Refused(state))
+
+    monkeypatch.setattr(StoreWriter, "write_part", refuse)
+    given_up = Delivery("done", "not_storable", failed_records=1)
+    expected = Delivery("retry", "store_unavailable") if is_of_the_server else given_up
+    assert deliver(SqlSink(engine), [judged(1)]) == [expected]
 
 
 def test_a_store_locked_by_another_program_is_worth_a_retry_and_loses_nothing(engine: Engine) -> None:

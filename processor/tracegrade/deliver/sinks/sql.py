@@ -8,20 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from tracegrade.deliver.sink import Delivery, SinkContext
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.names import Beyond
-from tracegrade.store.open import checkpoint, is_unreadable
+from tracegrade.store.open import checkpoint, is_away, is_unreadable, state_of
 from tracegrade.store.session_turns import HasTurns
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions
 from tracegrade.telemetry.series_bound import MAX_NAMES
 
 # A record that no attempt can store: it has not the expected form, or a value that the database refuses.
-_POISON = (DBAPIError, KeyError, TypeError, ValueError)
+_POISON = (KeyError, TypeError, ValueError)
 
 
 # A condition ends so long after the last name that was counted as `other`.
@@ -55,6 +55,10 @@ class TooManyNames:
         for where in [where for where, last_s in self._last_s.items() if now_s - last_s > _QUIET_S]:
             del self._last_s[where]
             self._conditions.end("too_many_names", where)
+
+
+# Of PostgreSQL's states (SQLSTATE): rights, database, schema, tables, and errors inside of the server.
+_NOT_OF_A_RECORD = ("28", "3D", "3F", "42", "XX")
 
 
 class SqlSink:
@@ -128,9 +132,12 @@ def open_sinks(context: SinkContext) -> list[SqlSink]:
 
 
 def _may_pass(error: SQLAlchemyError) -> bool:
-    """Whether the same batch may be stored later: locked, busy, disk full, server unavailable, file being repaired."""
+    """Whether the same batch may be stored later: locked, busy, disk full, server unavailable, file being repaired.
+
+    What a server says of itself, of rights or of tables is never about a record, since statements are always the same.
+    """
     return (
-        isinstance(error, OperationalError | InterfaceError)
+        is_away(error)
         or is_unreadable(error)
-        or (isinstance(error, DBAPIError) and error.connection_invalidated)
+        or (isinstance(error, OperationalError | InterfaceError) or state_of(error).startswith(_NOT_OF_A_RECORD))
     )
