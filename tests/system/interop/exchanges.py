@@ -203,7 +203,7 @@ def before_us(place: Place, peer: Forwarder) -> Iterator[Row]:
             with (
                 sink() as downstream,
                 served(folder, exporters=exporter(downstream)) as server,
-                peer.served(folder / "peer", port_of(server, protocol), protocol) as ports,
+                peer.running(folder / "peer", port_of(server, protocol), protocol) as ports,
             ):
                 _run_demo(_sdk_exporter(transport, ports))
                 told = _judged(server, downstream)
@@ -214,7 +214,7 @@ def behind_us(place: Place, peer: Forwarder) -> Iterator[Row]:
     """us -> collector -> server, beside us -> server: both must get the same."""
     for protocol in ("grpc", "http"):
         folder = place.new("behind")
-        with sink() as direct, sink() as behind, peer.served(folder / "peer", behind.port, "grpc") as ports:
+        with sink() as direct, sink() as behind, peer.running(folder / "peer", behind.port, "grpc") as ports:
             endpoint = f"127.0.0.1:{ports['grpc']}" if protocol == "grpc" else f"http://127.0.0.1:{ports['http']}"
             two = {
                 "otlp/direct": exporter(direct)["otlp"],
@@ -245,7 +245,7 @@ def while_we_refuse(place: Place, peer: Forwarder) -> Iterator[Row]:
             settings: dict[str, Any] = {"exporters": exporter(downstream), "journal": {"max_size_mib": 8}}
             with (
                 served(folder, **settings) as server,
-                peer.served(folder / "peer", port_of(server, protocol), protocol) as ports,
+                peer.running(folder / "peer", port_of(server, protocol), protocol) as ports,
             ):
                 _fill_journal(server)
                 _run_demo(_sdk_exporter("grpc", ports))
@@ -296,7 +296,7 @@ def while_we_are_gone(place: Place, peer: Forwarder) -> Iterator[Row]:
             server = Server(folder, exporters=exporter(downstream), receivers={"otlp": {"protocols": fixed}})
             server.start()
             try:
-                with peer.served(folder / "peer", port_of(server, protocol), protocol) as ports:
+                with peer.running(folder / "peer", port_of(server, protocol), protocol) as ports:
                     _run_demo(_sdk_exporter("grpc", ports))
                     eventually(lambda: len(spans_in(downstream)) >= SPANS, "the first half")
                     server.kill()
@@ -326,7 +326,7 @@ def metrics_page(place: Place) -> Iterator[Row]:
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge") == EVENTS, "the judge's snapshot")
         with urlopen(f"http://{server.endpoints['telemetry']}/metrics", timeout=10) as response:
             page = response.read()
-    linted = subprocess.run([linter, "check", "metrics"], input=page, capture_output=True, timeout=60, check=False)
+    linted = subprocess.run([linter, "check", "metrics"], input=page, capture_output=True, check=False)
     told = linted.stderr.decode() + linted.stdout.decode()
     assert linted.returncode == 0, told
     assert not told.strip(), told
@@ -343,7 +343,7 @@ def metrics_page(place: Place) -> Iterator[Row]:
 
 def _checked(command: Sequence[str | Path]) -> str:
     """What a checker says that finds nothing wrong."""
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, check=False)
     told = (done.stderr + done.stdout).decode().strip()
     assert done.returncode == 0, told
     return told
