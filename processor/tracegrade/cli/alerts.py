@@ -1,11 +1,13 @@
 """``tracegrade alerts``: alerts that fire and fired, silences, and previews of alerts."""
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from tracegrade.cli.alert_slos import slo
+from tracegrade.cli.duration import Duration
 from tracegrade.cli.options import limit_option
 from tracegrade.cli.output import (
     Styled,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tracegrade.alert.notify.channels.registry import Channel
     from tracegrade.alert.notify.links import Links
     from tracegrade.alert.preview import Preview
     from tracegrade.config import Config
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 _NS = 1_000_000_000
 _MOST_NAMES = 100_000
+_HOLD_S = 45.0  # longer than Alertmanager's group_wait, 30 s unless set
 
 
 @click.group()
@@ -313,13 +317,22 @@ def print_preview(found: "Preview", links: "Links") -> None:
 
 @command.command("test")
 @click.option("--channel", "chosen", multiple=True, metavar="NAME", help="Only this channel; may be repeated.")
+@click.option(
+    "--hold",
+    "hold_s",
+    type=Duration(),
+    help="How long the alert fires before it ends. Unless given, 45s where a channel is Alertmanager, which waits for "
+    "its group_wait (often 30 s) before it notifies anybody; else 0s.",
+)
 @settings_options
 @reports_errors
-def test(config: "Config", chosen: tuple[str, ...]) -> None:
+def test(config: "Config", chosen: tuple[str, ...], hold_s: float | None) -> None:
     """Send a test notification, and its end, to every channel of the settings.
 
-    Routes and silences do not apply, and nothing is stored. Exit code 1 if a channel did not take it.
+    Routes and silences do not apply, and nothing is stored. Ctrl-C ends the alert at once. That a channel accepted it
+    does not yet mean that it told somebody: look. Exit code 1 if a channel did not take it.
     """
+    from tracegrade.alert.notify.channels.alertmanager import Alertmanager
     from tracegrade.alert.notify.channels.registry import channels
     from tracegrade.alert.notify.sample_incident import sample_incidents
 
@@ -328,15 +341,29 @@ def test(config: "Config", chosen: tuple[str, ...]) -> None:
         raise click.UsageError("the settings name no channel: 'alerts.channels' says where notifications are sent")
     if unknown := sorted(set(chosen) - set(known)):
         raise click.UsageError(f"no channel {unknown[0]!r}; expected one of {', '.join(known)}")
+    asked = {name: channel for name, channel in known.items() if not chosen or name in chosen}
+    if hold_s is None:
+        hold_s = _HOLD_S if any(isinstance(channel, Alertmanager) for channel in asked.values()) else 0.0
     now_ns = time.time_ns()
-    failed = False
-    for name, channel in known.items():
-        if chosen and name not in chosen:
-            continue
-        refused = next(filter(None, (channel.send(incident, now_ns) for incident in sample_incidents(now_ns))), None)
+    firing, ended = sample_incidents(now_ns, now_ns + round(hold_s * 1e9))
+    accepted: dict[str, Channel] = {}
+    for name, channel in asked.items():
+        if (refused := channel.send(firing, now_ns)) is None:
+            accepted[name] = channel
+            print_line(f"{name}: accepted")
+        else:
+            print_line(f"{name}: not accepted, {refused}")
+    if accepted and hold_s:
+        print_line(f"The alert fires for {duration_text(hold_s)}, and then ends; Ctrl-C ends it now.", err=True)
+        with suppress(KeyboardInterrupt):
+            time.sleep(hold_s)
+    failed = len(accepted) < len(asked)
+    for name, channel in accepted.items():
+        if (refused := channel.send(ended, time.time_ns())) is not None:
+            failed = True
+            print_line(f"{name}: its end was not accepted, {refused}")
+    for channel in asked.values():
         channel.close()
-        failed = failed or refused is not None
-        print_line(f"{name}: sent" if refused is None else f"{name}: not sent, {refused}")
     if failed:
         raise SystemExit(1)
 

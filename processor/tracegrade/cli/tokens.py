@@ -7,12 +7,13 @@ import click
 
 from tracegrade.access.rights import ROLES
 from tracegrade.cli.access_log import note_command
+from tracegrade.cli.duration import Duration
 from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_table, reports_errors, styled
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import TENANT
 from tracegrade.display import time_text
-from tracegrade.document.duration import duration_s, duration_text
+from tracegrade.document.duration import duration_text
 
 if TYPE_CHECKING:
     from tracegrade.access.rights import Role
@@ -22,20 +23,8 @@ if TYPE_CHECKING:
 GRACE = "24h"
 
 
-class _Duration(click.ParamType[float]):
-    """A length of time such as ``90d``; becomes seconds."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return duration_s(value)
-        except ValueError as error:
-            self.fail(str(error))
-
-
 _expires = click.option(
-    "--expires", "lives_s", type=_Duration(), help="Let nobody in after this time, such as 90d; without it, never."
+    "--expires", "lives_s", type=Duration(), help="Let nobody in after this time, such as 90d; without it, never."
 )
 
 
@@ -134,7 +123,7 @@ def list_(config: "Config", output_format: str, shows_all: bool) -> None:
 @click.option(
     "--grace",
     "grace_s",
-    type=_Duration(),
+    type=Duration(),
     default=GRACE,
     show_default=True,
     help="How long the old token is accepted beside the new one; 0s: not at all.",

@@ -7,11 +7,12 @@ from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.incidents import Incident, incident_id
 
 
-def sample_incidents(now_ns: int) -> list[Incident]:
+def sample_incidents(now_ns: int, ends_ns: int) -> list[Incident]:
     """An incident that begins, and the same as it ends; neither of them was stored, and no rule has their name.
 
     Args:
         now_ns: when it began, ns since 1970 UTC.
+        ends_ns: when it ends.
     """
     firing = StoredAlert(
         fingerprint=blake2b(str(now_ns).encode(), digest_size=16).hexdigest(),
@@ -32,6 +33,6 @@ def sample_incidents(now_ns: int) -> list[Incident]:
         facts=Facts(low=0.63, high=0.91, fired_at=0.8),
     )
     ended = replace(
-        firing, state="resolved", ends_ns=now_ns, value=0.97, facts=replace(firing.facts, end_reason="recovered")
+        firing, state="resolved", ends_ns=ends_ns, value=0.97, facts=replace(firing.facts, end_reason="recovered")
     )
     return [Incident(incident_id(firing), [alert]) for alert in (firing, ended)]
