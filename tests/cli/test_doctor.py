@@ -58,6 +58,9 @@ def test_what_is_wrong_ends_with_1_and_comes_first(tmp_path: Path) -> None:
     assert any('"check":"incomplete"' in line for line in found)
     assert any('"check":"rules"' in line for line in found)
     assert result.stdout.startswith(found[0])
+    for fail_on, code in {"error": 0, "warning": 1, "note": 1, "never": 0}.items():
+        asked = run(tmp_path, "doctor", "--fail-on", fail_on, "-c", str(tmp_path / "config.yaml"))
+        assert asked.exit_code == code, fail_on
 
 
 def test_the_fields_of_a_finding_are_those_documented(tmp_path: Path, rules: str) -> None:

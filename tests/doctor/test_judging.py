@@ -10,6 +10,7 @@ from tracegrade.judge import judge
 from tracegrade.model.evaluation import Decision, JudgedSubject, Pair
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
+from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
@@ -67,6 +68,16 @@ def test_a_rule_that_is_never_evaluable_gives_the_reason() -> None:
     assert (found.level, found.where) == ("warning", "blind, shop")
     assert found.found.startswith("matched 2 times in 2 traces and was never evaluable; mostly (2 times): ")
     assert "arguments" in found.found
+
+
+def test_a_ready_made_rule_that_nobody_sends_what_it_reads_is_only_noted() -> None:
+    (ready_made,) = load_rules(["builtin:arguments-invalid-by-schema"]).rules  # no sender records schemas here
+    (found,) = findings(ready_made)
+    assert (found.level, found.where) == ("note", "arguments-invalid-by-schema, shop")
+    own = ready_made.model_copy(update={"level": "critical"})  # changed by a user, who expects it to judge
+    changed = Rule.model_validate({**own.model_dump(exclude_unset=True), "match": {"service": "shop"}})
+    (found,) = findings(changed)
+    assert found.level == "warning"
 
 
 def test_a_rule_that_is_blind_for_one_service_names_it_though_it_judges_another() -> None:

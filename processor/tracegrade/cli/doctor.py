@@ -53,6 +53,13 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
     is_flag=True,
     help="Make the store whole again, from itself and the journals, while 'serve' does not run.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", "never"]),
+    default="warning",
+    show_default=True,
+    help="The least finding that makes the exit code 1.",
+)
 @tenant_option
 @settings_options
 @format_option
@@ -60,6 +67,7 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
 def command(
     config: "Config",
     output_format: str,
+    fail_on: str,
     rule_paths: tuple[str, ...],
     max_traces: int,
     journal_mib: int,
@@ -79,8 +87,8 @@ def command(
 
     JSON: one line per finding: {check, level, where, found, advice, evidence}; level is error, warning, note or ok.
 
-    Exit codes: 0 nothing to fix (notes at most), 1 errors or warnings, 2 wrong settings or rules, 3 cannot tell: there
-    is no data yet.
+    Exit codes: 0 nothing to fix (notes at most), 1 errors or warnings (or what --fail-on says), 2 wrong settings or
+    rules, 3 cannot tell: there is no data yet.
     """
     from tracegrade.doctor.examine import examine
     from tracegrade.doctor.finding import LEVELS
@@ -108,7 +116,8 @@ def command(
         )
     if not examined.can_tell:
         sys.exit(EXIT_CANNOT_TELL)
-    if any(finding.level in ("error", "warning") for finding in findings):
+    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on in LEVELS else ()
+    if any(finding.level in failing for finding in findings):
         sys.exit(EXIT_FAILED)
 
 
