@@ -18,7 +18,7 @@ from tracegrade.config import Config, load_config
 from tracegrade.journal.kafka.produce import TENANT_HEADER
 from tracegrade.journal.kafka.topics import USUAL_MAX_MESSAGE_BYTES, topic_names
 from tracegrade.otlp.prometheus import prometheus_name
-from tracegrade.serve.receiving.status import status_app
+from tracegrade.serve.status import status_app
 from tracegrade.telemetry.metrics import METRICS
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -130,6 +130,40 @@ def test_alerts_name_metrics_and_labels_that_exist(name: str) -> None:
         used |= set(re.findall(r"(\w+)\s*(?:=~?|!=)\"", rule["expr"]))
         used -= {"job"} if f'job="{job}"' in rule["expr"] else set()
         assert used <= labels, rule
+
+
+def _health_rules() -> list[dict[str, Any]]:
+    (group,) = _read("tracegrade.alerts.example.yaml")["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def test_each_health_alert_has_a_severity_and_a_section_that_says_what_to_do() -> None:
+    titles = re.findall(r"^### (TraceGrade\w+)$", (DEPLOY.parent / "docs/guides/operate.md").read_text(), re.M)
+    assert sorted(titles) == sorted(rule["alert"] for rule in _health_rules())
+    for rule in _health_rules():
+        assert rule["labels"]["severity"] in ("critical", "high", "medium", "none"), rule
+        assert rule["annotations"]["summary"]
+        assert rule["annotations"]["runbook_url"].endswith(f"/operate.html#{rule['alert'].lower()}")
+
+
+@pytest.mark.skipif(shutil.which("amtool") is None, reason="needs apt's prometheus-alertmanager")
+def test_alertmanager_pages_on_what_cannot_wait() -> None:
+    config = DEPLOY / "alertmanager.example.yaml"
+    subprocess.run(["amtool", "check-config", config], check=True, capture_output=True)
+    routed: dict[str, set[str]] = {}
+    for rule in _health_rules():
+        labels = {"alertname": rule["alert"], "instance": "127.0.0.1:8888", **rule["labels"]}
+        command = ["amtool", "config", "routes", "test", f"--config.file={config}"]
+        done = subprocess.run(
+            [*command, *(f"{name}={value}" for name, value in labels.items())],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        routed.setdefault(done.stdout.strip(), set()).add(rule["alert"])
+    assert routed["heartbeat"] == {"TraceGradeWatchdog"}
+    assert routed["team"] == {"TraceGradeCondition", "TraceGradeJudgeRestarts"}
+    assert {"TraceGradeDown", "TraceGradeRefuses", "TraceGradeForwardingFails", "TraceGradeKafkaLag"} <= routed["pager"]
+    assert routed.keys() == {"heartbeat", "team", "pager"}
 
 
 def test_the_unit_runs_commands_that_exist() -> None:

@@ -25,7 +25,7 @@ from tracegrade.receive.http_server import HttpServer
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_http import build_app
-from tracegrade.serve.receiving.status import status_app
+from tracegrade.serve.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
 from tracegrade.web.access import Access
 

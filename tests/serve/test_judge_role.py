@@ -77,16 +77,39 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
     assert conditions_in(snapshot) == []
 
 
-def test_a_store_that_cannot_be_opened_leaves_the_folder_to_the_next_judge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_is_refused_leaves_the_folder_to_the_next_judge(tmp_path: Path) -> None:
     LocalJournal.open(DataFolder(tmp_path).journal).close()
-    (tmp_path / "letter.txt").write_text("no database" * 100)
-    with pytest.raises(StoreError, match="not a database"):
-        JudgeRole(Config(data_dir=str(tmp_path), store={"url": f"sqlite:///{tmp_path}/letter.txt"}))
+    with pytest.raises(StoreError, match="no path"):
+        JudgeRole(Config(data_dir=str(tmp_path), store={"url": "sqlite://"}))
     role = JudgeRole(Config(data_dir=str(tmp_path)))
     role.stop()
     role.run()
+
+
+def test_a_store_that_cannot_be_read_yet_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_OPEN_AGAIN_AFTER_S", 0.01)
+    folder = DataFolder(tmp_path)
+    LocalJournal.open(folder.journal).close()
+    letter = tmp_path / "letter.txt"
+    letter.write_text("no database" * 100)
+    config = Config(data_dir=str(tmp_path), store={"url": f"sqlite:///{letter}"})
+    roles: list[JudgeRole] = []
+    waiting = threading.Thread(target=lambda: roles.append(JudgeRole(config)))
+    waiting.start()
+
+    def conditions() -> list[str]:
+        snapshot = folder.read_snapshot("judge")
+        return [] if snapshot is None else [found.name for found in conditions_in(snapshot)]
+
+    eventually(lambda: conditions() == ["store_unavailable"], "the condition")
+    beat = read_heartbeat(folder.heartbeat("judge"))
+    eventually(lambda: read_heartbeat(folder.heartbeat("judge")) != beat, "signs of life")
+    assert waiting.is_alive()
+    letter.unlink()
+    waiting.join()
+    roles[0].stop()
+    roles[0].run()
+    assert conditions() == []
 
 
 class Beats:

@@ -1,9 +1,11 @@
 """``tracegrade serve``: the roles."""
 
 import gc
+import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from tracegrade.config import Config
+    from tracegrade.pipeline.data_folder import Judge
 
 
 @click.command()
@@ -46,7 +49,8 @@ def command(
     """Receive OTLP, forward it, judge it, and show the results.
 
     Listens on 127.0.0.1:4317 (gRPC) and 127.0.0.1:4318 (HTTP) unless the settings say otherwise; metrics and health are
-    on 127.0.0.1:8888, the page on 127.0.0.1:4319. SIGTERM and Ctrl-C stop it cleanly: requests being handled are
+    on 127.0.0.1:8888, the page on 127.0.0.1:4319. A role that runs alone has metrics and health, too: give each on one
+    machine its own telemetry.endpoint. SIGTERM and Ctrl-C stop it cleanly: requests being handled are
     finished; remaining work continues at the next start.
     """
     from tracegrade.config import load_config
@@ -79,48 +83,67 @@ def command(
 
 
 def _judge(config: "Config", config_path: Path | None, ends_with_stdin: bool, part: str | None) -> int:
-    from tracegrade.journal.errors import JournalLocked, JournalNotFound, KafkaAway
-    from tracegrade.journal.kafka.consume import KafkaFailed
+    from tracegrade.journal.errors import JournalLocked
     from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, judge_of
-    from tracegrade.serve.delivery_role import DeliveryRole
-    from tracegrade.serve.judge_role import JudgeRole, say_that_the_store_is_away
-    from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
+    from tracegrade.serve.process import explains_folder_errors, name_process
+    from tracegrade.serve.receiving.judge_snapshots import shown_of_judges
+    from tracegrade.serve.status import answering_status
     from tracegrade.serve.supervising.judge_keeper import lock_judges, put_in_force
     from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET, note_what_ended_the_last
-    from tracegrade.serve.worker_role import WorkerRole
-    from tracegrade.store.open import StoreUnavailable
 
     name_process(part or "judge")
     judge = judge_of(part or JUDGE)
     if judge is None and part != DELIVERY:
         raise TraceGradeError(f"--part: found {part!r}, expected judge-K-of-N or {DELIVERY}: only 'serve' gives it")
-    if not ends_with_stdin and config.judge.worker_count > 1:
+    if ends_with_stdin:  # what keeps us has the lock, and answers for us
+        return _run_judge(config, judge, part or JUDGE, ends_with_stdin=True)
+    if config.judge.worker_count > 1:
         return _keep_judges(config, config_path)
-    role: JudgeRole | DeliveryRole
     try:
         with explains_folder_errors(config):
             folder = DataFolder(config.data_path)
-            if not ends_with_stdin:  # else the receive role has done so
-                lock = lock_judges(folder)  # noqa: F841  # held until the end of the process
-                put_in_force(folder, config)
-                note_what_ended_the_last(folder)
-            if judge is None:
-                role = DeliveryRole(config)
-            else:
-                role = JudgeRole(config) if judge.share.is_all else WorkerRole(config, judge)
-    except StoreUnavailable as error:
-        say_that_the_store_is_away(folder, str(error), part or JUDGE)
-        return EXIT_NOT_YET
-    except (JournalLocked, JournalNotFound, KafkaAway) as error:
+            lock = lock_judges(folder)  # noqa: F841  # held until the end of the process
+            put_in_force(folder, config)
+            note_what_ended_the_last(folder)
+    except JournalLocked as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
-    stop_on_signals(role.stop, ends_with_stdin=ends_with_stdin)
+    with answering_status(config, shown_of_judges(folder)) as endpoint:
+        _say_where(config, endpoint)
+        return _run_judge(config, judge, JUDGE, ends_with_stdin=False)
+
+
+def _run_judge(config: "Config", judge: "Judge | None", name: str, *, ends_with_stdin: bool) -> int:
+    """One process that judges, or delivers where `judge` is None."""
+    from tracegrade.journal.errors import JournalLocked, JournalNotFound, KafkaAway
+    from tracegrade.journal.kafka.consume import KafkaFailed
+    from tracegrade.pipeline.data_folder import DataFolder
+    from tracegrade.serve.delivery_role import DeliveryRole
+    from tracegrade.serve.judge_role import JudgeRole, say_that_the_store_is_away
+    from tracegrade.serve.process import explains_folder_errors, stop_on_signals
+    from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET
+    from tracegrade.serve.worker_role import WorkerRole
+    from tracegrade.store.open import StoreUnavailable
+
+    roles: list[JudgeRole | DeliveryRole] = []
+
+    def stop() -> None:
+        if not roles:
+            os._exit(0)  # it waits for the store or for another process, and has written nothing yet
+        roles[0].stop()
+
+    stop_on_signals(stop, ends_with_stdin=ends_with_stdin)
     try:
-        role.run()
+        with explains_folder_errors(config):
+            if judge is None:
+                roles.append(DeliveryRole(config))
+            else:
+                roles.append(JudgeRole(config) if judge.share.is_all else WorkerRole(config, judge))
+        roles[0].run()
     except StoreUnavailable as error:
-        say_that_the_store_is_away(folder, str(error), part or JUDGE)
+        say_that_the_store_is_away(DataFolder(config.data_path), str(error), name)
         return EXIT_NOT_YET
-    except (JournalNotFound, KafkaFailed) as error:
+    except (JournalLocked, JournalNotFound, KafkaAway, KafkaFailed) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
     return 0
@@ -131,23 +154,35 @@ def _keep_judges(config: "Config", config_path: Path | None) -> int:
     from tracegrade.journal.errors import JournalLocked
     from tracegrade.pipeline.data_folder import DataFolder
     from tracegrade.serve.process import explains_folder_errors, role_command, run_in_loop
+    from tracegrade.serve.receiving.judge_snapshots import shown_of_judges
+    from tracegrade.serve.status import answering_status
     from tracegrade.serve.supervising.judge_keeper import JudgeKeeper
     from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET, EXIT_USAGE
     from tracegrade.telemetry.metrics import Telemetry
+    from tracegrade.telemetry.process import note_process
 
     try:
         with explains_folder_errors(config):
             command = role_command("judge", config, config_path)
-            keeper = JudgeKeeper(command, config, DataFolder(config.data_path), Telemetry("judge"))
+            folder, telemetry = DataFolder(config.data_path), Telemetry("keeper")
+            keeper = JudgeKeeper(command, config, folder, telemetry)
     except JournalLocked as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
+
+    judges = shown_of_judges(folder)
+
+    def shown() -> list[dict[str, Any]]:
+        note_process(telemetry, "keeper")
+        return [telemetry.snapshot(), *judges()]
 
     async def main(stop: "asyncio.Event") -> int:
         await keeper.run(stop)
         return EXIT_USAGE if keeper.refused_to_start else 0
 
-    return run_in_loop(main)
+    with answering_status(config, shown) as endpoint:
+        _say_where(config, endpoint)
+        return run_in_loop(main)
 
 
 def _jobs(config: "Config", ends_with_stdin: bool) -> int:
@@ -163,7 +198,10 @@ def _jobs(config: "Config", ends_with_stdin: bool) -> int:
         with explains_folder_errors(config):
             worker = Worker(config, ends_when_idle=ends_with_stdin)
         stop_on_signals(worker.stop, ends_with_stdin=ends_with_stdin)
-        worker.run()
+        with _status_of(config, "jobs", is_kept=ends_with_stdin) as endpoint:
+            if endpoint is not None:
+                _say_where(config, endpoint)
+            worker.run()
     except (StoreError, SQLAlchemyError) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_NOT_YET
@@ -195,11 +233,35 @@ def _web(config: "Config", ends_with_stdin: bool, listens_on: int | None) -> int
             scheme = "http" if settings.tls is None else "https"
             shown = f"{scheme}://{host}:{listening.getsockname()[1]}"
             listening.listen()  # before the next line is printed: its reader may connect at once
-            print_line(f"Listening: web {shown}. Data in {config.data_path}.", err=True)
+            print_line(f"Listening: telemetry {endpoint}, web {shown}. Data in {config.data_path}.", err=True)
         await role.run(stop, listening)
         return 0
 
-    return run_in_loop(main, ends_with_stdin=ends_with_stdin)
+    with _status_of(config, "web", is_kept=ends_with_stdin) as endpoint:
+        return run_in_loop(main, ends_with_stdin=ends_with_stdin)
+
+
+def _say_where(config: "Config", endpoint: str) -> None:
+    print_line(f"Listening: telemetry {endpoint}. Data in {config.data_path}.", err=True)
+
+
+def _status_of(config: "Config", role: str, *, is_kept: bool) -> AbstractContextManager[str | None]:
+    """Metrics and health of a role that counts nothing itself; one that another process keeps is shown by that."""
+    if is_kept:
+        return nullcontext()
+    from tracegrade.pipeline.version import tracegrade_version
+    from tracegrade.serve.status import answering_status
+    from tracegrade.telemetry.metrics import Telemetry
+    from tracegrade.telemetry.process import note_process
+
+    telemetry = Telemetry(role)
+    telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
+
+    def shown() -> list[dict[str, Any]]:
+        note_process(telemetry, role)
+        return [telemetry.snapshot()]
+
+    return answering_status(config, shown)
 
 
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:

@@ -12,9 +12,10 @@ from tracegrade.journal.lock import FolderLock
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.serve.judging.metrics import JudgeMetrics
-from tracegrade.store.open import open_store
+from tracegrade.store.open import StoreUnavailable, open_store
 
 OPENS_WITHIN_S = 60.0
+_OPEN_AGAIN_AFTER_S = 1.0
 
 Opened = TypeVar("Opened")
 
@@ -42,20 +43,30 @@ def lock_delivery(folder: DataFolder) -> FolderLock:
 
 
 def open_store_patiently(url: str, heartbeat: Heartbeat, metrics: JudgeMetrics) -> Engine:
-    """Open the store for writing, with heartbeats while its tables are updated: for a large one, that takes minutes.
+    """Open the store for writing, as soon as it is there, with heartbeats meanwhile.
 
-    If the watchdog ended this process meanwhile, each update would have to begin again.
+    It may be away, or its tables are updated, which takes minutes for a large one: if the watchdog ended this process
+    meanwhile, each update would have to begin again.
 
     Raises:
-        StoreError: as `open_store`.
+        StoreError: as `open_store`, but for `StoreUnavailable`.
     """
+    conditions = metrics.telemetry.conditions
 
-    def say() -> None:
-        metrics.telemetry.conditions.begin("store_updating", "judging waits until the store is brought up to date")
+    def say_updating() -> None:
+        conditions.begin("store_updating", "judging waits until the store is brought up to date")
         metrics.write_snapshot()
 
     with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
-        store = heartbeat.beat_until(opening.submit(open_store, url, update=True, updating=say), 0)
+        while True:
+            try:
+                store = heartbeat.beat_until(opening.submit(open_store, url, update=True, updating=say_updating), 0)
+                break
+            except StoreUnavailable as error:
+                conditions.begin("store_unavailable", f"judging waits: {error}")
+                metrics.write_snapshot()
+                heartbeat.beat(0)
+                time.sleep(_OPEN_AGAIN_AFTER_S)
     for name in ("store_updating", "store_unavailable"):
-        metrics.telemetry.conditions.end(name)
+        conditions.end(name)
     return store

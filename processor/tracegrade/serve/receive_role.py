@@ -21,12 +21,8 @@ from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import Instance
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
-from tracegrade.receive.access import check_access, guarded
-from tracegrade.receive.certificate import server_context
-from tracegrade.receive.http_connection import Bounds
-from tracegrade.receive.http_server import HttpServer
+from tracegrade.receive.access import check_access
 from tracegrade.receive.ingest import Ingest
-from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
 from tracegrade.receive.otlp_http import OtlpHttpServer
 from tracegrade.receive.quotas import Quotas
@@ -34,21 +30,24 @@ from tracegrade.receive.redacted import Redacts
 from tracegrade.receive.tenants import SenderTenants
 from tracegrade.serve.process import role_command
 from tracegrade.serve.receiving.access_export import AccessExport
+from tracegrade.serve.receiving.certificates import CertificateWatch
 from tracegrade.serve.receiving.metrics_export import MetricsExport
 from tracegrade.serve.receiving.received import Forwards, Received
 from tracegrade.serve.receiving.received_on_disk import ReceivedOnDisk
-from tracegrade.serve.receiving.status import status_app
 from tracegrade.serve.repeated import repeat
+from tracegrade.serve.status import StatusServer, with_port
 from tracegrade.serve.supervising.jobs_process import JobsProcess
 from tracegrade.serve.supervising.judge_keeper import JudgeKeeper
 from tracegrade.serve.supervising.supervisor import supervise
 from tracegrade.serve.supervising.web_process import WebProcess
 from tracegrade.serve.tuning import allow_connections
 from tracegrade.telemetry.metrics import Telemetry
+from tracegrade.telemetry.process import forget_process, note_free_disk, note_process
 
 LOOK_EVERY_S = 1.0
 PUBLISH_EVERY_S = 1.0
 ACCESS_EVERY_S = 2.0
+CERTIFICATES_EVERY_S = 10.0
 STOP_WITHIN_S = 5.0
 RETRY_DELETIONS_AFTER_S = 30.0
 
@@ -84,6 +83,7 @@ class ReceiveRole:
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
         self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
         otlp = config.receivers.otlp
+        self._certificates = CertificateWatch(config, self._telemetry)
         self._quotas = Quotas(config.quotas, self._telemetry) if config.quotas.bounds_sending else None
         self._ingest = Ingest(
             self._received,
@@ -108,6 +108,7 @@ class ReceiveRole:
         self._with_judge = with_judge
         self._web_command = role_command("web", config, config_path)
         self._web: WebProcess | None = None
+        self._children: dict[str, int] = {}  # the ids of processes, by what they do
         jobs_command = role_command("jobs", config, config_path)
         self._jobs = JobsProcess(jobs_command, self._folder.jobs_wait, self._folder.jobs_beat)
 
@@ -162,12 +163,12 @@ class ReceiveRole:
             grpc_server = OtlpGrpcServer(protocols.grpc, self._ingest, otlp.max_compression_ratio, self._made, tenants)
             await grpc_server.start()
             stack.push_async_callback(grpc_server.stop, STOP_WITHIN_S)
-            endpoints["grpc"] = _with_port(protocols.grpc.endpoint, grpc_server.port)
+            endpoints["grpc"] = with_port(protocols.grpc.endpoint, grpc_server.port)
         if protocols.http is not None:
             http_server = OtlpHttpServer(protocols.http, self._ingest, otlp.max_compression_ratio, self._made, tenants)
             await http_server.start()
             stack.push_async_callback(http_server.stop, STOP_WITHIN_S)
-            endpoints["http"] = _with_port(protocols.http.endpoint, http_server.port)
+            endpoints["http"] = with_port(protocols.http.endpoint, http_server.port)
         endpoints["telemetry"] = await self._start_status(stack)
         if self._with_judge and self._config.web is not None:
             address = self._listen_for_web(self._config.web, stack)
@@ -182,26 +183,19 @@ class ReceiveRole:
         stack.callback(self._web.close)
         port = self._web.listen()
         scheme = "http" if settings.tls is None else "https"
-        return None if port is None else f"{scheme}://{_with_port(settings.endpoint, port)}"
+        return None if port is None else f"{scheme}://{with_port(settings.endpoint, port)}"
 
     async def _start_status(self, stack: AsyncExitStack) -> str:
-        settings = self._config.telemetry
-        endpoint = settings.endpoint
-        tls = None if settings.tls is None else server_context("telemetry", settings.tls)
-        shown = status_app(self._received.snapshots, self._instance)
-        app = guarded(shown, "telemetry", settings, self._made, self._config.access)
-        listening = bound_socket("telemetry.endpoint", endpoint)
-        listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
-        server = HttpServer(app, Bounds(max_connections=100), tls)
-        task = asyncio.create_task(server.serve(sockets=[listening]))
+        server = StatusServer(self._config, self._received.snapshots, self._instance, self._made)
+        halt = asyncio.Event()
+        task = asyncio.create_task(server.run(halt))
 
         async def stop() -> None:
-            server.should_exit = True
+            halt.set()
             await task
-            listening.close()
 
         stack.push_async_callback(stop)
-        return _with_port(endpoint, listening.getsockname()[1])
+        return server.endpoint
 
     def _start_tasks(self, stack: AsyncExitStack, stop: asyncio.Event) -> list[asyncio.Task[None]]:
         tasks = [
@@ -218,15 +212,30 @@ class ReceiveRole:
             tasks.append(asyncio.create_task(_stopped_with(forwarder, stop)))
         if self._judges is not None:
             tasks.append(asyncio.create_task(self._judges.run(stop)))
-            tasks.append(asyncio.create_task(supervise(self._jobs, stop)))
+            tasks.append(asyncio.create_task(supervise(self._jobs, stop, partial(self._note_child, "jobs"))))
         tasks.append(asyncio.create_task(repeat(PUBLISH_EVERY_S, self._publish, stop)))
+        tasks.append(asyncio.create_task(repeat(CERTIFICATES_EVERY_S, self._look_at_certificates, stop)))
         if self._web is not None:
-            tasks.append(asyncio.create_task(supervise(self._web, stop)))
+            tasks.append(asyncio.create_task(supervise(self._web, stop, partial(self._note_child, "web"))))
         if self._access_export is not None:
             tasks.append(asyncio.create_task(repeat(ACCESS_EVERY_S, self._access_export.send, stop)))
         return tasks
 
+    def _note_child(self, name: str, pid: int | None) -> None:
+        """Show what a process that has no metrics of its own uses, while it runs."""
+        if pid is not None:
+            self._children[name] = pid
+        elif self._children.pop(name, None) is not None:
+            forget_process(self._telemetry, name)
+
+    async def _look_at_certificates(self) -> None:
+        await asyncio.to_thread(self._certificates.look)
+
     async def _publish(self) -> None:
+        note_process(self._telemetry, "receive")
+        for name, pid in self._children.items():
+            note_process(self._telemetry, name, pid)
+        note_free_disk(self._telemetry, self._folder.path)
         self._received.say_conditions(is_kept=self._with_judge)
         self._folder.set_aside.report(self._telemetry.conditions)
         self._ingest.circle.end_quiet()
@@ -289,8 +298,3 @@ async def _stopped_with(forwarder: Forwards, stop: asyncio.Event) -> None:
         await forwarder.run()
     finally:
         stopper.cancel()
-
-
-def _with_port(endpoint: str, port: int) -> str:
-    """`endpoint` with the port that was bound, in place of port 0."""
-    return f"{endpoint.rpartition(':')[0]}:{port}"

@@ -62,6 +62,10 @@ KINDS: dict[str, Kind] = {
         "a Kafka topic is not set as a journal needs it, or its settings cannot be read",
         "change the topic as the message says; it is looked at again every minute",
     ),
+    "certificate_refused": Kind(
+        "the files of a server's certificate have changed and cannot be used; the old one is in force until it ends",
+        "put a certificate and its key there that belong together; they are read again when they change",
+    ),
     "redaction_key_changed": Kind(
         "the key of hashes was changed, and values that were hashed by the one before are still stored",
         "set the old key again if it was not meant; else values of before and after do not equal each other until "

@@ -13,6 +13,7 @@ _KNOWN_BY_EACH = frozenset(
     {
         "tracegrade.build_info",
         "tracegrade.conditions",
+        "tracegrade.data_folder.free",
         "tracegrade.rules.loaded",
         "tracegrade.rules.experimental",
         "tracegrade.rules.refused",

@@ -154,6 +154,17 @@ METRICS: dict[str, Metric] = {
     "tracegrade.spans.not_decoded": Metric(
         "counter", "{span}", "The spans of closed traces that were not decoded, by reason", ("reason",)
     ),
+    "tracegrade.process.cpu": Metric(
+        "counter", "s", "CPU time that a process of serve has used, of user and system", ("process",)
+    ),
+    "tracegrade.process.memory": Metric("gauge", "By", "Resident memory of a process of serve", ("process",)),
+    "tracegrade.process.open_files": Metric(
+        "gauge", "{file}", "Files and connections that a process of serve has open", ("process",)
+    ),
+    "tracegrade.data_folder.free": Metric("gauge", "By", "Free room on the disk of the data folder"),
+    "tracegrade.certificate.remaining": Metric(
+        "gauge", "s", "Time until the certificate of a server ends; negative once it has", ("server",)
+    ),
     "tracegrade.build_info": Metric("gauge", "1", "1, with the version that runs, as results name it", ("version",)),
     "tracegrade.conditions": Metric(
         "gauge",

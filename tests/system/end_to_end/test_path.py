@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,16 +236,37 @@ def test_a_hung_judge_is_restarted_and_goes_on(tmp_path: Path) -> None:
         assert server.metric("tracegrade_judge_restarts_total", "receive", reason="hung") == 1
 
 
+def asked(endpoint: str, page: str) -> bytes:
+    with urlopen(f"http://{endpoint}/{page}") as answer:
+        found: bytes = answer.read()
+    return found
+
+
 @pytest.mark.long
 def test_the_roles_run_by_themselves_too(tmp_path: Path) -> None:
     server = Server(tmp_path)
     server.start(role="receive")
     command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(server.config), "--role", "judge"]
-    judge = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # as under systemd
+    judge = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # as under systemd
+    assert judge.stderr is not None
     try:
+        said = next(line for line in judge.stderr if line.startswith("Listening: telemetry "))
+        own = said.split()[2].rstrip(".")
         export(server.endpoints["grpc"], request_of(1))
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge") > 0, "an evaluation")
+        eventually(lambda: b"tracegrade_evaluations_total" in asked(own, "metrics"), "it among the judge's own")
+        assert b'tracegrade_process_memory_bytes{process="judge",role="judge"}' in asked(own, "metrics")
+        assert json.loads(asked(own, "healthz")) | {"snapshot_age_s": {}} == {
+            "status": "ok",
+            "conditions": [],
+            "snapshot_age_s": {},
+        }
+        assert asked(own, "readyz")
+        assert b'tracegrade_process_cpu_seconds_total{process="receive"' in asked(
+            server.endpoints["telemetry"], "metrics"
+        )
     finally:
+        threading.Thread(target=judge.stderr.read, daemon=True).start()
         judge.send_signal(signal.SIGINT)
         assert judge.wait() == 0
         assert server.stop() == 0

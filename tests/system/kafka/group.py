@@ -86,7 +86,9 @@ class Judge:
         self.config = self.folder / "config.yaml"
         common = json.loads(json.dumps(common))
         common["journal"]["kafka"]["instance_id"] = name
-        self.config.write_text(json.dumps(common | {"data_dir": str(self.folder / "data")}))
+        self.config.write_text(
+            json.dumps(common | {"data_dir": str(self.folder / "data"), "telemetry": {"endpoint": "127.0.0.1:0"}})
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._starts_s: list[float] = []
 

@@ -15,7 +15,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.receive.redacted_ids import RedactedIds
 from tracegrade.serve.receiving.received_in_kafka import lock_receiving
-from tracegrade.store.open import STORE_ERRORS
+from tracegrade.store.open import STORE_ERRORS, is_away
 
 LOOK_EVERY_S = 2.0
 
@@ -32,6 +32,8 @@ async def take_over_deletions(config: Config, folder: DataFolder, store: Engine,
         try:
             await asyncio.to_thread(look_for_deletions, config, folder, shared)
         except (OSError, TraceGradeError, *STORE_ERRORS) as error:
+            if is_away(error):  # a condition says so, once
+                continue
             logger.warning("deletions of other data folders: %s; trying again", error)
 
 

@@ -11,6 +11,7 @@ from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.serve.judging.read_sums import ReadSums
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Telemetry, series
+from tracegrade.telemetry.process import note_process
 from tracegrade.telemetry.series_bound import MAX_SERIES, MAX_TENANTS
 
 MAX_SCOPES = 200
@@ -87,7 +88,8 @@ class JudgeMetrics:
         self.write_snapshot()
 
     def write_snapshot(self) -> None:
-        """Write the snapshot for the receive role."""
+        """Write the snapshot, which the receive role shows, or this process where it runs alone."""
+        note_process(self.telemetry, self.name)
         snapshot = self.telemetry.snapshot()
         # After the position was taken, so that everything skipped before the snapshot's position is in it.
         self._folder.write_snapshot(self.name, snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})

@@ -1,6 +1,7 @@
 """What the judges of a data folder last said of themselves, as the receive role shows it."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tracegrade.pipeline.data_folder import DELIVERY, JUDGE, DataFolder, Judge
@@ -57,6 +58,17 @@ class JudgeSnapshots:
             is_silent = is_kept and now_ns > starts_ns and silent_ns > SILENT_AFTER_S * 1e9
             is_silent = is_silent and not conditions.holds("judge_down", where)
             conditions.say("judge_silent", "no sign of how it is" if is_silent else None, where)
+
+
+def shown_of_judges(folder: DataFolder) -> Callable[[], list[Snapshot]]:
+    """Gives what the judges of `folder` say of themselves, for who shows nothing else: one snapshot, or none yet."""
+    snapshots = JudgeSnapshots(folder, time.time_ns())
+
+    def shown() -> list[Snapshot]:
+        found = snapshots.shown(snapshots.take())
+        return [] if found is None else [found]
+
+    return shown
 
 
 def where_of(judge: Judge) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -70,17 +70,20 @@ class Child(Protocol):
         ...
 
 
-async def supervise(child: Child, stop: asyncio.Event) -> None:
+async def supervise(child: Child, stop: asyncio.Event, runs: Callable[[int | None], object] = bool) -> None:
     """Keep `child` running until `stop` is set or it must not be started again.
 
-    The pause before a start doubles while children live only for seconds and get no further.
+    The pause before a start doubles while children live only for seconds and get no further. `runs` is called with the
+    id of each process once it runs, and with None when it has ended.
     """
     pause_s = SHORTEST_PAUSE_S
     while (launch := await child.next_launch(stop)) is not None:
         started_ns = time.monotonic_ns()
         # Not asyncio's: uvloop would fork, which breaks gRPC; this one uses vfork and exec.
         process = subprocess.Popen(launch.command, stdin=subprocess.PIPE, pass_fds=launch.pass_fds)
+        runs(process.pid)
         reason = await _watch(child, process, started_ns, stop)
+        runs(None)
         assert process.stdin is not None
         process.stdin.close()  # end of file: the child finishes its work and ends
         if stop.is_set():

@@ -1,4 +1,4 @@
-"""``/metrics``, ``/healthz`` and ``/readyz``: both roles' metrics and conditions, served by the receive role.
+"""``/metrics``, ``/healthz`` and ``/readyz`` of a process that `serve` runs, or of all that one process keeps.
 
 ``/healthz`` is liveness: it answers 200 as long as this process works, even if other things are wrong, since a restart
 would not repair those. ``/readyz`` is readiness: 503 while senders are refused. Both name every condition.
@@ -6,7 +6,8 @@ would not repair those. ``/readyz`` is readiness: 503 while senders are refused.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -17,14 +18,25 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tracegrade.access.tokens import MadeTokens
+from tracegrade.config import Config
 from tracegrade.display import time_text
 from tracegrade.otlp.metrics import Instance
 from tracegrade.otlp.prometheus import prometheus_page
+from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.pipeline.version import tracegrade_version
+from tracegrade.receive.access import guarded
+from tracegrade.receive.certificate import server_context
+from tracegrade.receive.http_connection import Bounds
+from tracegrade.receive.http_server import HttpServer
+from tracegrade.receive.listen import AddressTaken, bound_socket
+from tracegrade.serve.background import BackgroundLoop
 from tracegrade.telemetry.conditions import Condition, conditions_in
 
 Snapshots = Callable[[], list[dict[str, Any]]]
 
 REFUSES = 503
+_STOPS_WITHIN_S = 2.0
 _RECEIVES = "receive"
 
 
@@ -96,3 +108,60 @@ def _shown(role: str, conditions: Iterable[Condition], now_ns: int) -> list[dict
         }
         for condition in conditions
     ]
+
+
+class StatusServer:
+    """The three pages at ``telemetry.endpoint``; runs in the loop that starts it."""
+
+    def __init__(self, config: Config, snapshots: Snapshots, instance: Instance, made: MadeTokens) -> None:
+        """Bind its address; nothing is answered yet.
+
+        Args:
+            config: the settings.
+            snapshots: gives what is shown.
+            instance: whose it is.
+            made: the tokens that the command line made.
+
+        Raises:
+            ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
+        """
+        settings = config.telemetry
+        tls = None if settings.tls is None else server_context("telemetry", settings.tls)
+        app = guarded(status_app(snapshots, instance), "telemetry", settings, made, config.access)
+        self._listening = bound_socket("telemetry.endpoint", settings.endpoint)
+        self._listening.listen()  # now, before the server has started: a reader of the endpoint may call at once
+        self._server = HttpServer(app, Bounds(max_connections=100), tls)
+        self.endpoint = with_port(settings.endpoint, self._listening.getsockname()[1])
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Answer until `stop` is set."""
+        serving = asyncio.create_task(self._server.serve(sockets=[self._listening]))
+        await stop.wait()
+        self._server.should_exit = True
+        await serving
+        self._listening.close()
+
+
+@contextmanager
+def answering_status(config: Config, snapshots: Snapshots) -> Iterator[str]:
+    """In this context, a thread answers at ``telemetry.endpoint``, which is given: for a role that runs alone.
+
+    Raises:
+        ReceiverStartError: as `StatusServer`; where the address is taken, by another role of this machine perhaps.
+    """
+    instance = Instance(DataFolder(config.data_path).instance_id(), tracegrade_version())
+    try:
+        server = StatusServer(config, snapshots, instance, MadeTokens(config.tokens_path))
+    except AddressTaken as error:
+        raise AddressTaken(f"{error}. Roles that run alone on one machine need one each") from None
+    thread = BackgroundLoop("status", server.run, lambda error: None)  # its traceback is printed; the role goes on
+    thread.start()
+    try:
+        yield server.endpoint
+    finally:
+        thread.stop(_STOPS_WITHIN_S)
+
+
+def with_port(endpoint: str, port: int) -> str:
+    """`endpoint` with the port that was bound, in place of port 0."""
+    return f"{endpoint.rpartition(':')[0]}:{port}"

@@ -5,7 +5,7 @@ from typing import Any
 from build import each
 from build.asgi import call
 from build.metric_snapshots import INSTANCE
-from tracegrade.serve.receiving.status import status_app
+from tracegrade.serve.status import status_app
 from tracegrade.telemetry.metrics import Telemetry
 
 
