@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -266,7 +265,7 @@ def test_the_roles_run_by_themselves_too(tmp_path: Path) -> None:
             server.endpoints["telemetry"], "metrics"
         )
     finally:
-        threading.Thread(target=judge.stderr.read, daemon=True).start()
         judge.send_signal(signal.SIGINT)
-        assert judge.wait() == 0
+        judge.communicate()
+        assert judge.returncode == 0
         assert server.stop() == 0
