@@ -56,7 +56,9 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
     LocalJournal.open(DataFolder(tmp_path).journal).close()
     beats = Beats(tmp_path, monkeypatch)
 
-    def slow(url: str, *, read_only: bool = False, updating: Callable[[], object] | None = None) -> Engine:
+    def slow(
+        url: str, *, read_only: bool = False, update: bool = False, updating: Callable[[], object] | None = None
+    ) -> Engine:
         if not read_only:
             assert updating is not None
             updating()
@@ -64,7 +66,7 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
             assert snapshot is not None
             assert [condition.name for condition in conditions_in(snapshot)] == ["store_updating"]
             beats.wait_for_some()
-        return open_store(url, read_only=read_only)
+        return open_store(url, read_only=read_only, update=update)
 
     monkeypatch.setattr(judge_role, "open_store", slow)
     monkeypatch.setattr(opening, "open_store", slow)
