@@ -154,7 +154,7 @@ def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     content = [key for key in value if FORMS.isdisjoint(words_of(key))]
     if not content:
         return None
-    if len(content) == 1 and _is_wrapper(content[0], path):
+    if len(content) == 1 and (_is_wrapper(content[0], path) or _is_plain(content[0], value[content[0]])):
         return _shown(value[content[0]], path)
     return {key: _member(member) for key, member in value.items() if key != OWN}
 
@@ -164,6 +164,11 @@ def _is_wrapper(key: str, path: tuple[str, ...]) -> bool:
     if len(words) != 1:
         return False
     return words[0] in WRAPPERS or words[0] in _DEFAULT or read_segment(key).slot == read_segment(path[-1]).slot
+
+
+def _is_plain(key: str, value: JsonValue) -> bool:
+    """Whether a key for messages holds none, but what a tool took or gave."""
+    return words_of(key) == ("messages",) and not isinstance(parsed(own(value)), list)
 
 
 def _member(value: JsonValue) -> JsonValue:
