@@ -221,7 +221,8 @@ def test_every_field_is_stored_as_sent_or_refused(site: Site, document: dict[str
                     elif answer.status == 413 and value is LONG:
                         continue
                     elif answer.status >= 300:
-                        if answer.status not in (404, 409) or not rules.is_valid(value):
+                        looked_up = isinstance(value, str) and "\0" in value  # which PostgreSQL cannot
+                        if answer.status not in (404, 409) or looked_up or not rules.is_valid(value):
                             failures.append(f"{shown}: {answer.json['detail'][:200]}")
                     elif name == "importToolSuite" and answer.json["notes"]:
                         continue  # left out, and said

@@ -1,6 +1,6 @@
 """The answers of operations: the JSON itself, and the models that describe it in the OpenAPI document."""
 
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
@@ -22,6 +22,11 @@ class Document(BaseModel):
     """An answer of the API; it has every documented field, and no other."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+# PostgreSQL takes NUL in no text, and looks nothing up by one that has it.
+WITHOUT_NUL = r"^[^\x00]*$"
+SentId: TypeAlias = Annotated[str, Field(max_length=1000, pattern=WITHOUT_NUL)]
 
 
 class SentDocument(BaseModel):

@@ -15,7 +15,7 @@ from tracegrade.history.runs.run_changes import (
 )
 from tracegrade.history.suite_runs.experiment_deletion import delete_with_runs, delete_without_runs
 from tracegrade.store.runs import State, stored_experiments
-from tracegrade.web.api.documents import Document, ExactJson, SentDocument
+from tracegrade.web.api.documents import Document, ExactJson, SentDocument, SentId
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
     ApiCaller,
@@ -116,9 +116,7 @@ class Runs(Document):
 class ExperimentChange(SentDocument):
     """What is to be changed of an experiment."""
 
-    baseline: str | None = Field(
-        description="The run to pin; null: the first complete run with a score", max_length=1000
-    )
+    baseline: SentId | None = Field(description="The run to pin; null: the first complete run with a score")
 
 
 class RunChange(SentDocument):

@@ -9,14 +9,14 @@ from tracegrade.history.runs.run_changes import LONGEST_KEY, LONGEST_VALUE, MOST
 from tracegrade.jobs.suite_request import LONGEST_PROMPT, MOST_MODELS, SuiteRequest, suite_request
 from tracegrade.models.asking import ToolChoice
 from tracegrade.store.jobs import Job, State
-from tracegrade.web.api.documents import Document, Page, SentDocument
+from tracegrade.web.api.documents import Document, Page, SentDocument, SentId
 
 MOST_PARALLEL = 1000
 
 Word: TypeAlias = Literal["submitted", "running", "done", "failed", "cancelled", "interrupted"]
 """The states of jobs as callers know them."""
 
-_Key: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+_Key: TypeAlias = Annotated[SentId, Field(min_length=1)]
 _LabelKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_KEY)]
 _LabelValue: TypeAlias = Annotated[str, Field(max_length=LONGEST_VALUE)]
 _Prompt: TypeAlias = Annotated[str, Field(max_length=LONGEST_PROMPT)]
@@ -48,7 +48,9 @@ class SentJob(SentAsking):
         min_length=1,
         max_length=MOST_MODELS,
     )
-    experiment: str | None = Field(None, description="Its name; the suite's own experiment if left out", max_length=100)
+    experiment: SentId | None = Field(
+        None, description="Its name; the suite's own experiment if left out", max_length=100
+    )
 
     def request(self) -> SuiteRequest:
         """What is asked of a job."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from tracegrade.suites.stored import LONGEST_NAME, LONGEST_TEXT, MOST_CASES, MOST_TOOLS
 from tracegrade.suites.written import WrittenCase, WrittenTool, schema_of
-from tracegrade.web.api.documents import Document
+from tracegrade.web.api.documents import WITHOUT_NUL, Document
 
 _TEXT = {"type": "string"}
 _TOOL = schema_of(WrittenTool)
@@ -74,7 +74,11 @@ class SentImport(SentSuite):
     )
 
     suite_id: Annotated[
-        Any, _described(_or_null({"type": "string"}), "The suite whose tools and cases it replaces; a new one without")
+        Any,
+        _described(
+            _or_null({"type": "string", "pattern": WITHOUT_NUL}),
+            "The suite whose tools and cases it replaces; a new one without",
+        ),
     ] = None
 
 

@@ -228,7 +228,7 @@ def import_tool_suite(sources: ApiSources, query: OfTenant, suite: Annotated[Sen
     url, document = sources.config.store_url, suite.given
     if (id_ := document.pop("suite_id", None)) is None:
         return _new(sources, add_suite(url, query.tenant, document, time.time_ns()))
-    if not isinstance(id_, str):
+    if not isinstance(id_, str) or "\0" in id_:
         raise SuiteError(f"suite_id: expected the id of a suite, found {id_!r}")
     return _new(sources, replace_suite(url, query.tenant, id_, document, time.time_ns()), status=200)
 

@@ -8,7 +8,7 @@ from tracegrade.history.suite_runs.experiment_changes import LONGEST_DESCRIPTION
 from tracegrade.store.experiment_entries import Kind, ReportedKind
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.stored import storable
-from tracegrade.web.api.documents import Document, SentDocument
+from tracegrade.web.api.documents import WITHOUT_NUL, Document, SentDocument, SentId
 
 _NAME = "Letters, digits, `_`, `.`, `/`, `+`, `-`, and single spaces between them"
 
@@ -24,26 +24,25 @@ def _open_object(value: dict[str, Any]) -> dict[str, Any]:
 class SentExperiment(SentDocument):
     """An experiment to make."""
 
-    name: str = Field(description=_NAME, min_length=1, max_length=100)
-    suite_id: str | None = Field(None, description="The stored suite that it is about", max_length=1000)
+    name: str = Field(description=_NAME, min_length=1, max_length=100, pattern=WITHOUT_NUL)
+    suite_id: SentId | None = Field(None, description="The stored suite that it is about")
     description: str = Field("", max_length=LONGEST_DESCRIPTION)
-    baseline_eval_id: str | None = Field(None, description="An eval to pin as its baseline", max_length=1000)
+    baseline_eval_id: SentId | None = Field(None, description="An eval to pin as its baseline")
 
 
 class SentChange(SentDocument):
     """What is to be changed of an experiment; what is left out stays."""
 
-    name: str | None = Field(None, description=_NAME, min_length=1, max_length=100)
+    name: str | None = Field(None, description=_NAME, min_length=1, max_length=100, pattern=WITHOUT_NUL)
     description: str | None = Field(None, max_length=LONGEST_DESCRIPTION)
 
 
 class SentBaseline(SentDocument):
     """The eval to pin."""
 
-    eval_id: str | None = Field(
+    eval_id: SentId | None = Field(
         description="The eval, or null for the first complete one; `eval_run_id` and `baseline_eval_id` are the same",
         validation_alias=AliasChoices("eval_id", "eval_run_id", "baseline_eval_id"),
-        max_length=1000,
     )
 
 
