@@ -162,6 +162,7 @@ FOREIGN = [
     ('[{"traceId": "1", "id": "2"}]', "which is Zipkin's JSON"),
     ('{"runs": [{"spanId": "1"}]}', "found a JSON object with 'runs', with spans in it"),
     ("resourceSpans:\n- {}\n", "found text that begins with 'resourceSpans: - {}'"),
+    ("[1, 2]", "found text that begins with '[1, 2]'; expected OTLP as JSON or protobuf, as the file exporter"),
     (ONE.encode("utf-16"), "found text in UTF-16; expected UTF-8"),
     (ONE.encode("utf-16-le"), "found text in UTF-16LE"),
     (ONE.encode("utf-16-be"), "found text in UTF-16BE"),
