@@ -90,8 +90,35 @@ def test_compose_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch
     assert "message.timestamp.type=LogAppendTime" in made
 
 
+def _manifest() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The Service and the StatefulSet."""
+    service, stateful_set = yaml.safe_load_all((DEPLOY / "kubernetes.example.yaml").read_text())
+    return service, stateful_set
+
+
+def test_the_service_reaches_each_port_of_the_stateful_sets_pod() -> None:
+    service, stateful_set = _manifest()
+    assert [(item["apiVersion"], item["kind"]) for item in (service, stateful_set)] == [
+        ("v1", "Service"),
+        ("apps/v1", "StatefulSet"),
+    ]
+    spec = stateful_set["spec"]
+    assert spec["serviceName"] == service["metadata"]["name"]
+    assert spec["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"] == service["spec"]["selector"]
+    (container,) = spec["template"]["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {port["targetPort"]: port["port"] for port in service["spec"]["ports"]} == ports
+    config = Config()
+    protocols = config.receivers.otlp.protocols
+    assert protocols.grpc is not None
+    assert protocols.http is not None
+    assert config.web is not None
+    endpoints = (protocols.grpc, protocols.http, config.web, config.telemetry)
+    assert [*ports.values()] == [int(settings.endpoint.rpartition(":")[2]) for settings in endpoints]
+
+
 def test_probes_ask_the_pages_that_there_are() -> None:
-    (container,) = _read("kubernetes.example.yaml")["containers"]
+    (container,) = _manifest()[1]["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     pages = {route.path for route in status_app(list, INSTANCE).routes if isinstance(route, Route)}
     asked = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
@@ -192,7 +219,8 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
 def test_the_pod_runs_with_settings_like_those_that_its_comment_names_and_writes_to_its_volumes_alone(
     tmp_path: Path,
 ) -> None:
-    pod = _read("kubernetes.example.yaml")
+    stateful_set = _manifest()[1]["spec"]
+    pod = stateful_set["template"]["spec"]
     (container,) = pod["containers"]
     text = (DEPLOY / "kubernetes.example.yaml").read_text()
     (telemetry,) = re.findall(r"`telemetry: (\{.*?\})`", text)
@@ -201,7 +229,8 @@ def test_the_pod_runs_with_settings_like_those_that_its_comment_names_and_writes
     config.write_text(f"data_dir: {mounts['data']['mountPath']}\ntelemetry: {telemetry}\n")
     checked = CliRunner().invoke(main, ["config", "check", str(config)])
     assert checked.exit_code == 0, checked.output
-    assert {volume["name"] for volume in pod["volumes"]} == mounts.keys()
+    claims = [claim["metadata"]["name"] for claim in stateful_set["volumeClaimTemplates"]]
+    assert {*claims, *(volume["name"] for volume in pod["volumes"])} == mounts.keys()
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert pod["securityContext"]["runAsNonRoot"]
     made_by = (DEPLOY.parent / "docs" / "guides" / "deploy.md").read_text()
