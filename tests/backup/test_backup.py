@@ -196,7 +196,7 @@ def test_a_restore_that_was_killed_is_done_again_and_not_served(
     restore = ["restore", str(tmp_path / "backup"), "-c", str(config)]
     # As a kill leaves it: all is copied but the last file, and nothing is cleared away.
     with monkeypatch.context() as killing:
-        killing.setattr("tracegrade.backup.restore.open_store", lambda url: os._exit(9))
+        killing.setattr("tracegrade.backup.restore.open_store", lambda url, update: os._exit(9))
         child = os.fork()
         if not child:
             CliRunner().invoke(main, restore)
