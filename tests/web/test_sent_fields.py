@@ -18,7 +18,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.suites.settings import SuitesSettings
 from web.test_suites_api import CASE, MULTI_TURN, api_in
 
-MODELS = "providers:\n  one:\n    base_url: http://127.0.0.1:9/v1\n    models: [{id: m-1}]\n"
+MODELS = "providers:\n  one:\n    base_url: http://127.0.0.1:9/v1\n    models: {m-1: {}}\n"
 LONG = "x" * 1_100_000
 WRONG_KINDS: list[Any] = [
     None,
