@@ -211,8 +211,13 @@ class _Trace:
         beside = looked.kinds.beside if looked.values.result is not None else None
         if not beside:
             return False
-        around = set(self._above(looked.span))
-        return any(one.span.span_id in around and beside & one.kinds.beside_flow for one in self._looked)
+        flows = self._flows
+        return bool(flows) and any(beside & flows[above] for above in self._above(looked.span) if above in flows)
+
+    @cached_property
+    def _flows(self) -> dict[bytes, frozenset[tuple[str, ...]]]:
+        """The prefixes under which spans say workflow or chain, of those that do."""
+        return {looked.span.span_id: looked.kinds.beside_flow for looked in self._looked if looked.kinds.beside_flow}
 
     def _is_prefix(self, name: str, candidates: Sequence[Looked]) -> bool:
         """Whether names of spans that are no tools begin with this one: then it is their instrumentation's."""
