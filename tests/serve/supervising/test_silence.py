@@ -49,13 +49,13 @@ def test_the_system_tells_who_waits_for_a_processor_and_who_sleeps() -> None:
     processor = min(os.sched_getaffinity(0))
     bound = f"import os, time; os.sched_setaffinity(0, [{processor}])\n"
     busy = [subprocess.Popen([sys.executable, "-c", f"{bound}while True: pass"]) for _ in range(2)]
-    sleeping = subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"], stdout=-1)
+    sleeping = subprocess.Popen([sys.executable, "-c", "import time; print(flush=True); time.sleep(3600)"], stdout=-1)
     try:
         assert sleeping.stdout is not None
         sleeping.stdout.readline()
         waited_ns = waited_for_processor_ns(sleeping.pid)
-        eventually(lambda: all(waited_for_processor_ns(one.pid) > S // 2 for one in busy), "one to wait for the other")
-        assert waited_for_processor_ns(sleeping.pid) - waited_ns < S // 10
+        eventually(lambda: all(waited_for_processor_ns(one.pid) > S // 5 for one in busy), "one to wait for the other")
+        assert waited_for_processor_ns(sleeping.pid) - waited_ns < S // 20
     finally:
         for one in (*busy, sleeping):
             one.kill()
