@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +27,28 @@ def noted(telemetry: Telemetry, name: str) -> dict[str, float]:
     }
 
 
-def test_a_process_says_what_it_uses(tmp_path: Path) -> None:
+@contextmanager
+def child(files: int) -> Iterator[int]:
+    """The id of a process that has so many files open beside those that each has."""
+    script = f"files = [open('/dev/null') for _ in range({files})]; print(flush=True); input()"
+    started = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert started.stdout is not None
+    started.stdout.readline()
+    yield started.pid
+    started.communicate()
+
+
+def test_a_process_says_what_it_uses() -> None:
     telemetry = Telemetry("receive")
-    with (tmp_path / "one").open("w"), (tmp_path / "two").open("w"):
-        note_process(telemetry, "receive")
-        with_two = noted(telemetry, "receive")
     note_process(telemetry, "receive")
-    without = noted(telemetry, "receive")
-    times = os.times()
-    assert with_two["tracegrade.process.open_files"] == without["tracegrade.process.open_files"] + 2
-    assert 0 < without["tracegrade.process.cpu"] <= times.user + times.system + 0.02  # it counts by hundredths
-    assert 10 * 2**20 < without["tracegrade.process.memory"] < 8 * 2**30
+    own, times = noted(telemetry, "receive"), os.times()
+    assert 0 < own["tracegrade.process.cpu"] <= times.user + times.system + 0.02  # it counts by hundredths
+    assert 10 * 2**20 < own["tracegrade.process.memory"] < 8 * 2**30
+    with child(0) as few, child(20) as many:
+        note_process(telemetry, "few", few)
+        note_process(telemetry, "many", many)
+    opened = {name: noted(telemetry, name)["tracegrade.process.open_files"] for name in ("few", "many")}
+    assert opened["many"] == opened["few"] + 20
 
 
 def test_a_child_is_noted_until_it_ends() -> None:
