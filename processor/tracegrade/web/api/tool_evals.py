@@ -27,6 +27,7 @@ from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, submit
 from tracegrade.jobs.suite_job import scores_of
 from tracegrade.jobs.suite_request import suite_request
+from tracegrade.models.settings import chosen_models
 from tracegrade.store.evals import EvalFilter, eval_keys
 from tracegrade.store.jobs import STATES, Job, stored_job
 from tracegrade.store.runs import State
@@ -56,6 +57,7 @@ from tracegrade.web.api.tool_eval_documents import (
     SentBest,
     SentCancel,
     SentEval,
+    SentModels,
     SubmittedEval,
     SubmittedJob,
     WholeEval,
@@ -105,6 +107,7 @@ def run_tool_eval(
     """
     if not sent.keys:
         raise Refusal(400, "invalid-parameter", "Wrong parameter", "models: expected at least one, found none")
+    _check_targets(sources, sent)
     asked = sent.model_dump(exclude={"suite_id", "experiment_id", "targets"})
     asked |= {"suite": sent.suite_id, "models": sent.keys}
     with sources.store() as connection:
@@ -215,6 +218,8 @@ def run_best_of_tool_experiment(
 ) -> ExactJson:
     """Queues a run of the experiment's suite with its best configuration, with other models if they are sent."""
     models = [] if sent is None else sent.keys
+    if sent is not None:
+        _check_targets(sources, sent)
     with sources.store() as connection:
         experiment = experiment_called(connection, query.tenant, "experiment_id", unquote(experiment_id))
         asked = best_request(connection, query.tenant, experiment.name, models)
@@ -351,3 +356,14 @@ def _result(item: CaseResult, values: bool) -> dict[str, Any]:
         "cost": item.cost,
         **(values_of(item) if values else {}),
     }
+
+
+def _check_targets(sources: Sources, sent: SentModels) -> None:
+    """Refuse a target that is in no file of models, by its place; what `models` names is refused when it is submitted.
+
+    Raises:
+        NoSuchModel: naming the target.
+    """
+    known = known_models(sources.config)
+    for place, target in enumerate(sent.targets if not known.problem else ()):
+        chosen_models(known.targets, [target.key], f"targets.{place}: provider_key, model_id")
