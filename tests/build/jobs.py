@@ -70,7 +70,13 @@ class Place:
 
     def _document(self, **jobs: int) -> dict[str, Any]:
         suites = {"models": str(self.models), "jobs": jobs}
-        return {"data_dir": str(self.folder / "data"), "store": {"url": self.url}, "suites": suites}
+        telemetry = {"endpoint": "127.0.0.1:0"}
+        return {
+            "data_dir": str(self.folder / "data"),
+            "store": {"url": self.url},
+            "suites": suites,
+            "telemetry": telemetry,
+        }
 
     def suite_of(self, tenant: str) -> StoredSuite:
         return weather(3, tenant)
