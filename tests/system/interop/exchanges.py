@@ -84,7 +84,7 @@ def events_in(downstream: Downstream) -> Counter[bytes]:
 def failing_traces(server: Server) -> set[str]:
     """What ``tracegrade results list`` shows as failed; nothing as long as the judge has not made the store."""
     listed = server.cli("results", "list", "--data-dir", str(server.data), "--outcome", "fail", "--format", "json")
-    if "no such store" in listed.stderr:
+    if "no such store" in listed.stderr or "holds no TraceGrade results" in listed.stderr:
         return set()
     assert listed.exit_code == 0, listed.stderr
     return {json.loads(line)["trace_id"] for line in listed.stdout.splitlines()}
