@@ -21,7 +21,7 @@ sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
 import psycopg
 from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template
-from bench.serving import TICKS, cpu_s
+from bench.serving import OWN, TICKS, cpu_s
 from kafka.broker import Broker
 from kafka.group import Judge, new_database, settings
 
@@ -33,7 +33,6 @@ from tracegrade.telemetry.metrics import Telemetry
 from waiting import eventually
 
 PARTITIONS = 8
-OWN = Path(__file__).parents[3] / "processor"
 _AT_ONCE_S = 0.1  # a request holds the traces of so long
 
 

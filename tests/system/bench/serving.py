@@ -18,6 +18,7 @@ from typing import Any
 from bench.agent_traces import RESULT, TOOLS
 
 HERE = Path(__file__).parent
+OWN = HERE.parents[2] / "processor"
 TICKS = os.sysconf("SC_CLK_TCK")
 CATCH_UP_S = 120.0
 _CPU_OF_PROCESS = 2  # the kernel's CPUCLOCK_SCHED, as clock_getcpuclockid(3) makes the clock of another process
@@ -73,7 +74,7 @@ class Served:
 def serving(
     folder: Path,
     *,
-    rules: int = 50,
+    rules: int | None = 50,
     settings: str = "",
     flags: Sequence[str] = (),
     journal_mib: int = 16384,
@@ -81,12 +82,13 @@ def serving(
     service: str = SERVICE,
     sample: float = 1.0,
     python: str = sys.executable,
+    tree: Path = OWN,
 ) -> Iterator[Served]:
     """Run `serve`, both roles, until the end of the block.
 
     Args:
         folder: for rules, configuration and data.
-        rules: how many are loaded; five of them match, where their `service` is the load's.
+        rules: how many are loaded; five of them match, where their `service` is the load's. None: `builtin:default`.
         settings: further lines of the configuration.
         flags: further flags of the command.
         journal_mib: what each journal may hold.
@@ -94,20 +96,23 @@ def serving(
         service: the service that those five ask for.
         sample: the share of traces that they judge.
         python: of the environment whose `serve` is run.
+        tree: the folder of the sources; of another environment, whose own are run, it does not count.
     """
-    if not (folder / "rules").exists():
-        write_rules(folder / "rules", rules, service, sample)
+    if rules is not None:
+        if not (folder / "rules").exists():
+            write_rules(folder / "rules", rules, service, sample)
+        settings += f"rules: {{paths: ['{folder / 'rules'}']}}\n"
     config = folder / "bench.yaml"
     config.write_text(
         f"data_dir: {folder / 'data'}\n"
         f"receivers: {{otlp: {{protocols: {{grpc: {{endpoint: '127.0.0.1:{port}'}}}}}}}}\n"
         "telemetry: {endpoint: '127.0.0.1:0'}\nweb: null\n"
         f"traces: {{idle_timeout: {IDLE_S}s}}\n"
-        f"rules: {{paths: ['{folder / 'rules'}']}}\n"
         f"journal: {{max_size_mib: {journal_mib}}}\n" + settings
     )
     command = [python, "-m", "tracegrade", "serve", "-c", str(config), *flags]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(tree)} if python == sys.executable else None
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         endpoint = _endpoint_of(process)
         threading.Thread(target=_pass_on, args=(process,), daemon=True).start()

@@ -1,12 +1,19 @@
 """Spans per CPU-second through the whole path, durability on, and the ratio to receiving and parsing alone.
 
-    python tests/system/bench/throughput.py [--seconds 10] [--spans 500] [--compression none] [--no-forward] [--json]
+    python tests/system/bench/throughput.py [--seconds 10] [--spans 500] [--rounds 1] [--no-forward] [--json]
+    python tests/system/bench/throughput.py --against TREE --rounds 7           in turns with another source tree
     python tests/system/bench/throughput.py --curve [--seconds 4]               1, 10, 50, 500 and 5,000 spans a request
     python tests/system/bench/throughput.py --corpus DIR [--seconds 10]         captures of real frameworks, all in turn
+
+Two setups, in turns: `defaults` judges by `builtin:default` and compresses what it sends, as an exporter to another
+machine does unless told otherwise; `bench` judges by 50 rules of which five match, ten evaluations a trace, and does
+not compress, which is the load of the other benchmarks. `--setup` chooses one. In both, every request is answered once
+it is durable, forwarded to a downstream OTLP server, judged, stored in SQLite and its results sent.
 
 Three kinds of processes: the load generator and the downstream OTLP server (not counted), and the server under test
 (all its processes counted, user and system time, from /proc). The reference is a bare grpc.aio server that parses
 each request and answers, under the same load in the same run, before it and after. All is on loopback, on free ports.
+Figures are medians of the rounds; those of `--against` are ratios within a round, this tree's to the other's.
 `--seconds 60` shows what holds for longer.
 """
 
@@ -15,35 +22,72 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 sys.path.extend(map(str, Path(__file__).parents[1:3]))
 
-from bench.serving import BareServer, cpu_s, exporter, kernel_work, send, serving  # importable by the line above
+from bench.serving import (  # importable by the line above
+    OWN,
+    BareServer,
+    cpu_s,
+    exporter,
+    kernel_work,
+    peak_mib,
+    send,
+    serving,
+)
 
 CURVE = (1, 10, 50, 500, 5000)
+# Figures whose ratio to another tree's is shown, and what each is counted per.
+RATIOS = (("cpu_s", "spans"), ("receive_cpu_s", "spans"), ("judge_cpu_s", "spans"), ("peak_mib", "servers"))
 
 Figures = dict[str, float]
 
 
+@dataclass(frozen=True)
+class Setup:
+    """How the server is set up: rules loaded (None: `builtin:default`), and compression of what it sends."""
+
+    rules: int | None
+    compression: str
+
+
+SETUPS = {"defaults": Setup(None, "gzip"), "bench": Setup(50, "none")}
+
+
 def main() -> None:
-    """Run both, print the figures."""
+    """Run all, print the figures."""
     options = _options()
-    if not options.curve:
-        figures = _point(options)
-        if options.json:
-            print(json.dumps(figures))
-            return
-        for name, value in figures.items():
-            print(f"{name:24} {value:>14,}")
+    if options.curve:
+        _curve(options)
         return
-    print("| spans a request | spans per CPU-second | µs a span: receive, judge | bare, µs a span | ratio |")
-    print("| --- | --- | --- | --- | --- |")
+    rounds = [
+        {name: _point(options, SETUPS[name], options.trees) for name in options.setups} for _ in range(options.rounds)
+    ]
+    found = {name: _medians([each[name] for each in rounds]) for name in options.setups}
+    if options.json:
+        print(json.dumps(found))
+        return
+    print(f"{'':24}" + "".join(f" {name:>14}" for name in found))
+    for figure in next(iter(found.values())):
+        print(f"{figure:24}" + "".join(f" {figures[figure]:>14,}" for figures in found.values()))
+
+
+def _medians(rounds: Sequence[Figures]) -> Figures:
+    return {name: round(median(figures[name] for figures in rounds), 4) for name in rounds[0]}
+
+
+def _curve(options: argparse.Namespace) -> None:
+    print("| setup | spans a request | spans per CPU-second | µs a span: receive, judge | bare, µs a span | ratio |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for spans in CURVE:
         options.spans = spans
-        print(f"| {spans:,} | {_row(_point(options))} |", flush=True)
+        for name in options.setups:
+            print(f"| {name} | {spans:,} | {_row(_point(options, SETUPS[name], [OWN]))} |", flush=True)
 
 
 def _row(figures: Mapping[str, float]) -> str:
@@ -54,24 +98,27 @@ def _row(figures: Mapping[str, float]) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="how long to send, at each point")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each setup is measured")
+    parser.add_argument("--setup", choices=SETUPS, help="only this one")
+    parser.add_argument("--against", type=Path, help="the processor/ folder of another source tree")
     parser.add_argument("--spans", type=int, default=500, help="spans a request, about")
     parser.add_argument("--curve", action="store_true", help=f"at {CURVE} spans a request; prints a table")
     parser.add_argument("--corpus", type=Path, help="a folder of folders of captures to send instead")
     parser.add_argument("--rate", type=float, default=0, help="requests a second at most; 0: as fast as answered")
     parser.add_argument("--concurrency", type=int, default=8, help="requests under way at a time")
-    parser.add_argument("--rules", type=int, default=50, help="rules loaded; five of them match")
-    parser.add_argument("--compression", default="none", choices=["none", "gzip"], help="of what is forwarded")
     parser.add_argument("--no-forward", action="store_true", help="without a downstream")
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.setups = [options.setup] if options.setup else [*SETUPS]
+    options.trees = [OWN] if options.against is None else [OWN, options.against.resolve()]
+    return options
 
 
-def _point(options: argparse.Namespace) -> Figures:
-    """Everything about one kind of load."""
+def _point(options: argparse.Namespace, setup: Setup, trees: Sequence[Path]) -> Figures:
+    """Everything about one kind of load; with a second tree, also the ratios to it."""
     # Before and after: the machine may be another one by then.
     bare = _measure_bare(options)
-    with tempfile.TemporaryDirectory(prefix="tracegrade-bench-") as folder:
-        ours = _measure_ours(Path(folder), options)
+    ours, *others = [_measure(tree, options, setup) for tree in trees]
     for name, value in _measure_bare(options).items():
         bare[name] += value
     return {
@@ -85,23 +132,30 @@ def _point(options: argparse.Namespace) -> Figures:
             for name in ours
             if name.startswith(("receive_", "judge_")) and "cpu" not in name
         },
+        "peak_mib": round(ours["peak_mib"], 1),
         "evaluations": ours["evaluations"],
         "sent_spans_per_s": round(ours["spans"] / ours["sent_in_s"]),
         "caught_up_after_s": round(ours["caught_up_after_s"], 2),
         "bare_spans_per_cpu_s": round(bare["spans"] / bare["cpu_s"]),
         "bare_us_per_span": round(bare["cpu_s"] / bare["spans"] * 1e6, 2),
         "ratio": round(bare["cpu_s"] / bare["spans"] / (ours["cpu_s"] / ours["spans"]), 4),
+        **{
+            f"{name} to other": round(ours[name] / ours[per] / (other[name] / other[per]), 4)
+            for other in others
+            for name, per in RATIOS
+        },
     }
 
 
-def _measure_ours(folder: Path, options: argparse.Namespace) -> Figures:
+def _measure(tree: Path, options: argparse.Namespace, setup: Setup) -> Figures:
     with ExitStack() as cleanup:
+        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tracegrade-bench-")))
         settings = ""
         if not options.no_forward:
             downstream = BareServer("sink")
             cleanup.callback(downstream.end)
-            settings = exporter(downstream.port, options.compression)
-        served = cleanup.enter_context(serving(folder, rules=options.rules, settings=settings))
+            settings = exporter(downstream.port, setup.compression)
+        served = cleanup.enter_context(serving(folder, rules=setup.rules, settings=settings, tree=tree))
         before = [(cpu_s(pid), kernel_work(pid)) for pid in served.pids]
         sent = _send(served.endpoint, options)
         begun = time.monotonic()
@@ -109,6 +163,7 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> Figures:
         caught_up = time.monotonic() - begun
         after = [(cpu_s(pid), kernel_work(pid)) for pid in served.pids]
         evaluations = served.evaluations()
+        peak = sum(map(peak_mib, served.pids))
     receive_s, judge_s = (after[role][0] - before[role][0] for role in (0, 1))
     return {
         "spans": sent["spans"],
@@ -118,6 +173,8 @@ def _measure_ours(folder: Path, options: argparse.Namespace) -> Figures:
         "receive_cpu_s": receive_s,
         "judge_cpu_s": judge_s,
         "evaluations": evaluations,
+        "peak_mib": peak,
+        "servers": 1,
         **{
             f"{role}_{name}": (after[place][1][name] - before[place][1][name]) / sent["spans"]
             for place, role in enumerate(("receive", "judge"))
