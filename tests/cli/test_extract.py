@@ -98,10 +98,13 @@ def test_spans_of_an_unknown_framework_are_shown(tmp_path: Path) -> None:
     path.write_text(_request(1, 2, None, _attributes(acme__tool="find", acme__args="{}")))
     assert _run(str(path)).stdout.splitlines() == [
         "no tool calls in 1 trace",
-        "Not read: 1 span of scope 't' that look like tool calls; no dialect knows 'span' with acme.args, acme.tool.",
+        "Span 0000000000000002 'span' of scope 't' was not read: it looks like a tool call, and no dialect reads it; "
+        "attributes: acme.args, acme.tool; switch the sender to the GenAI conventions, or write a dialect "
+        "(docs/extend/dialect.md).",
     ]
     (row,) = map(json.loads, _run(str(path), "--format", "json").stdout.splitlines())
     assert row["unread_tool_spans"] == [f"{2:016x}"]
+    assert [(span["span_id"], span["keys"]) for span in row["unread"]] == [(f"{2:016x}", ["acme.args", "acme.tool"])]
 
 
 def test_a_source_that_is_missing_is_named(tmp_path: Path) -> None:

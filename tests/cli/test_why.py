@@ -128,8 +128,11 @@ def test_spans_that_no_dialect_reads_are_told(tmp_path: Path) -> None:
     kept = spans(1)
     kept[0] = replace(kept[0], attributes={}, unread_keys=("acme.args", "acme.tool"))
     store_with(tmp_path, replace(judged(1, "fail"), spans=encode_spans(kept, [])))
-    output = run(tmp_path, "why", trace_id(1)).stdout
-    assert "looks like a tool call, and no\n    dialect reads it: acme.args, acme.tool\n" in output
+    said = "was not read: it looks like a tool call, and no dialect reads it; attributes: acme.args, acme.tool; switch"
+    assert said in run(tmp_path, "why", trace_id(1)).stdout
+    assert said in run(tmp_path, "traces", "show", trace_id(1)).stdout
+    ((span,),) = [item["unread"] for item in run_json(tmp_path, "traces", "show", trace_id(1))]
+    assert span["keys"] == ["acme.args", "acme.tool"]
 
 
 def test_spans_that_came_too_late_are_counted(tmp_path: Path) -> None:

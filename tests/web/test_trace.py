@@ -1,11 +1,13 @@
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+import build
 from build import each
-from build.shop import MS, RULES, SECOND, Writer, crawl, order
-from build.site import Site, text_of
+from build.shop import MS, RULES, SECOND, Writer, crawl, fill, order
+from build.site import Site, serving, text_of
 from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
@@ -104,6 +106,29 @@ def test_what_is_not_there_is_not_found(shop: Site, path: str, message: str) -> 
     answer = shop.get(path)
     assert answer.status == 404
     assert message in text_of(answer.text)
+
+
+def test_what_is_not_certain_of_a_trace_is_said_with_what_would_make_it_so(tmp_path: Path) -> None:
+    agent = {"id": 1, "name": "run", "attributes": {"gen_ai.operation.name": "invoke_agent"}}
+    call = {"acme.kind": "tool", "acme.tool.name": "search", "acme.input": '{"q": "x"}'}
+    said = {"gen_ai.operation.name": "execute_tool"}
+    nameless = {"id": 3, "name": "work", "parent": 1, "scope": "t", "attributes": said}
+    trace = build.trace([agent, {"id": 2, "parent": 1, "scope": "acme", "attributes": call}, nameless])
+    fill(tmp_path, iter([(trace, None)]))
+    with serving(tmp_path) as site:
+        answer = site.get(f"/traces/{trace.trace_id.hex()}")
+        (stored,) = json.loads(site.get(f"/api/v1/traces/{trace.trace_id.hex()}").text)["items"]
+    assert answer.status == 200
+    page = text_of(answer.text)
+    assert "1 call of search was read by shape: no dialect knows the spans of scope 'acme'; to be certain, " in page
+    assert "work of scope t was not read: which tool a call is of cannot be read; attributes: gen_ai.operation" in page
+    assert "have the sender record the tool's name as gen_ai.tool.name." in page
+    assert (page.count("? not read"), page.count("search read by shape")) == (1, 1)
+    assert [(span["name"], span["scope"]) for span in stored["unread"]] == [("work", "t")]
+
+
+def test_a_trace_that_is_read_for_certain_says_nothing_of_it(shop: Site) -> None:
+    assert "Not certain" not in text_of(_page(shop, 1))
 
 
 def _lines(trace: Trace) -> list[tuple[str, int, str]]:

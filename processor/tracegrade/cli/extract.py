@@ -1,7 +1,7 @@
 """``tracegrade extract``: the tool calls read from traces, whatever framework wrote them."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,6 @@ from tracegrade.cli.source_report import print_source_report
 from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
-from tracegrade.model.span import Span
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -63,28 +62,28 @@ def command(config: "Config", sources: tuple[str, ...], output_format: str) -> N
         whole=["trace", "call", "batch"],
         spare=["read from", "agent"],
     )
-    _print_unread(extractions)
+    _print_how_read(extractions)
 
 
-def _print_unread(extractions: Iterable[Extraction]) -> None:
-    """One line for each scope with spans that look like tool calls and were not read."""
-    from tracegrade.extract.unread import keys_of, unread_spans
+def _print_how_read(extractions: Sequence[Extraction]) -> None:
+    """One line for each scope whose calls were read by shape, and for each with spans that were not read, by reason."""
+    from tracegrade.extract.how_read import BY_SHAPE_ADVICE, UnreadSpan, by_shape, spans_not_read
 
-    by_scope: dict[str, list[Span]] = {}
+    for found in by_shape(extractions):
+        print_line(f"{found.sentence}; {BY_SHAPE_ADVICE}.")
+    alike: dict[tuple[str, str], list[UnreadSpan]] = {}
     for extraction in extractions:
         if extraction.dialect_error:
             print_line(
                 f"Trace {extraction.trace.trace_id.hex()} was read without the dialects of installed packages, one of "
                 f"which raised {extraction.dialect_error}."
             )
-        for span in unread_spans(extraction):
-            by_scope.setdefault(span.scope, []).append(span)
-    for scope, spans in sorted(by_scope.items()):
-        keys = ", ".join(keys_of(spans[0])) or "no attributes"
-        print_line(
-            f"Not read: {count(len(spans), 'span')} of scope {scope!r} that look like tool calls; no dialect knows "
-            f"{spans[0].name!r} with {keys}."
-        )
+        for span in spans_not_read(extraction):
+            alike.setdefault((span.scope, span.reason), []).append(span)
+    for _, spans in sorted(alike.items()):
+        first = spans[0]
+        others = f" (and {len(spans) - 1} more for this reason)" if len(spans) > 1 else ""
+        print_line(f"{first.sentence}{others}; {first.advice}.")
 
 
 def _trace_row(extraction: Extraction, not_read: int) -> dict[str, Any]:
@@ -92,6 +91,8 @@ def _trace_row(extraction: Extraction, not_read: int) -> dict[str, Any]:
 
     `not_read` is of the whole input: of which trace a span is that cannot be read is often not known.
     """
+    from tracegrade.extract.how_read import spans_not_read
+
     return {
         "trace_id": extraction.trace.trace_id.hex(),
         "session": extraction.session,
@@ -100,6 +101,7 @@ def _trace_row(extraction: Extraction, not_read: int) -> dict[str, Any]:
         "runs": [_run_row(run) for run in extraction.runs],
         "release": extraction.release,
         "unread_tool_spans": extraction.unread_tool_spans,
+        "unread": [span._asdict() for span in spans_not_read(extraction)],
         "silent_scopes": extraction.silent_scopes,
         "dialect_error": extraction.dialect_error,
         "not_read": not_read,

@@ -6,6 +6,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.delete_traces import delete
+from tracegrade.cli.how_read import print_how_read
 from tracegrade.cli.options import limit_option, together
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -136,8 +137,9 @@ def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> No
 
     TRACE_ID is the id of a trace, its first digits (4 or more), or the id of a session.
 
-    JSON: {trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans. Exit code
-    1: the store does not have it.
+    JSON: {trace, tool_calls, evaluations, decisions, spans, unread}; log records are among the events of their spans,
+    and `unread` are the spans that look like an agent's work and that could not be read. Exit code 1: the store does
+    not have it.
     """
     from tracegrade.history.stored_json import stored_json
     from tracegrade.plugins.entry_points import are_installed
@@ -241,6 +243,7 @@ def kept_requests(stored: "TraceResult") -> "list[Message]":
 
 def _print_trace(stored: "TraceResult") -> None:
     from tracegrade.codec.kept_spans import trace_of
+    from tracegrade.extract.extract import extract
 
     trace = stored.trace
     missing = "complete" if trace.complete else f"incomplete, missing {', '.join(trace.missing)}"
@@ -261,9 +264,11 @@ def _print_trace(stored: "TraceResult") -> None:
         print_line("  its spans, prompts, arguments and outputs were deleted (store.values_retention)")
         print_line()
     elif trace.members is None:
-        for tree in _span_trees(trace_of(stored).spans):
+        kept = trace_of(stored)
+        for tree in _span_trees(kept.spans):
             print_rich(tree)
         _print_calls(stored.tool_calls, trace.start_ns)
+        print_how_read(extract(kept))
     for trace_id in filter(None, trace.members or ()):
         print_line(f"  trace {trace_id.hex()}")
     if stored.evaluations_of_any_run:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.how_read import print_how_read
 from tracegrade.cli.output import (
     EXIT_FAILED,
     Styled,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from tracegrade.model.extraction import Extraction
     from tracegrade.model.trace_result import TraceResult
     from tracegrade.rule.rule_set import RuleSet
-
-_MAX_UNREAD = 3
 
 _UNKNOWN = """Trace {} is not in the store. It may
   - be open still: a trace is judged when it is finished (traces.settle, idle_timeout, max_age),
@@ -133,7 +132,8 @@ def print_judgement(
     _print_late(late)
     if read.extraction is not None:
         _print_renamed(read.extraction)
-        _print_unread(read.extraction)
+        _print_silent(read.extraction)
+        print_how_read(read.extraction)
     _print_pairs(pairs)
 
 
@@ -190,20 +190,10 @@ def _print_renamed(extraction: "Extraction") -> None:
         print_line(f"  the tool {raw_name} is {name} to rules (traces.tool_aliases)")
 
 
-def _print_unread(extraction: "Extraction") -> None:
-    from tracegrade.extract.unread import keys_of, unread_spans
-
-    if extraction.dialect_error:
-        print_line(f"  read without the dialects of installed packages, one of which raised {extraction.dialect_error}")
+def _print_silent(extraction: "Extraction") -> None:
     if extraction.silent_scopes:
         scopes = ", ".join(map(repr, extraction.silent_scopes))
         print_line(f"  no tool call was read, though models or agents wrote spans: scope {scopes}")
-    for span in unread_spans(extraction)[:_MAX_UNREAD]:
-        keys = ", ".join(keys_of(span)) or "no attributes"
-        print_line(f"  span {span.span_id.hex()} {span.name!r} of scope {span.scope!r} looks like a tool call, and no")
-        print_line(f"    dialect reads it: {keys}")
-    if (more := len(extraction.unread_tool_spans) - _MAX_UNREAD) > 0:
-        print_line(f"  and {more} more such spans: 'tracegrade doctor' shows them by scope")
 
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from tracegrade.evaluate.evidence import CallPart, Evidence
-from tracegrade.model.extraction import UnreadWork, WhyUnread
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open
 from tracegrade.model.tool_call import ToolCall
@@ -91,19 +90,4 @@ def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> st
     if context is None or (evidence.run is not evidence and evidence.after is None):
         return None
     work = context.unread_before(no_later_than)
-    return None if work is None else said_unread(work)
-
-
-def said_unread(work: UnreadWork) -> str:
-    """One sentence that says which work could not be read, with its span and its scope."""
-    scope = f", scope {work.scope}" if work.scope else ""
-    return f"{_UNREAD[work.why]} (span {work.span_id}{scope})"
-
-
-_UNREAD: dict[WhyUnread, str] = {
-    "tool span without a name": "which tool a call is of cannot be read",
-    "tool span outside an agent's work": "a span looks like a tool call and cannot be read",
-    "messages not readable": "the messages of a model call cannot be read",
-    "calls announced and not shown": "a model call ended with tool calls, and none of them is shown",
-    "model span of no known dialect": "a model call is written in no known dialect",
-}
+    return None if work is None else work.sentence

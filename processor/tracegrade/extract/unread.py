@@ -147,13 +147,13 @@ def unread_spans(extraction: Extraction) -> list[Span]:
     return [span for span in extraction.trace.spans if span.span_id.hex() in unread]
 
 
-def spans_read_by_shape(extraction: Extraction) -> list[Span]:
-    """The span of each call that no dialect reads, in the order of the calls."""
-    found = [call.span_id for call in extraction.calls if call.dialect == SHAPE.name]
+def read_by_shape(extraction: Extraction) -> list[tuple[ToolCall, Span]]:
+    """Each call that no dialect reads, with its span, in the order of the calls."""
+    found = [call for call in extraction.calls if call.dialect == SHAPE.name]
     if not found:
         return []
     spans = {span.span_id.hex(): span for span in extraction.trace.spans}
-    return [spans[span_id] for span_id in found]
+    return [(call, spans[call.span_id]) for call in found]
 
 
 def keys_of(span: Span) -> list[str]:

@@ -4,13 +4,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tracegrade.codec.kept_spans import trace_of
+from tracegrade.extract.extract import extract
+from tracegrade.extract.how_read import UnreadSpan, spans_not_read
+from tracegrade.extract.joining import join
+from tracegrade.extract.registry import in_force
 from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult
 
 
 def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found: found) -> dict[str, Any]:
-    """{trace, tool_calls, evaluations, decisions, spans}; log records are among the events of their spans.
+    """{trace, tool_calls, evaluations, decisions, spans, unread}; log records are among the events of their spans.
 
     ``values_deleted`` is there, and true, when values and spans were deleted because they are too old. Evaluations that
     were made afterwards, by ``rules backtest --store``, say so by their run.
@@ -23,10 +27,12 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         KeptSpansError: its spans are damaged, or were stored by another version.
     """
     spans: Sequence[Span] = []
+    unread: Sequence[UnreadSpan] = []
     values_gone = stored.values_are_gone
     if stored.trace.members is None and not values_gone:
         trace = trace_of(stored)
         spans = shown(_with_log_records(trace))
+        unread = spans_not_read(extract(trace))
     stored = shown(stored)
     return {
         "trace": stored.trace.to_json(),
@@ -34,18 +40,13 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         "evaluations": [evaluation.to_json() for evaluation in stored.evaluations_of_any_run],
         "decisions": [decision.to_json() for decision in stored.decisions],
         "spans": [_span_json(span) for span in spans],
+        "unread": [span._asdict() for span in unread],
         **({"values_deleted": True} if values_gone else {}),
     }
 
 
 def _with_log_records(trace: Trace) -> Sequence[Span]:
-    if not trace.log_records:
-        return trace.spans
-    # Only now, since they load all dialects.
-    from tracegrade.extract.joining import join
-    from tracegrade.extract.registry import in_force
-
-    return join(trace.spans, trace.log_records, in_force().events)
+    return join(trace.spans, trace.log_records, in_force().events) if trace.log_records else trace.spans
 
 
 def _span_json(span: Span) -> dict[str, Any]:

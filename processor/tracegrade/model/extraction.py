@@ -27,6 +27,22 @@ class UnreadWork(NamedTuple):
     why: WhyUnread
     scope: str
 
+    @property
+    def sentence(self) -> str:
+        """A sentence without its full stop that says what could not be read, with the span and its scope."""
+        scope = f", scope {self.scope}" if self.scope else ""
+        return f"{UNREAD[self.why]} (span {self.span_id}{scope})"
+
+
+UNREAD: dict[WhyUnread, str] = {
+    "tool span without a name": "which tool a call is of cannot be read",
+    "tool span outside an agent's work": "a span looks like a tool call and cannot be read",
+    "messages not readable": "the messages of a model call cannot be read",
+    "calls announced and not shown": "a model call ended with tool calls, and none of them is shown",
+    "model span of no known dialect": "a model call is written in no known dialect",
+}
+"""Each cause as a clause."""
+
 
 @dataclass(slots=True)
 class Extraction:

@@ -32,7 +32,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
-from tracegrade.evaluate.call_facts import said_unread
 from tracegrade.evaluate.criteria.earlier_calls import Places, Span
 from tracegrade.evaluate.criteria.expected import LookedAt, Lookup, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argument
@@ -259,7 +258,7 @@ class FromMatcher(Matcher):
         if evidence.trace_context is not None:
             call = None if position is None else evidence.calls[position]
             if (work := evidence.trace_context.unread_before(call)) is not None:
-                return said_unread(work)
+                return work.sentence
         return None
 
     def _looked_up(self, evidence: "Evidence", position: int | None) -> Lookup:

@@ -18,7 +18,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import said_unread
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
@@ -141,7 +140,7 @@ def _unread(evidence: Evidence) -> str | None:
         if (why := what_lacks(evidence.run, place, ["output"])) is not None:
             return f"{why} ({listed([call.name])}, span {call.span_id})"
     if evidence.trace_context is not None and (work := evidence.trace_context.unread_before(None)) is not None:
-        return said_unread(work)
+        return work.sentence
     return None
 
 

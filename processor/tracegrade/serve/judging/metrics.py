@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from tracegrade.extract.unread import spans_read_by_shape, unread_spans
+from tracegrade.extract.unread import read_by_shape, unread_spans
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
@@ -70,7 +70,7 @@ class JudgeMetrics:
                 self.telemetry.add("tracegrade.extract.dialect_errors")
             for span in unread_spans(item.judgement.extraction):
                 self._count_scope("tracegrade.extract.unread_tool_spans", span.resource.service, span.scope)
-            for span in spans_read_by_shape(item.judgement.extraction):
+            for _, span in read_by_shape(item.judgement.extraction):
                 self._count_scope("tracegrade.extract.calls_by_shape", span.resource.service, span.scope)
             for scope in item.judgement.extraction.silent_scopes:
                 self._count_scope("tracegrade.extract.silent_traces", item.trace.resource.service, scope)

@@ -169,6 +169,20 @@ class SpanDocument(Document):
     unread_keys: list[str] | None
 
 
+class UnreadSpanDocument(Document):
+    """A span that looks like an agent's work and could not be read: why, and what would have it read.
+
+    `keys` are those of its attributes where it looks like a tool call; else null.
+    """
+
+    span_id: str
+    name: str
+    scope: str
+    reason: str
+    advice: str
+    keys: list[str] | None
+
+
 class StoredDocument(Document):
     """Everything stored of one trace or session."""
 
@@ -177,6 +191,7 @@ class StoredDocument(Document):
     evaluations: list[EvaluationDocument]
     decisions: list[DecisionDocument]
     spans: list[SpanDocument]
+    unread: list[UnreadSpanDocument]
     values_deleted: bool = Field(False, description="Values and spans were deleted, as they are too old")
 
 

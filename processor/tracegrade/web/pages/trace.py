@@ -14,6 +14,7 @@ from tracegrade.access.caller import Caller
 from tracegrade.codec.kept_spans import trace_of
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.following import begin, following
+from tracegrade.extract.how_read import BY_SHAPE_ADVICE, by_shape, spans_not_read
 from tracegrade.extract.joining import join
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
@@ -46,6 +47,7 @@ from tracegrade.web.waterfall import waterfall
 
 _MAX_LINES = 250
 _MAX_CALLS = 100
+_MAX_UNREAD = 20
 _MAX_ALIKE = 5  # shown decisions of one rule with the same outcome: a rule that judges calls has one for each call
 _ORDER = {"fail": 0, "error": 1, "not_evaluable": 2, "pass": 3, "sampled_out": 4}
 
@@ -212,6 +214,8 @@ def _values(
     decisions = [shown_decision(decision) for decision in shown_decisions]
     lines = waterfall(seen_by(caller, extraction.trace.spans), extraction)
     shown = lines if everything else lines[:_MAX_LINES]
+    unread = spans_not_read(extraction)
+    listed = unread if everything else unread[:_MAX_UNREAD]
     return {
         "head": stored.trace,
         "closed": CLOSED.get(stored.trace.close_reason, ""),
@@ -222,6 +226,10 @@ def _values(
         "passes": sum(_outcome(item) == "pass" and item.pair.rule_id != only for item in all_decisions),
         "others": _alike(derived_pairs(replace(read, decisions=all_decisions), rule_set, judged_alike=judged_alike)),
         "other_rules": not judged_alike,
+        "by_shape": by_shape([extraction]),
+        "by_shape_advice": BY_SHAPE_ADVICE,
+        "unread": listed,
+        "unread_hidden": len(unread) - len(listed),
         "lines": shown,
         "hidden": len(lines) - len(shown),
         "failing": _failing(all_decisions),
