@@ -53,6 +53,7 @@ def command(
     machine its own telemetry.endpoint. SIGTERM and Ctrl-C stop it cleanly: requests being handled are
     finished; remaining work continues at the next start.
     """
+    from tracegrade.build import build_version
     from tracegrade.config import load_config
     from tracegrade.deliver.parquet.storage import check_place
     from tracegrade.pipeline.data_folder import check_is_whole
@@ -63,6 +64,8 @@ def command(
     config = load_config(config_path, data_dir=data_dir)
     for warning in config.warnings if not ends_with_stdin else ():  # the receive role has printed them
         print_line(f"Warning: {warning}", err=True)
+    if not ends_with_stdin:
+        print_line(f"TraceGrade {build_version()}", err=True)
     check_is_whole(config.data_path)
     if no_watchdog:
         config = config.model_copy(update={"judge": config.judge.model_copy(update={"watchdog": False})})
@@ -249,13 +252,13 @@ def _status_of(config: "Config", role: str, *, is_kept: bool) -> AbstractContext
     """Metrics and health of a role that counts nothing itself; one that another process keeps is shown by that."""
     if is_kept:
         return nullcontext()
-    from tracegrade.pipeline.version import tracegrade_version
+    from tracegrade.pipeline.version import note_build
     from tracegrade.serve.status import answering_status
     from tracegrade.telemetry.metrics import Telemetry
     from tracegrade.telemetry.process import note_process
 
     telemetry = Telemetry(role)
-    telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
+    note_build(telemetry)
 
     def shown() -> list[dict[str, Any]]:
         note_process(telemetry, role)

@@ -10,6 +10,9 @@ from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from tracegrade.build import build_version
+from tracegrade.telemetry.metrics import Telemetry
+
 # The modules in the middle of the path, and those that bring spans to it.
 _JUDGING = (
     "assemble",
@@ -23,6 +26,11 @@ _JUDGING = (
     "rule",
     "semconv.py",
 )
+
+
+def note_build(telemetry: Telemetry) -> None:
+    """Have `telemetry` say which version, and which build of it, runs."""
+    telemetry.set("tracegrade.build_info", 1, version=tracegrade_version(), build=build_version())
 
 
 @cache

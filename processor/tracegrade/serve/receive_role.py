@@ -20,7 +20,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.client import OtlpClient
 from tracegrade.otlp.metrics import Instance
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.pipeline.version import tracegrade_version
+from tracegrade.pipeline.version import note_build, tracegrade_version
 from tracegrade.receive.access import check_access
 from tracegrade.receive.ingest import Ingest
 from tracegrade.receive.otlp_grpc import OtlpGrpcServer
@@ -81,7 +81,7 @@ class ReceiveRole:
         self._made = MadeTokens(config.tokens_path)
         self._deletions = Deletions(self._folder.path)
         self._instance = Instance(self._folder.instance_id(), tracegrade_version())
-        self._telemetry.set("tracegrade.build_info", 1, version=self._instance.version)
+        note_build(self._telemetry)
         otlp = config.receivers.otlp
         self._certificates = CertificateWatch(config, self._telemetry)
         self._quotas = Quotas(config.quotas, self._telemetry) if config.quotas.bounds_sending else None

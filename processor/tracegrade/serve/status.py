@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tracegrade.access.tokens import MadeTokens
+from tracegrade.build import build_version
 from tracegrade.config import Config
 from tracegrade.display import time_text
 from tracegrade.otlp.metrics import Instance
@@ -90,6 +91,7 @@ def _health(taken: list[dict[str, Any]]) -> dict[str, Any]:
     status = "refusing" if refuses else "degraded" if any(found.values()) else "ok"
     return {
         "status": status,
+        "version": build_version(),
         "conditions": [shown for role, conditions in found.items() for shown in _shown(role, conditions, now_ns)],
         "snapshot_age_s": {item["role"]: round(max(0, now_ns - item["time_ns"]) / 1e9, 3) for item in taken},
     }

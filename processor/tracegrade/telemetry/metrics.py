@@ -165,7 +165,9 @@ METRICS: dict[str, Metric] = {
     "tracegrade.certificate.remaining": Metric(
         "gauge", "s", "Time until the certificate of a server ends; negative once it has", ("server",)
     ),
-    "tracegrade.build_info": Metric("gauge", "1", "1, with the version that runs, as results name it", ("version",)),
+    "tracegrade.build_info": Metric(
+        "gauge", "1", "1, with the version that runs, as results name it, and the build", ("version", "build")
+    ),
     "tracegrade.conditions": Metric(
         "gauge",
         "{condition}",

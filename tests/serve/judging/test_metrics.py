@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from tracegrade.build import build_version
 from tracegrade.judge import Judgement
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Resource, Span
@@ -25,7 +26,7 @@ def test_the_next_judge_goes_on_with_what_is_wrong_but_counts_its_series_anew(tm
 
 def test_the_judge_says_which_version_it_is(tmp_path: Path) -> None:
     metrics = JudgeMetrics(DataFolder(tmp_path))
-    assert metrics.telemetry.value("tracegrade.build_info", version=tracegrade_version()) == 1
+    assert metrics.telemetry.value("tracegrade.build_info", version=tracegrade_version(), build=build_version()) == 1
 
 
 def test_traces_that_are_not_decoded_are_counted_with_their_spans_by_reason(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from build.otlp import agent_span, payload, tool_span
 from build.served import METRICS, Downstream, export, exporter, served
+from tracegrade.build import build_version
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from waiting import eventually
@@ -29,9 +30,11 @@ def test_both_roles_say_who_they_are_and_what_was_judged(tmp_path: Path) -> None
         export(server.endpoints["grpc"], payload([agent_span(1, 1), tool_span(1, 2, 1, "create_order")]))
         eventually(lambda: server.metric("tracegrade_evaluations_total", "judge"), "results in the judge's snapshot")
         page = server.page()
+    build = {"version": tracegrade_version(), "build": build_version()}
     for role in ("receive", "judge"):
-        assert server.metric("tracegrade_build_info", role, page=page, version=tracegrade_version()) == 1
+        assert server.metric("tracegrade_build_info", role, page=page, **build) == 1
     instance = DataFolder(server.data).instance_id()
+    assert server.log.startswith(f"TraceGrade {build_version()}\n")
     target = f'service_instance_id="{instance}",service_name="tracegrade",service_version="{tracegrade_version()}"'
     assert f"target_info{{{target}}} 1.0" in page
 

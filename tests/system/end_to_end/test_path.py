@@ -19,6 +19,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from build.otlp import agent_span, payload, tool_span
 from build.served import LOGS, METRICS, TRACES, Downstream, Server, export, exporter, served
+from tracegrade.build import build_version
 from tracegrade.cli.demo_agent import RUNS, DemoAgent
 from tracegrade.otlp.json import to_json
 from waiting import eventually
@@ -257,6 +258,7 @@ def test_the_roles_run_by_themselves_too(tmp_path: Path) -> None:
         assert b'tracegrade_process_memory_bytes{process="judge",role="judge"}' in asked(own, "metrics")
         assert json.loads(asked(own, "healthz")) | {"snapshot_age_s": {}} == {
             "status": "ok",
+            "version": build_version(),
             "conditions": [],
             "snapshot_age_s": {},
         }

@@ -7,7 +7,7 @@ from tracegrade.extract.unread import read_by_shape, unread_spans
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.pipeline.version import tracegrade_version
+from tracegrade.pipeline.version import note_build
 from tracegrade.serve.judging.read_sums import ReadSums
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import Telemetry, series
@@ -31,7 +31,7 @@ class JudgeMetrics:
         self._folder = folder
         self.name = name
         self.telemetry = Telemetry(name, max_series, max_tenants)
-        self.telemetry.set("tracegrade.build_info", 1, version=tracegrade_version())
+        note_build(self.telemetry)
         earlier = conditions_in(folder.read_snapshot(name) or {})
         self.telemetry.conditions.resume(item for item in earlier if item.name != "too_many_series")
         self._skipped: list[tuple[int, int]] = []  # (from, to) of what retention deleted before it was read
