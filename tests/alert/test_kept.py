@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from build.staged import DAY, HourlyStage, rule_of
 from tracegrade.alert.check import Before, Checked, Ending, check
 from tracegrade.alert.kept import Found, KeptFindings
+from tracegrade.alert.preview import preview
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Outcomes
 from tracegrade.store.schema import MINUTE_NS
@@ -166,6 +167,16 @@ def test_nothing_is_made_again_while_nothing_comes(monkeypatch: pytest.MonkeyPat
     stage.came(range(START + 1, START + 2), 1, 0, agent="a", release="1.0")
     check(stage, [stage.rule], Before(), (START + 2) * MINUTE_NS, kept=stage.kept)
     assert made != []
+
+
+def test_a_preview_finds_what_checks_that_keep_nothing_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, since = filled(12), START - 8 * 60
+    do(stage, START - 6 * 60, ("fail", 150, {"agent": "a", "release": "1.1"}))
+    asked = stage, [stage.rule], since * MINUTE_NS, START * MINUTE_NS, 40 * MINUTE_NS
+    found = preview(*asked)
+    assert {alert.state for alert in found.fired} == {"firing", "resolved"}
+    monkeypatch.setattr(KeptFindings, "found", lambda kept, where, made_of, shown_from, make: make())
+    assert preview(*asked) == found
 
 
 def test_what_is_kept_of_series_that_are_gone_is_given_up() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tracegrade.alert.ahead import ahead
 from tracegrade.alert.check import Before, LookedAt, check, looks_back_s
+from tracegrade.alert.kept import KeptFindings
 from tracegrade.alert.read import History
 from tracegrade.alert.stored_history import Counted
 from tracegrade.alert.window import window_of
@@ -55,10 +56,11 @@ def preview(
     found: list[StoredAlert] = []
     best: dict[tuple[str, tuple[object, ...]], LookedAt] = {}
     looks_back_ns = int(looks_back_s(rules) * _NS)
+    kept = KeptFindings()
     for look_ns in range(since_ns + every_ns, until_ns + 1, every_ns):
         now_ns = look_ns - look_ns % MINUTE_NS  # what came later in this minute was not known
         earlier = [alert for alert in found if (alert.ends_ns or 0) >= now_ns - looks_back_ns]
-        checked = check(history, rules, Before(current, earlier), now_ns)
+        checked = check(history, rules, Before(current, earlier), now_ns, kept=kept)
         current = checked.open
         found += checked.resolved
         for looked in checked.looked_at:
