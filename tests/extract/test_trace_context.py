@@ -1,9 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from build import each
+from build import each, read_case, trace
 from tracegrade.extract.extract import extract
+from tracegrade.extract.registry import OURS
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import KIND_INTERNAL, STATUS_UNSET, Resource, Span
@@ -12,6 +14,7 @@ from tracegrade.model.trace import Trace
 from tracegrade.rule.prices import Price, Prices
 
 _RESOURCE = Resource()
+CASES = sorted(Path(__file__).parent.glob("*/*.yaml"))
 
 
 def _span(number: int, parent: int, start: int, end: int, **attributes: Any) -> Span:
@@ -45,7 +48,7 @@ def _chat(number: int, parent: int, start: int, **more: Any) -> Span:
 
 
 def _extraction(spans: list[Span]) -> Extraction:
-    trace = Trace(
+    whole = Trace(
         trace_id=bytes(15) + b"\1",
         tenant="default",
         spans=spans,
@@ -53,7 +56,7 @@ def _extraction(spans: list[Span]) -> Extraction:
         missing=[],
         revision=len(spans),
     )
-    return extract(trace)
+    return extract(whole)
 
 
 def _context(
@@ -99,9 +102,33 @@ def test_the_tools_that_a_model_was_told_of() -> None:
     assert _context(spans).tool_definitions() == {"search": {"required": ["q"]}}
 
 
+@each("path", [path for path in CASES if "tool" in path.read_text(encoding="utf-8")])
+def test_a_reader_of_definitions_that_is_not_asked_of_a_span_finds_none_in_it(path: Path) -> None:
+    case = read_case(path.read_text(encoding="utf-8"))
+    for span in trace(case["spans"]).spans:
+        asked = OURS.forms[tuple(span.attributes)].schemas
+        for read in OURS.schema_readers if not span.events else ():
+            assert read in asked or not read(span)
+
+
+@each(
+    "attributes",
+    [
+        {"llm.tools.0.tool.json_schema": '{"name": "search", "parameters": {"required": ["q"]}}'},
+        {"mlflow.chat.tools": '[{"function": {"name": "search", "parameters": {"required": ["q"]}}}]'},
+        {"genkit:input": '{"tools": [{"name": "search", "inputSchema": {"required": ["q"]}}]}'},
+        {"llm.request.functions.0.name": "search", "llm.request.functions.0.parameters": '{"required": ["q"]}'},
+        {"langwatch.params": '{"tools": [{"name": "search", "parameters": {"required": ["q"]}}]}'},
+    ],
+)
+def test_definitions_are_found_beside_more_attributes_than_are_learnt(attributes: dict[str, str]) -> None:
+    span = _chat(1, 0, 20, **attributes, **{f"llm.input_messages.{number}.content": "hm" for number in range(100)})
+    assert _context([span]).tool_definitions() == {"search": {"required": ["q"]}}
+
+
 def test_what_a_trace_says_is_read_once_for_all_its_subjects() -> None:
-    trace = ExtractionContext(_extraction([_agent(1, 0, 10, 100), _chat(2, 1, 20)]))
-    assert trace.tool_definitions() is trace.tool_definitions()
+    context = ExtractionContext(_extraction([_agent(1, 0, 10, 100), _chat(2, 1, 20)]))
+    assert context.tool_definitions() is context.tool_definitions()
 
 
 def test_of_runs_inside_each_other_each_has_the_tokens_of_its_own_calls() -> None:

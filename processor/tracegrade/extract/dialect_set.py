@@ -1,11 +1,16 @@
 """A set of dialects in order of preference: which attributes they read, and which dialect reads a span."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
-from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among, no_name
+from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among, no_name, no_schemas
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
+
+SchemaReader: TypeAlias = Callable[[Span], dict[str, JsonValue]]
+"""A reader of the tool definitions of a span, as `Dialect.schemas`."""
 
 # What all dialects share, in order of preference: each reads its own keys first and then these.
 CONVENTIONS = join_keys((gen_ai.DIALECT.keys, openinference.DIALECT.keys))
@@ -22,14 +27,15 @@ class Form(NamedTuple):
     """For spans with one set of attribute keys: the dialects to ask, each with those of its keys that are there.
 
     ``shared`` are those of `CONVENTIONS`, for a span that no dialect takes; ``session`` and ``user`` those of any.
-    ``redacted`` says whether a span of these keys carries our mark of having been redacted, ``refers`` whether it
-    refers to content that is stored elsewhere.
+    ``schemas`` read its tool definitions, of a span without events. ``redacted`` says whether a span of these keys
+    carries our mark of having been redacted, ``refers`` whether it refers to content that is stored elsewhere.
     """
 
     readers: tuple[tuple[Dialect, Keys], ...]
     shared: Keys
     session: tuple[str, ...]
     user: tuple[str, ...]
+    schemas: tuple[SchemaReader, ...]
     redacted: bool
     refers: bool
 
@@ -41,23 +47,36 @@ class _Forms(dict[tuple[str, ...], Form]):
     """
 
     def __init__(
-        self, dialects: Iterable[Dialect], marks: frozenset[str], keys: Keys, session_keys: tuple[str, ...]
+        self,
+        dialects: Iterable[Dialect],
+        marks: frozenset[str],
+        keys: Keys,
+        session_keys: tuple[str, ...],
+        schema_readers: Mapping[SchemaReader, tuple[str, ...]],
     ) -> None:
         self._keys = {dialect: join_keys((dialect.keys, CONVENTIONS)) for dialect in dialects}
         self._by_name = tuple(d for d in self._keys if d.reads_names or not d.marks)
-        self._known = marks.union(*keys, session_keys, _REFERENCES, (s.REDACTED,))
         self._session_keys = session_keys
         self._user_keys = keys.user
+        self._schema_readers = schema_readers
+        self._schema_places = tuple({place for places in schema_readers.values() for place in places})
+        self._known = marks.union(*keys, session_keys, self._schema_places, _REFERENCES, (s.REDACTED,))
 
     def __missing__(self, names: tuple[str, ...]) -> Form:
         if len(names) > _MAX_LEARNT_KEYS and not self._known.issuperset(names):
-            return self[tuple(sorted(self._known.intersection(names)))]
+            known = self._known.intersection(names)
+            return self[tuple(sorted(known.union(p for p in self._schema_places if _begins_any(names, p))))]
         dialects = tuple(d for d in self._keys if not d.marks.isdisjoint(names)) or self._by_name
         found = Form(
             tuple((dialect, keys_among(self._keys[dialect], names)) for dialect in dialects),
             keys_among(CONVENTIONS, names),
             tuple(key for key in self._session_keys if key in names),
             tuple(key for key in self._user_keys if key in names),
+            tuple(
+                read
+                for read, places in self._schema_readers.items()
+                if not places or any(_begins_any(names, place) for place in places)
+            ),
             s.REDACTED in names,
             not _REFERENCES.isdisjoint(names),
         )
@@ -66,6 +85,10 @@ class _Forms(dict[tuple[str, ...], Form]):
         if sum(map(len, names)) <= _MAX_LEARNT_CHARS:
             self[names] = found
         return found
+
+
+def _begins_any(names: Iterable[str], start: str) -> bool:
+    return any(name.startswith(start) for name in names)
 
 
 class DialectSet:
@@ -78,7 +101,7 @@ class DialectSet:
         session_keys, user_keys: where the trace as a whole is asked for its session or user, in order of preference.
         metadata: attributes with a JSON object that may hold a session.
         session_marks: the marks of dialects that read a session by code; None when they go by more than marks.
-        schema_readers: what reads tool definitions of a span; dialects share them.
+        schema_readers: what reads tool definitions of a span, and where, see `Dialect.schemas_in`; dialects share them.
         handoff_readers: what reads which agents a handoff's span names; dialects share them.
         forms: what spans may be, by their attribute keys.
     """
@@ -115,6 +138,6 @@ class DialectSet:
         by_code = [dialect for dialect in known if dialect.session is not no_name]
         by_marks = all(dialect.marks and not dialect.reads_names for dialect in by_code)
         self.session_marks = frozenset().union(*(dialect.marks for dialect in by_code)) if by_marks else None
-        self.schema_readers = tuple(dict.fromkeys(dialect.schemas for dialect in known))
+        self.schema_readers = {d.schemas: d.schemas_in for d in known if d.schemas is not no_schemas}
         self.handoff_readers = tuple(dict.fromkeys(dialect.handed_over for dialect in known))
-        self.forms = _Forms(known, self.marks, keys, self.session_keys)
+        self.forms = _Forms(known, self.marks, keys, self.session_keys, self.schema_readers)

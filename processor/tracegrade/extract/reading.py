@@ -124,7 +124,8 @@ def _nothing(span: Span) -> JsonValue:
     return None
 
 
-def _no_schemas(span: Span) -> dict[str, JsonValue]:
+def no_schemas(span: Span) -> dict[str, JsonValue]:
+    """The tool definitions of spans that hold none."""
     return {}
 
 
@@ -181,7 +182,8 @@ class Dialect(NamedTuple):
 
     All functions are total: whatever a span holds, they return. ``classify`` answers None for a span that is not
     written in this dialect. ``outputs`` and ``inputs`` are the messages of a chat or agent span. ``schemas`` are the
-    tool definitions that a chat span was given: tool name to its JSON Schema.
+    tool definitions that a chat span was given: tool name to its JSON Schema. ``schemas_in`` are the attribute keys, or
+    beginnings of such, of which a span without events has one where ``schemas`` finds something; empty: any span may.
     """
 
     name: str
@@ -199,7 +201,8 @@ class Dialect(NamedTuple):
     inputs: Callable[[Span], list[Message]] = _no_messages
     tool_events: Callable[[Span], ToolEvents] = _no_tool_events
     read_output: Callable[[Span, JsonValue], Output] = _read_result  # the result in a raw value
-    schemas: Callable[[Span], dict[str, JsonValue]] = _no_schemas
+    schemas: Callable[[Span], dict[str, JsonValue]] = no_schemas
+    schemas_in: tuple[str, ...] = ()
     handed_over: Callable[[Span], HandedOver | None] = _no_handoff  # None: the span is no handoff
     failure: Callable[[Span], ToolError | None] = _no_failure  # what an outcome says, or a tool span
     is_hidden: Callable[[Span], bool] = _never  # whether a tool span's values stand in for what is left out

@@ -3,10 +3,11 @@
 Each answer is computed when it is first asked for.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
+from tracegrade.extract.dialect_set import DialectSet
 from tracegrade.extract.handoffs import handoffs_in
 from tracegrade.extract.registry import read_safely
 from tracegrade.extract.token_usage import ModelCall, model_calls, run_around, usage_of
@@ -47,7 +48,7 @@ class ExtractionContext:
         """The tools declared to models, by name: the first JSON Schema of their arguments."""
         if self._definitions is None:
             spans = self._extraction.trace.spans
-            self._definitions = read_safely(lambda dialects: _tool_definitions(spans, dialects.schema_readers))
+            self._definitions = read_safely(lambda dialects: _tool_definitions(spans, dialects))
         return self._definitions
 
     def agents(self) -> Collection[str]:
@@ -265,12 +266,11 @@ def _first_unread(extraction: Extraction) -> dict[str | None, UnreadWork]:
     return found
 
 
-def _tool_definitions(
-    spans: Iterable[Span], readers: Collection[Callable[[Span], dict[str, JsonValue]]]
-) -> dict[str, JsonValue]:
+def _tool_definitions(spans: Iterable[Span], dialects: DialectSet) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for span in spans:
-        for read in readers:
+        # Nearly all spans hold none, which their keys tell; of those with events some have them there.
+        for read in dialects.schema_readers if span.events else dialects.forms[tuple(span.attributes)].schemas:
             for name, schema in read(span).items():
                 found.setdefault(name, schema)
     return found

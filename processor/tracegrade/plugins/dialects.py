@@ -36,6 +36,7 @@ def _mistake(dialect: Dialect, name: str, taken: Collection[str]) -> str | None:
         ("attributes", frozenset, dialect.attributes),
         ("events", frozenset, dialect.events),
         ("prefixes", tuple, dialect.prefixes),
+        ("schemas_in", tuple, dialect.schemas_in),
         *((f"keys.{field}", tuple, value) for field, value in dialect.keys._asdict().items()),
     ]
     for field, kind, value in texts:

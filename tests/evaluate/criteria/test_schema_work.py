@@ -2,6 +2,7 @@
 
 from time import process_time
 from typing import Any
+from unittest import mock
 
 import jsonschema_rs
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
+from tracegrade.evaluate.criteria import schema_work
 from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.schema_work import SchemaWork
 from tracegrade.evaluate.errors import EvaluatorError
@@ -141,3 +143,11 @@ def test_as_valid_as_the_validator_says_or_refused(schema: Any, part: Any, value
     except (JsonSchemaError, EvaluatorError):
         return
     assert found is jsonschema_rs.validator_for(whole).is_valid(value)
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=3), max_size=8))
+def test_steps_that_are_known_are_those_that_are_counted(shapes: list[list[int]]) -> None:
+    with mock.patch.object(schema_work, "_MAX_KNOWN", 3):
+        work = SchemaWork(TREE)
+        for shape in [*shapes, *shapes]:
+            assert work.steps(shape) == SchemaWork(TREE).steps(shape)

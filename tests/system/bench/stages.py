@@ -1,6 +1,6 @@
 """What each stage of the path costs a span, one after the other in one process and one thread.
 
-    python tests/system/bench/stages.py [--requests 200] [--rules 50] [--rounds 3] [--json]
+    python tests/system/bench/stages.py [--requests 200] [--rules 50 | --defaults] [--rounds 3] [--json]
 
 No server, no thread, no waiting: what the stages cost by themselves, for comparing a change with what was before it
 (`regression.py` does so against what is committed). `throughput.py` measures the whole, with the threads, the kernel's
@@ -52,6 +52,7 @@ from tracegrade.otlp.encode import Item, requests  # noqa: E402
 from tracegrade.pipeline.record_judge import RecordJudge, attribute_filter_for  # noqa: E402
 from tracegrade.pipeline.trace_result import trace_result  # noqa: E402
 from tracegrade.receive.validate import check  # noqa: E402
+from tracegrade.rule.builtin import BUILTIN, DEFAULT  # noqa: E402
 from tracegrade.rule.load import load_rules  # noqa: E402
 from tracegrade.store.open import open_store  # noqa: E402
 from tracegrade.store.write import StoreWriter  # noqa: E402
@@ -68,16 +69,17 @@ Run = Callable[[str, Callable[[], Any]], Any]  # runs the work of the stage so n
 class Stages:
     """The path's own objects over one folder; use as a context manager."""
 
-    def __init__(self, folder: Path, rules: int, every_ns: int = EVERY_NS) -> None:
+    def __init__(self, folder: Path, rules: int | None, every_ns: int = EVERY_NS) -> None:
         """Open everything.
 
         Args:
             folder: an empty one, for journals, store and rules.
-            rules: how many are loaded; five of them match.
+            rules: how many are loaded; five of them match. None: `builtin:default`.
             every_ns: how long after one request the next comes, by the records' clock.
         """
-        write_rules(folder / "rules", rules)
-        self._rule_set = load_rules([str(folder / "rules")])
+        if rules is not None:
+            write_rules(folder / "rules", rules)
+        self._rule_set = load_rules([BUILTIN + DEFAULT if rules is None else str(folder / "rules")])
         # Handing over to the journals' own threads costs more on idle cores than on busy ones: they sleep throughout.
         self._asleep = mock.patch("tracegrade.journal.committer.TICK_S", 3600.0)
         self._asleep.start()
@@ -183,11 +185,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=200, help="of 26 traces each")
     parser.add_argument("--rules", type=int, default=50, help="rules loaded; five of them match")
+    parser.add_argument("--defaults", action="store_true", help="builtin:default in place of these rules")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     gc.disable()  # as the judge does
-    rounds = [measure(options.requests, options.rules) for _ in range(options.rounds)]
+    rounds = [measure(options.requests, None if options.defaults else options.rules) for _ in range(options.rounds)]
     figures = {stage: round(median(found[stage] for found in rounds), 2) for stage in rounds[0]}
     figures["sum"] = round(sum(figures.values()), 2)
     if options.json:
@@ -197,7 +200,7 @@ def main() -> None:
         print(f"{stage:32} {spent:8.2f} us a span {spent / figures['sum']:6.1%}")
 
 
-def measure(count: int, rules: int) -> dict[str, float]:
+def measure(count: int, rules: int | None) -> dict[str, float]:
     """Microseconds a span by stage, over `count` requests."""
     gc.collect()
     spent: dict[str, float] = defaultdict(float)

@@ -21,6 +21,9 @@ Visits: TypeAlias = Counter[str]
 ROOT = "#"
 _DEEPEST_SCHEMA = 200
 _PARTS_PER_STEP = 8  # a part without reference is visited at most once by each visit of what holds it
+# Arguments of one tool have few shapes: the steps of so many are known, each of at most so many levels.
+_MAX_KNOWN = 256
+_DEEPEST_KNOWN = 16
 # More visits than any bound: counting on would only make larger numbers.
 _TOO_MANY = 10**12
 
@@ -51,7 +54,7 @@ class SchemaWork:
             Pointer (``#/$defs/x``).
     """
 
-    __slots__ = ("_inside", "_order", "_same", "_steps")
+    __slots__ = ("_inside", "_known", "_order", "_same", "_steps")
 
     def __init__(self, schema: JsonValue) -> None:
         self._same: dict[str, Visits] = {}
@@ -64,9 +67,21 @@ class SchemaWork:
             self._steps[pointer] = 1 + parts // _PARTS_PER_STEP
             todo += [other for other in {**same, **inside} if other not in self._steps and other not in todo]
         self._order = _outermost_first(self._same)
+        self._known: dict[tuple[int, ...], int] = {}
 
     def steps(self, values_at_depth: Sequence[int]) -> int:
         """The steps that validating takes at most; `values_at_depth`: how many values stand at each depth."""
+        shape = tuple(values_at_depth)
+        if (known := self._known.get(shape)) is not None:
+            return known
+        steps = self._count(shape)
+        if len(shape) <= _DEEPEST_KNOWN:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[shape] = steps
+        return steps
+
+    def _count(self, values_at_depth: Sequence[int]) -> int:
         total = reached = 0
         visits: Visits = Counter({ROOT: 1})
         for values in values_at_depth:

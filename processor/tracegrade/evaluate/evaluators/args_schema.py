@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeAlias
 
+import orjson
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import arguments, names
@@ -80,13 +81,21 @@ def _defined(evidence: Evidence) -> dict[str, JsonSchema]:
         name: _compiled(text) if len(text) <= _LONGEST_REMEMBERED else _compiled.__wrapped__(text)
         for name in dict.fromkeys(evidence.once(names))
         if isinstance(definition := definitions.get(name), dict)
-        for text in (json.dumps(definition, sort_keys=True),)
+        for text in (_text(definition),)
     }
     return {name: schema for name, schema in compiled.items() if schema is not None}
 
 
+def _text(definition: JsonValue) -> bytes | str:
+    """A definition as what its schema is remembered by."""
+    try:
+        return orjson.dumps(definition, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # integers of more than 64 bits, odd texts
+        return json.dumps(definition, sort_keys=True)
+
+
 @lru_cache(maxsize=_REMEMBERED)
-def _compiled(text: str) -> JsonSchema | None:
+def _compiled(text: bytes | str) -> JsonSchema | None:
     """A schema of a trace; None when it is none, as a sender's mistake is not the agent's."""
     try:
         return JsonSchema(json.loads(text))

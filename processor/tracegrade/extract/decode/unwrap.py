@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 from tracegrade.extract.decode.reprs import CLASS, read_repr
@@ -15,6 +16,9 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
 MAX_ENVELOPES = 5
+# An agent declares the same tools in each of its model calls: this many texts are kept decoded, some 40 MB at most.
+_DECLARED = 128
+_LONGEST_DECLARED = 64 * 1024
 # An object with more than one member is an envelope only if it has one of these.
 _ENVELOPE_KEYS = frozenset({"content", "data", "kwargs", "blocks", "response", "tool_output", "update"})
 
@@ -275,10 +279,22 @@ def properties(schema: JsonValue) -> dict[str, JsonValue] | None:
     return None
 
 
+def declared(raw: JsonValue) -> JsonValue:
+    """What an attribute says of tools, decoded; never to be changed: all spans that say the same share one value."""
+    if isinstance(raw, str) and len(raw) <= _LONGEST_DECLARED:
+        return _declared(raw)
+    return decode(raw).value
+
+
+@lru_cache(maxsize=_DECLARED)
+def _declared(text: str) -> JsonValue:
+    return decode(text).value
+
+
 def read_schemas(raw: JsonValue) -> dict[str, JsonValue]:
     """Tool name to JSON Schema in a list of tool definitions, as the providers' APIs take them."""
     found: dict[str, JsonValue] = {}
-    definitions = decode(raw).value
+    definitions = declared(raw)
     for item in definitions if isinstance(definitions, list) else []:
         if isinstance(item, dict):
             function = item.get("function")

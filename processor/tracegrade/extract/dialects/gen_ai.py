@@ -187,6 +187,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     tool_events=_tool_events,
     schemas=_schemas,
+    schemas_in=(s.TOOL_DEFINITIONS,),
     handed_over=_handed_over,
     tool_name=_tool_name,
     agent_name=_agent_name,

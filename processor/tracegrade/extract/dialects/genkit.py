@@ -90,6 +90,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
+    schemas_in=(s.GENKIT_INPUT,),
     tool_name=span_name,
     agent_name=span_name,
     model=span_name,

@@ -81,6 +81,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     outputs=_outputs,
     schemas=gen_ai.DIALECT.schemas,
+    schemas_in=gen_ai.DIALECT.schemas_in,
     handed_over=_handed_over,
     tool_name=_name,
     agent_name=_name,

@@ -103,6 +103,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
+    schemas_in=(s.LANGWATCH_PARAMS,),
     tool_name=span_name,
     arguments=_arguments,
     output=_output,

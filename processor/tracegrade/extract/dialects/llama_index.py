@@ -136,6 +136,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
+    schemas_in=(s.LLAMA_CHAT_START,),
     failure=_failure,
     tool_name=_tool_name,
     arguments=_arguments,

@@ -104,6 +104,7 @@ DIALECT: Dialect = Dialect(
     outputs=_outputs,
     inputs=_inputs,
     schemas=_schemas,
+    schemas_in=(s.MLFLOW_TOOLS,),
     handed_over=_handed_over,
     read_output=_read_output,
     tool_name=_tool_name,

@@ -106,6 +106,7 @@ DIALECT: Dialect = Dialect(
     outputs=_outputs,
     read_output=_read_output,
     schemas=_schemas,
+    schemas_in=(s.LOGFIRE_RESPONSE,),
     handed_over=_handed_over,
     agent_name=_agent_name,
     session=_session,

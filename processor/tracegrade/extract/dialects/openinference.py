@@ -4,7 +4,7 @@ import re
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.names import without_method
-from tracegrade.extract.decode.unwrap import Output
+from tracegrade.extract.decode.unwrap import Output, declared
 from tracegrade.extract.decode.values import decode, first_text, parse_plain
 from tracegrade.extract.dialects import gen_ai, openlit
 from tracegrade.extract.document import numbered
@@ -144,7 +144,7 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
 def _schemas(span: Span) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for tool in numbered(span.attributes, s.OI_TOOLS, "tool"):
-        value = decode(tool.get("json_schema")).value
+        value = declared(tool.get("json_schema"))
         function = value.get("function", value) if isinstance(value, dict) else None
         if isinstance(function, dict) and isinstance(name := function.get("name"), str):
             found[name] = function.get("parameters", function.get("input_schema"))
@@ -181,6 +181,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
+    schemas_in=(s.OI_TOOLS,),
     handed_over=_handed_over,
     tool_name=_tool_name,
     agent_name=_agent_name,

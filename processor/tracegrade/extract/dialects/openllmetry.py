@@ -5,7 +5,7 @@ writes as well. Later versions are the GenAI conventions beside these keys.
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.unwrap import Output
+from tracegrade.extract.decode.unwrap import Output, declared
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.document import numbered
@@ -111,7 +111,7 @@ def _inputs(span: Span) -> list[Message]:
 def _schemas(span: Span) -> dict[str, JsonValue]:
     functions = numbered(span.attributes, s.LLM_REQUEST_FUNCTIONS)
     found = {
-        name: decode(function.get("parameters")).value
+        name: declared(function.get("parameters"))
         for function in functions
         if isinstance(name := function.get("name"), str)
     }
@@ -137,6 +137,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     inputs=_inputs,
     read_output=_read_output,
     schemas=_schemas,
+    schemas_in=(s.LLM_REQUEST_FUNCTIONS, *gen_ai.DIALECT.schemas_in),
     tool_name=_tool_name,
     agent_name=_agent_name,
 )

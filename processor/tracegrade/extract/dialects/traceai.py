@@ -41,6 +41,7 @@ DIALECT: Dialect = Dialect(
     inputs=_inputs,
     outputs=_outputs,
     schemas=gen_ai.DIALECT.schemas,
+    schemas_in=gen_ai.DIALECT.schemas_in,
     tool_name=span_name,
     agent_name=span_name,
     metadata=(s.OI_METADATA,),
