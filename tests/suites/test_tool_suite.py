@@ -74,6 +74,10 @@ def test_fields_of_several_turns_are_flat_or_nested(nested: bool) -> None:
     assert imported.kept["cases"] == {"case-1": {"max_rounds": 5, "mock_responses": {"search": {"flights": []}}}}
 
 
+def test_a_category_is_kept_as_it_is_sent() -> None:
+    assert import_suite(suite(PARIS | {"category": " easy "})).kept["cases"] == {"case-1": {"category": " easy "}}
+
+
 def test_what_looks_like_a_matcher_is_literal() -> None:
     case = PARIS | {"expected_params": {"city": {"$regex": "^P"}}}
     cases = rule_of(import_suite(suite(case))).cases

@@ -206,9 +206,11 @@ def test_every_expected_tool_survives_its_form(place: Place, expected: Any) -> N
 
 def test_a_case_is_added_and_deleted(place: Place) -> None:
     written = fields_of(place.site.get(f"/suites/{place.id}/new-case").text)
-    place.post(f"/suites/{place.id}/new-case", **{**written, "prompt": "a\r\nb", "expected_tool": "x, y", "id": "mine"})
+    typed = {"prompt": " a\r\nb\r\n", "expected_tool": " x, y", "id": " mine ", "category": " easy "}
+    place.post(f"/suites/{place.id}/new-case", **{**written, **typed})
     case = place.suite().cases[-1]
-    assert (case.id, case.body) == ("mine", {"prompt": "a\nb", "expected_tool": ["x", "y"]})
+    assert case.id == "mine"
+    assert case.body == {"prompt": "a\nb", "expected_tool": ["x", "y"], "category": "easy"}, "without blanks around it"
     place.post(f"/suites/{place.id}/delete-case", case="mine")
     assert [case.id for case in place.suite().cases] == ["case-1", "a/b", "none"]
     place.post(f"/suites/{place.id}/delete-case", status=404, case="mine")

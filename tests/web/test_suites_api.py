@@ -168,9 +168,9 @@ def test_a_case_is_changed_and_deleted(api: Api, suite: str) -> None:
 
 
 def test_what_is_left_out_of_a_changed_case_stays_and_null_clears(api: Api, suite: str) -> None:
-    answered(api, "POST", f"/tool-suites/{suite}/cases", {**MULTI_TURN, "category": "easy"}, 201)
+    answered(api, "POST", f"/tool-suites/{suite}/cases", {**MULTI_TURN, "category": " easy "}, 201)
     address = f"/tool-suites/{suite}/cases/case-3"
-    before = {"id": "case-3", **MULTI_TURN, "category": "easy", "param_scoring": "exact", "scoring_config": None}
+    before = {"id": "case-3", **MULTI_TURN, "category": " easy ", "param_scoring": "exact", "scoring_config": None}
     changed = answered(api, "PUT", address, {"expected_params": {"origin": "Rome"}})
     assert changed == {**before, "expected_params": {"origin": "Rome"}}
     changed = answered(api, "PUT", address, {"multi_turn_config": {"max_rounds": 3}, "optimal_hops": 1})
@@ -187,7 +187,7 @@ def test_what_is_left_out_of_a_changed_case_stays_and_null_clears(api: Api, suit
         "expected_params": None,
         "param_scoring": "exact",
         "scoring_config": None,
-        "category": "easy",
+        "category": " easy ",
     }
     assert answered(api, "PUT", address, {"expected_tool": None})["expected_tool"] is None
 
