@@ -90,12 +90,14 @@ def read_traces(sources: Sequence[str], rules: "RuleSet | None" = None) -> "list
     """
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.otlp.files.sources import read_sources
-    from tracegrade.pipeline import replay
+    from tracegrade.pipeline import whole_traces
     from tracegrade.plugins.installed import load_plugins as load
+    from tracegrade.semconv import ALWAYS_READ
 
     load()
     report = SourceReport()
-    traces = replay.read_traces(read_sources(sources, report), rules)
+    attributes = ALWAYS_READ if rules is None else rules.attributes_read
+    traces = whole_traces.read_traces(read_sources(sources, report), attributes)
     for line in report.warnings:
         warnings.warn(line, stacklevel=2)
     return traces

@@ -138,6 +138,15 @@ TOKENS_CACHE_WRITE = (
 )
 TOKEN_USAGE = (*TOKENS_IN, *TOKENS_OUT, *TOKENS_TOTAL, *TOKENS_CACHED, *TOKENS_CACHE_WRITE)
 
+# Of the resource.
+SERVICE = "service.name"
+RELEASE = "service.version"
+# The second is the name before semantic conventions 1.27; senders still use it.
+ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
+
+# Of every trace, whatever the rules: what clauses other than ``attributes`` read, and what every agent run says.
+ALWAYS_READ = frozenset((SERVICE, RELEASE, *ENVIRONMENTS, *TOKEN_USAGE))
+
 # any-agent. Source: any-agent 1.13, tracing/attributes.py.
 ANY_AGENT_ARGUMENTS = "gen_ai.tool.args"
 ANY_AGENT_OUTPUT = "gen_ai.output"

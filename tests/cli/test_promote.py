@@ -16,16 +16,16 @@ import build
 from build import each, store_with
 from build.commands import run, run_json
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.cli import main
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.otlp.from_spans import requests_of
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.pipeline.replay import records_of, without_bounds
 from tracegrade.pipeline.rule_tests import run_tests
 from tracegrade.pipeline.trace_result import result_of
+from tracegrade.pipeline.whole_traces import records_of
 from tracegrade.rule.load import load_rules
 
 START_MS = 1_767_225_600_000  # 2026-01-01

@@ -23,7 +23,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
-from tracegrade.pipeline.replay import read_traces
+from tracegrade.pipeline.whole_traces import read_traces
 
 BESIDE = Path(__file__).parents[3] / "shared" / "corpus"
 

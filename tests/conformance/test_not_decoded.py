@@ -12,14 +12,14 @@ import pytest
 from conformance.test_corpus import BESIDE
 from pipeline.test_not_decoded import seen_of
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.pipeline.replay import records_of, without_bounds
 from tracegrade.pipeline.trace_result import result_of
+from tracegrade.pipeline.whole_traces import records_of
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 

@@ -28,7 +28,7 @@ from tracegrade.model.trace import SPAN_ORDER, Trace
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.pipeline.record_judge import attribute_filter_for
-from tracegrade.pipeline.replay import records_of
+from tracegrade.pipeline.whole_traces import records_of
 from tracegrade.rule.rule_set import RuleSet
 
 Rename = Callable[[str], str]

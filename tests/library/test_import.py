@@ -7,6 +7,7 @@ import pytest
 
 from build import store_with
 from build.judged_traces import judged, trace_id
+from build.otlp import agent_span, payload, tool_span
 from build.stored_alerts import ALERT, store_incident
 from tracegrade.store.open import open_store
 from tracegrade.store.place import sqlite_url
@@ -116,6 +117,23 @@ def test_showing_what_is_stored_loads_little(data_dir: Path) -> None:
         assert [name for name in UNREAD if name in loaded] == [], command
         if command not in LAID_OUT_BY_RICH:
             assert "rich.console" not in loaded, command
+
+
+# What reading the calls of files does without.
+UNREAD_OF_FILES = (
+    "pydantic", "yaml", "re2", "sqlalchemy", "grpc", "jsonschema_rs", "tracegrade.config",
+    "tracegrade.assemble.settings", "tracegrade.judge", "tracegrade.match.select", "tracegrade.rule.rule",
+    "tracegrade.evaluate.evaluator", "tracegrade.journal.reader", "tracegrade.telemetry.metrics",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_reading_calls_from_files_loads_neither_settings_nor_what_judges(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "trace.binpb"
+    file.write_bytes(payload([agent_span(1, 1), tool_span(1, 2, 1, "search")]))
+    (loaded,) = _loaded_by(["extract", str(file), "--format", form])
+    assert "tracegrade.extract.extract" in loaded
+    assert [name for name in UNREAD_OF_FILES if name in loaded] == []
 
 
 def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: Path) -> None:

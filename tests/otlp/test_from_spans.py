@@ -7,7 +7,7 @@ from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.otlp.from_spans import logs_request, trace_request
 from tracegrade.otlp.json import to_json
-from tracegrade.pipeline.replay import read_traces
+from tracegrade.pipeline.whole_traces import read_traces
 from tracegrade.rule.load import builtin_rules
 
 ROOT = builtin_rules()

@@ -3,9 +3,9 @@
 from build.harness import records
 from build.otlp import otlp_span
 from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import without_bounds
 from tracegrade.config import Config
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.pipeline.replay import without_bounds
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 

@@ -8,14 +8,22 @@ Source: the two quiet times suit agents: they wait for people and slow tools, so
 in tail sampling) would close their traces in the middle. Refinery and Tempo use quiet times for the same reason.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tracegrade.assemble.settings import OVERRIDDEN, TracesOverride, TracesSettings
+from tracegrade.assemble.bounds import OVERRIDDEN, WholeFiles
 from tracegrade.extract.extract import agent_named_by
 from tracegrade.model.span import Span
 
+if TYPE_CHECKING:  # importing them takes as long as showing a file
+    from tracegrade.assemble.settings import TracesOverride, TracesSettings
+
+Bounds: TypeAlias = "TracesSettings | WholeFiles"
+
 NS_PER_S = 1_000_000_000
+NONE_OVERRIDDEN: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +37,13 @@ class Deadlines:
     end_attribute: str | None
 
     @classmethod
-    def of(cls, settings: TracesSettings) -> "Deadlines":
-        """The times of `settings` as whole ns."""
-        return cls(
-            round(settings.settle * NS_PER_S),
-            round(settings.idle_timeout * NS_PER_S),
-            round(settings.max_age * NS_PER_S),
-            round(settings.reopen_for * NS_PER_S),
-            settings.end_attribute,
+    def of(cls, bounds: Bounds, overridden: Mapping[str, Any] = NONE_OVERRIDDEN) -> "Deadlines":
+        """The times of `bounds` as whole ns; `overridden` holds those that are to be used instead, by name."""
+        settle, idle, max_age, end = (overridden.get(name, getattr(bounds, name)) for name in OVERRIDDEN)
+        settle_ns, idle_ns, max_age_ns, reopen_ns = (
+            round(time * NS_PER_S) for time in (settle, idle, max_age, bounds.reopen_for)
         )
+        return cls(settle_ns, idle_ns, max_age_ns, reopen_ns, end)
 
     def due_ns(self, first_ns: int, last_ns: int, *, structurally_complete: bool, ended: bool) -> int:
         """The time at which the trace is to be closed if nothing more comes."""
@@ -63,11 +69,11 @@ class Overrides:
     not on their order. Overrides are bits of an int; the first one is the lowest bit.
     """
 
-    def __init__(self, settings: TracesSettings) -> None:
-        self._settings = settings
-        self._overrides = settings.overrides
-        self._reads_agents = any(override.agent is not None for override in settings.overrides)
-        self._deadlines = {0: Deadlines.of(settings)}
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._overrides = bounds.overrides
+        self._reads_agents = any(override.agent is not None for override in bounds.overrides)
+        self._deadlines = {0: Deadlines.of(bounds)}
 
     def __bool__(self) -> bool:
         return bool(self._overrides)
@@ -94,11 +100,11 @@ class Overrides:
                     for name in OVERRIDDEN:
                         if (value := getattr(override, name)) is not None:
                             values.setdefault(name, value)
-            found = self._deadlines[applying] = Deadlines.of(self._settings.model_copy(update=values))
+            found = self._deadlines[applying] = Deadlines.of(self._bounds, values)
         return found
 
 
-def _fits(override: TracesOverride, service: str, agent: str) -> bool:
+def _fits(override: "TracesOverride", service: str, agent: str) -> bool:
     return (override.service is None or override.service.match(service)) and (
         override.agent is None or override.agent.match(agent)
     )

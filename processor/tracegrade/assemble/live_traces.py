@@ -23,10 +23,9 @@ from heapq import heappop, heappush, nsmallest
 from typing import TypeVar
 
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE, ClosedTrace, ClosedTraces, TraceKey
-from tracegrade.assemble.completion import Overrides
+from tracegrade.assemble.completion import Bounds, Overrides
 from tracegrade.assemble.content import in_order_written, log_record_digest
 from tracegrade.assemble.live_trace import LiveTrace
-from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Span
@@ -39,7 +38,7 @@ Dispositions = Counter[tuple[str, str]]  # (disposition, reason) -> how many
 class LiveTraces:
     """All live traces of one judge, and the queue of their due times."""
 
-    def __init__(self, settings: TracesSettings, closed: ClosedTraces, rule_set: str, filter_hash: str = "") -> None:
+    def __init__(self, bounds: Bounds, closed: ClosedTraces, rule_set: str, filter_hash: str = "") -> None:
         self.rule_set = rule_set  # hash of the rule set for traces that begin now
         self.filter_hash = filter_hash  # hash of the attribute filter of spans that come now
         self.span_dispositions: Dispositions = Counter()  # of spans, since the start
@@ -48,8 +47,8 @@ class LiveTraces:
         self.open_log_records = 0
         self.unpacked = 0  # contents of live traces that are not packed
         self.about_to_close: Callable[[bytes], object] = _ignored  # called with the id of each trace that is due
-        self._settings = settings
-        self._overrides = Overrides(settings)
+        self._bounds = bounds
+        self._overrides = Overrides(bounds)
         self._deadlines = self._overrides.deadlines(0)
         self._closed = closed
         self._live: dict[TraceKey, LiveTrace] = {}
@@ -57,7 +56,7 @@ class LiveTraces:
         self._ready: list[Trace] = []  # cut by a bound, and given with the next that are due
         self._ready_from: int | None = None  # the first position that these need
         self._clock_ns = 0
-        self._max_bytes = settings.max_mib_per_trace * 1024 * 1024
+        self._max_bytes = bounds.max_mib_per_trace * 1024 * 1024
 
     def use(self, rule_set: str, filter_hash: str) -> None:
         """Mark traces that begin from now on with the hash of another rule set; open traces keep theirs."""
@@ -167,7 +166,7 @@ class LiveTraces:
             live.byte_count += share * len(group)
             take(key, live, group)
         self._close_over_bounds()
-        if self.unpacked > self._settings.max_unpacked_spans:
+        if self.unpacked > self._bounds.max_unpacked_spans:
             self._pack_quiet_ones()
 
     def _recall(self, live: LiveTrace, closed: ClosedTrace) -> None:
@@ -228,7 +227,7 @@ class LiveTraces:
         self._after_taking(key, live)
 
     def _after_taking(self, key: TraceKey, live: LiveTrace) -> None:
-        if len(live.spans) + len(live.log_records) > self._settings.max_spans_per_trace:
+        if len(live.spans) + len(live.log_records) > self._bounds.max_spans_per_trace:
             self._cut(key, live, "span_cap")
         elif live.byte_count > self._max_bytes:
             self._cut(key, live, "byte_cap")
@@ -245,7 +244,7 @@ class LiveTraces:
         """Pack the traces that were quiet for longest, until at most half of the allowed spans are unpacked."""
         # Many at a time, since finding them looks at every live trace.
         for live in sorted((live for live in self._live.values() if live.counted), key=lambda live: live.last_ns):
-            if self.unpacked <= self._settings.max_unpacked_spans // 2:
+            if self.unpacked <= self._bounds.max_unpacked_spans // 2:
                 return
             live.pack()
             self._count_unpacked(live)
@@ -348,8 +347,8 @@ class LiveTraces:
         self.unpacked -= live.counted
 
     def _close_over_bounds(self) -> None:
-        settings = self._settings
-        while len(self._live) > settings.max_live_traces or self._open_contents > settings.max_live_spans:
+        bounds = self._bounds
+        while len(self._live) > bounds.max_live_traces or self._open_contents > bounds.max_live_spans:
             # A hundredth at a time: finding the traces that were quiet for longest looks at every live trace.
             count = 1 + len(self._live) // 100
             for key in nsmallest(count, self._live, key=lambda key: (self._live[key].last_ns, key)):

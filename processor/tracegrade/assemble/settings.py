@@ -1,11 +1,20 @@
 """The ``traces`` section of the settings."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import InitErrorDetails
 
+from tracegrade.assemble.bounds import (
+    MAX_MIB_PER_TRACE,
+    MAX_SPANS_PER_TRACE,
+    MAX_UNPACKED_SPANS,
+    OVERRIDDEN,
+    REOPEN_FOR_S,
+    WholeInput,
+)
 from tracegrade.document.duration import duration_text
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.rule.mistakes import mistake, refuse
@@ -25,9 +34,6 @@ class TracesOverride(FileModel):
     end_attribute: str | None = Field(None, min_length=1, description="Instead of traces.end_attribute")
 
 
-OVERRIDDEN = ("settle", "idle_timeout", "max_age", "end_attribute")
-
-
 class TracesSettings(FileModel):
     """When a trace is closed, and how much of it is held in memory."""
 
@@ -40,7 +46,7 @@ class TracesSettings(FileModel):
     max_age: Duration = Field(
         3600.0, description="A trace closes this long after its first span, even when spans still arrive"
     )
-    reopen_for: Duration = Field(600.0, description="How long after a trace closed a late span reopens it")
+    reopen_for: Duration = Field(REOPEN_FOR_S, description="How long after a trace closed a late span reopens it")
     end_attribute: str | None = Field(None, description="A span with this attribute set to true ends its trace at once")
     session_quiet: Duration = Field(300.0, description="A session ends this long after the last of its traces closed")
     session_end_attribute: str | None = Field(
@@ -53,9 +59,13 @@ class TracesSettings(FileModel):
         10_000, ge=1, description="Of a session with more calls, the earliest are judged"
     )
     max_spans_per_trace: int = Field(
-        50_000, ge=1, description="Most spans and log records: a trace with more is closed, and the rest is dropped"
+        MAX_SPANS_PER_TRACE,
+        ge=1,
+        description="Most spans and log records: a trace with more is closed, and the rest is dropped",
     )
-    max_mib_per_trace: int = Field(64, ge=1, description="A larger trace is closed, and the rest is dropped")
+    max_mib_per_trace: int = Field(
+        MAX_MIB_PER_TRACE, ge=1, description="A larger trace is closed, and the rest is dropped"
+    )
     max_live_traces: int = Field(
         200_000, ge=1, description="Beyond it, the trace that has been quiet for longest is closed"
     )
@@ -63,7 +73,7 @@ class TracesSettings(FileModel):
         1_000_000, ge=1, description="Beyond it, the trace that has been quiet for longest is closed"
     )
     max_unpacked_spans: int = Field(
-        100_000,
+        MAX_UNPACKED_SPANS,
         ge=0,
         description="Beyond this many open spans, those of the longest quiet traces are held compressed. The "
         "same bound holds for spans of closed traces that are not stored yet, and for the spans of session traces "
@@ -135,3 +145,8 @@ class TracesSettings(FileModel):
             )
             text = f"expected settle <= idle_timeout <= max_age, found {found}; set those that are missing here too"
             yield mistake(text, "overrides", place)
+
+
+def without_bounds(settings: TracesSettings) -> TracesSettings:
+    """`settings` for a complete input: no trace is closed before its end, or cut to save memory."""
+    return settings.model_copy(update=asdict(WholeInput()) | {"overrides": []})

@@ -1,30 +1,41 @@
 """``tracegrade extract``: the tool calls read from traces, whatever framework wrote them."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors, tool_text
-from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.settings_option import options_read_by
 from tracegrade.cli.source_report import print_source_report
 from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 
-if TYPE_CHECKING:
-    from tracegrade.config import Config
-
 _MAX_CELL = 60
+
+
+def _aliases(config_path: Path | None, data_dir: str | None) -> Callable[[str], str] | None:
+    """Gives the name that rules use for a tool; None where no settings file is there to name another.
+
+    Reading the settings takes longer than reading most files of traces.
+    """
+    if config_path is None:
+        return None
+    from tracegrade.config import load_config
+    from tracegrade.rule.tool_aliases import ToolAliases
+
+    return ToolAliases(load_config(config_path, data_dir=data_dir, allow_unset=True).traces.tool_aliases)
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@settings_options
+@options_read_by(_aliases, "aliases")
 @format_option
 @reports_errors
-def command(config: "Config", sources: tuple[str, ...], output_format: str) -> None:
+def command(aliases: Callable[[str], str] | None, sources: tuple[str, ...], output_format: str) -> None:
     """Show the tool calls read from traces.
 
     A SOURCE is a file or folder of traces (OTLP in JSON or protobuf, Grafana Tempo's export, ATIF; plain, gzip or
@@ -37,9 +48,8 @@ def command(config: "Config", sources: tuple[str, ...], output_format: str) -> N
     from tracegrade.extract.extract import extract
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.otlp.files.sources import read_sources
-    from tracegrade.pipeline.replay import read_traces
+    from tracegrade.pipeline.whole_traces import read_traces
     from tracegrade.plugins.installed import load_plugins
-    from tracegrade.rule.tool_aliases import ToolAliases
 
     load_plugins()
     stdin = sys.stdin.buffer if "-" in sources else None
@@ -48,7 +58,7 @@ def command(config: "Config", sources: tuple[str, ...], output_format: str) -> N
     print_source_report(report, output_format)
     # By time, so that the same spans in other files print the same.
     traces.sort(key=lambda trace: (trace.spans[0].start_ns, trace.trace_id))
-    extractions = [extract(trace, ToolAliases(config.traces.tool_aliases)) for trace in traces]
+    extractions = [extract(trace, aliases) for trace in traces]
     fold_across(extractions)
     if output_format == "json":
         print_json(_trace_row(extraction, report.not_read) for extraction in extractions)

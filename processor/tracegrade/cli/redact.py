@@ -85,7 +85,8 @@ def _records(
     from tracegrade.journal.reader import JournalReader
     from tracegrade.otlp.files.sources import read_sources
     from tracegrade.pipeline.data_folder import JOURNAL
-    from tracegrade.pipeline.replay import records_in, records_of
+    from tracegrade.pipeline.replay import records_in
+    from tracegrade.pipeline.whole_traces import records_of
 
     if sources:
         requests = read_sources(sources, report, sys.stdin.buffer if "-" in sources else None)

@@ -117,7 +117,7 @@ def _extractions(
 ) -> "Iterator[Extraction]":
     from tracegrade.extract.extract import extract
     from tracegrade.otlp.files.sources import read_sources
-    from tracegrade.pipeline.replay import read_traces
+    from tracegrade.pipeline.whole_traces import read_traces
     from tracegrade.rule.rule_set import RuleSet
     from tracegrade.rule.tool_aliases import ToolAliases
 
@@ -127,7 +127,8 @@ def _extractions(
         yield from _stored(ids, config, tenant)
     if files:
         stdin = sys.stdin.buffer if "-" in files else None
-        for trace in read_traces(read_sources(files, report, stdin), RuleSet([rule]), tenant or rule.tried_as):
+        attributes = RuleSet([rule]).attributes_read
+        for trace in read_traces(read_sources(files, report, stdin), attributes, tenant or rule.tried_as):
             yield extract(trace, ToolAliases(config.traces.tool_aliases))
 
 

@@ -6,9 +6,9 @@ from tracegrade.match.demand import EVERYTHING, Demand
 from tracegrade.match.facts import environment_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Resource
-from tracegrade.rule.clauses import RELEASE
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.semconv import RELEASE
 
 
 def demand(rule_sets: Iterable[RuleSet], resource: Resource, *, names_are_plain: bool) -> Demand:

@@ -18,9 +18,8 @@ from tracegrade.model.span import Resource, Span
 from tracegrade.model.stand_ins import holds_unknown
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
-from tracegrade.rule.clauses import ENVIRONMENTS, RELEASE
 from tracegrade.rule.patterns import Patterns
-from tracegrade.semconv import REDACTED
+from tracegrade.semconv import ENVIRONMENTS, REDACTED, RELEASE
 
 _CALLED = {
     "tools": "the name of a tool",

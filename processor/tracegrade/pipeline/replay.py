@@ -5,27 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
-from tracegrade.assemble.decode import Decoder
-from tracegrade.assemble.live_traces import LiveTraces
-from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.journal.reader import JournalReader
-from tracegrade.journal.record import Encoding, Record
+from tracegrade.journal.record import Record
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import SessionPart
-from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT
-from tracegrade.model.trace import Trace
 from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.judged import Judged, JudgedSession
-from tracegrade.pipeline.record_judge import RecordJudge, attribute_filter_for
+from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.set_aside import Aside
-from tracegrade.receive.validate import check
+from tracegrade.pipeline.whole_traces import records_of
 from tracegrade.rule.rule_set import RuleSet
 
 NOT_STORED = "replay"
 """The run of results that are only shown."""
 
-_NO_BOUND = 2**62
 Advance = Callable[[int], None]
 
 
@@ -184,40 +179,3 @@ def replay_sources(
     for record in records_of(requests, tenant):
         yield from judge.read(record)
     yield from judge.end()
-
-
-def read_traces(
-    requests: Iterable[SourceRequest], rule_set: RuleSet | None = None, tenant: str = DEFAULT_TENANT
-) -> list[Trace]:
-    """The whole traces in files as those of `tenant`, in order of their first appearance, with what rules read."""
-    settings = without_bounds(TracesSettings())
-    decoder = Decoder(attribute_filter_for(rule_set or RuleSet([]), settings))
-    live = LiveTraces(settings, ClosedTraces(), "")
-    for record in records_of(requests, tenant):
-        if record.signal == Signal.TRACES:
-            live.add(decoder.spans(record.payload), record.tenant, 0, record.position, record.end)
-        elif record.signal == Signal.LOGS:
-            live.add_log_records(decoder.log_records(record.payload), record.tenant, 0, record.position, record.end)
-    return list(live.close_all())
-
-
-def records_of(requests: Iterable[SourceRequest], tenant: str = DEFAULT_TENANT) -> Iterator[Record]:
-    """Requests from files as records of this tenant, checked as a receiver checks them."""
-    for number, request in enumerate(requests):
-        checked = check(request.signal, Encoding.PROTOBUF, request.payload)
-        yield Record(number, number + 1, 0, tenant, request.signal, Encoding.PROTOBUF, checked.items, checked.payload)
-
-
-def without_bounds(settings: TracesSettings) -> TracesSettings:
-    """`settings` for a complete input: no trace is closed before its end, or cut to save memory."""
-    return settings.model_copy(
-        update={
-            "settle": 3600.0,
-            "idle_timeout": 3600.0,
-            "max_age": 3600.0,
-            "end_attribute": None,
-            "overrides": [],
-            "max_live_traces": _NO_BOUND,
-            "max_live_spans": _NO_BOUND,
-        }
-    )

@@ -5,8 +5,6 @@ from collections.abc import Collection, Sequence
 from tracegrade.extract.reading import Dialect, Keys
 from tracegrade.plugins.entry_points import Plugin
 
-GROUP = "tracegrade.dialects"
-
 
 def put_in_force(found: Sequence[Plugin[Dialect]]) -> None:
     """Have these dialects asked before ours.

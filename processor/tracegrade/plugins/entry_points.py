@@ -10,7 +10,8 @@ from typing import Generic, TypeVar
 from tracegrade.model.errors import TraceGradeError
 
 Member = TypeVar("Member")
-_GROUPS = ("tracegrade.dialects", "tracegrade.evaluators")
+DIALECTS = "tracegrade.dialects"
+EVALUATORS = "tracegrade.evaluators"
 
 
 class PluginError(TraceGradeError):
@@ -34,7 +35,12 @@ class Plugin(Generic[Member]):
 
 def are_installed() -> bool:
     """Whether an installed package adds anything: asked before what is loaded for that takes long."""
-    return any(entry_points(group=group) for group in _GROUPS)
+    return any(map(points, (DIALECTS, EVALUATORS)))
+
+
+def points(group: str) -> list[EntryPoint]:
+    """The entry points of `group`, by name; nothing of their packages is imported."""
+    return sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
 
 
 def load(group: str, kind: type[Member]) -> list[Plugin[Member]]:
@@ -44,7 +50,7 @@ def load(group: str, kind: type[Member]) -> list[Plugin[Member]]:
         PluginError: one cannot be imported, is not a `kind`, or two have one name.
     """
     found: dict[str, Plugin[Member]] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+    for point in points(group):
         plugin = _load(point, group, kind)
         if (other := found.get(plugin.name)) is not None:
             raise plugin.error(f"the name {plugin.name!r} is taken by {other.where}")

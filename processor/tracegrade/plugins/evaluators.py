@@ -15,8 +15,6 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins.entry_points import Plugin
 
-GROUP = "tracegrade.evaluators"
-
 MAX_DETAILS = 64 * 1024  # characters of details and explanation of one score, as JSON
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

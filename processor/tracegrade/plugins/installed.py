@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.extract.reading import Dialect
-from tracegrade.plugins import dialects, entry_points, evaluators
-from tracegrade.plugins.entry_points import Plugin
+from tracegrade.plugins import dialects, entry_points
+from tracegrade.plugins.entry_points import DIALECTS, EVALUATORS, Plugin
+
+if TYPE_CHECKING:
+    from tracegrade.evaluate.evaluator import Evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,7 @@ class Plugins:
     """What installed packages add, each by name."""
 
     dialects: tuple[Plugin[Dialect], ...]
-    evaluators: tuple[Plugin[Evaluator[Any, Any]], ...]
+    evaluators: "tuple[Plugin[Evaluator[Any, Any]], ...]"
 
 
 @cache
@@ -25,11 +27,16 @@ def load_plugins() -> Plugins:
     Raises:
         PluginError: one cannot be used.
     """
-    found = Plugins(
-        tuple(entry_points.load(dialects.GROUP, Dialect)), tuple(entry_points.load(evaluators.GROUP, Evaluator))
-    )
-    if found.dialects:  # nearly never, and who reads no trace does not wait for ours
-        dialects.put_in_force(found.dialects)
-    if found.evaluators:
-        evaluators.put_in_force(found.evaluators)
-    return found
+    # Nearly never is anything installed, and a command that reads no trace, or judges none, does not wait for ours.
+    if found := entry_points.load(DIALECTS, Dialect):
+        dialects.put_in_force(found)
+    return Plugins(tuple(found), _evaluators() if entry_points.points(EVALUATORS) else ())
+
+
+def _evaluators() -> "tuple[Plugin[Evaluator[Any, Any]], ...]":
+    from tracegrade.evaluate.evaluator import Evaluator
+    from tracegrade.plugins import evaluators
+
+    found = entry_points.load(EVALUATORS, Evaluator)
+    evaluators.put_in_force(found)
+    return tuple(found)

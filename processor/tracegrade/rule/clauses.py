@@ -9,13 +9,6 @@ from tracegrade.cel.expression import Cel
 from tracegrade.document.file_model import FileModel
 from tracegrade.rule.patterns import AttributeValues, Names, Patterns, Prompts, Tenants
 
-SERVICE = "service.name"
-RELEASE = "service.version"
-# The second is the name before semantic conventions 1.27; senders still use it.
-ENVIRONMENTS = ("deployment.environment.name", "deployment.environment")
-RESOURCE_ATTRIBUTES = frozenset((SERVICE, RELEASE, *ENVIRONMENTS))
-"""What clauses other than ``attributes`` read of the resource."""
-
 
 class Clauses(FileModel):
     """What a subject must be; all clauses must hold, and a list means any of its items."""

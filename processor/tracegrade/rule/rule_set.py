@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 
 from tracegrade.document.problem import Problem
 from tracegrade.model.tenant import DEFAULT_TENANT
-from tracegrade.rule.clauses import RESOURCE_ATTRIBUTES
 from tracegrade.rule.rule import Rule
-from tracegrade.semconv import TOKEN_USAGE
+from tracegrade.semconv import ALWAYS_READ
 
 Fact = TypeVar("Fact")
 
@@ -35,8 +34,7 @@ class RuleSet:
         specs = [spec for rule in self.rules for _, spec in rule.named_specs()]
         # Many cases have one evaluator; those of two files may have one name.
         evaluators = {id(spec.evaluator): spec.evaluator for spec in specs}
-        self.attributes_read = RESOURCE_ATTRIBUTES.union(
-            TOKEN_USAGE,  # which every agent run says, whatever the rules
+        self.attributes_read = ALWAYS_READ.union(
             *(part.attributes_read for part in clauses),
             *(found.attributes_read for found in cases),
             *(evaluator.attributes for evaluator in evaluators.values()),

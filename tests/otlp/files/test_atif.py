@@ -14,7 +14,7 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.otlp.files.sources import read_sources
-from tracegrade.pipeline.replay import read_traces
+from tracegrade.pipeline.whole_traces import read_traces
 from tracegrade.rule.load import load_rules
 
 

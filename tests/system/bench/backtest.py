@@ -36,8 +36,8 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.pipeline.replay import read_traces
 from tracegrade.pipeline.trace_result import result_of, trace_result
+from tracegrade.pipeline.whole_traces import read_traces
 from tracegrade.rule.load import load_rules
 from tracegrade.store.open import open_store
 from tracegrade.store.write import StoreWriter
@@ -56,7 +56,7 @@ _TOGETHER = 500
 def judged_live(traces: int, rule: Path) -> Iterator[TraceResult]:
     """So many traces, spread over the time until now."""
     rule_set = load_rules([rule])
-    (first,) = read_traces([SourceRequest(Signal.TRACES, template(1), "made up")], rule_set)
+    (first,) = read_traces([SourceRequest(Signal.TRACES, template(1), "made up")], rule_set.attributes_read)
     every_ns = _DAYS * 86_400 * 10**9 // traces
     begin_ns = time.time_ns() - traces * every_ns
     for number in range(traces):

@@ -27,12 +27,11 @@ from bench.agent_traces import SPANS_PER_TRACE, Stamper, marks, template  # noqa
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.decode import Decoder  # noqa: E402
 from tracegrade.assemble.live_traces import LiveTraces  # noqa: E402
-from tracegrade.assemble.settings import TracesSettings  # noqa: E402
+from tracegrade.assemble.settings import TracesSettings, without_bounds  # noqa: E402
 from tracegrade.extract.extract import extract  # noqa: E402
 from tracegrade.model.span import Span  # noqa: E402
 from tracegrade.model.trace import Trace  # noqa: E402
 from tracegrade.pipeline.record_judge import attribute_filter_for  # noqa: E402
-from tracegrade.pipeline.replay import without_bounds  # noqa: E402
 from tracegrade.rule.load import RuleSet  # noqa: E402
 
 GENERATED = "generated"

@@ -24,13 +24,12 @@ from bench.agent_traces import Stamper, marks, template  # noqa: E402  # importa
 from tracegrade.assemble.closed_traces import ClosedTraces  # noqa: E402
 from tracegrade.assemble.decode import Decoder  # noqa: E402
 from tracegrade.assemble.live_traces import LiveTraces  # noqa: E402
-from tracegrade.assemble.settings import TracesSettings  # noqa: E402
+from tracegrade.assemble.settings import TracesSettings, without_bounds  # noqa: E402
 from tracegrade.extract.extract import extract  # noqa: E402
 from tracegrade.judge import judge  # noqa: E402
 from tracegrade.match.select import match  # noqa: E402
 from tracegrade.model.trace import Trace  # noqa: E402
 from tracegrade.pipeline.record_judge import attribute_filter_for  # noqa: E402
-from tracegrade.pipeline.replay import without_bounds  # noqa: E402
 from tracegrade.rule.rule import Rule  # noqa: E402
 from tracegrade.rule.rule_set import RuleSet  # noqa: E402
 

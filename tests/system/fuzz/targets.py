@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_traces import LiveTraces
-from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.display import json_text
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import parse
@@ -22,7 +22,6 @@ from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.json import parse_document, read_request, to_json
 from tracegrade.pipeline.record_judge import attribute_filter_for
-from tracegrade.pipeline.replay import without_bounds
 from tracegrade.pipeline.trace_result import trace_result
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet

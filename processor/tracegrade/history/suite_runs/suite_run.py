@@ -18,7 +18,7 @@ from typing import Protocol
 from sqlalchemy import Connection, select
 
 from tracegrade.assemble.closed_traces import ClosedTraces
-from tracegrade.assemble.settings import TracesSettings
+from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.history.runs.recorded_run import RecordedRun, stored_result_of
 from tracegrade.history.suite_runs.suite_results import AnyTarget, CaseResult, case_result, result_in_run
 from tracegrade.journal.record import Encoding, Record
@@ -29,7 +29,6 @@ from tracegrade.models.asking import AskedModel, ToolChoice
 from tracegrade.models.client import ModelClient
 from tracegrade.models.settings import Target
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.pipeline.replay import without_bounds
 from tracegrade.semconv import SUITE_ATTRIBUTES
 from tracegrade.store.read import stored_traces
 from tracegrade.store.runs import stored_run
