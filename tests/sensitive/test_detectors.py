@@ -256,6 +256,20 @@ def test_the_matcher_of_secrets_counts_all_that_it_reads(value: JsonValue, at_le
     assert WORK_LIMIT - work.left >= at_least
 
 
+def test_a_secret_is_found_wherever_it_stands_among_many_texts() -> None:
+    secret = compile_expected({"$secret": True})
+    for place in (0, 1, 30, 63, 64, 65, 199):
+        assert secret.matches(["note"] * place + [GITHUB] + ["note"] * (199 - place), Work()), place
+
+
+def test_texts_that_hold_a_secret_only_together_hold_none() -> None:
+    secret = compile_expected({"$secret": True})
+    for text in ("the password: letmein1", "AKIAIOSFODNN7EXAMPLE"):
+        assert secret.matches(text, Work())
+        for cut in range(5, len(text) - 5):
+            assert not secret.matches([text[:cut], text[cut:]], Work()), cut
+
+
 def test_a_stand_in_has_the_form_of_the_value() -> None:
     (github, aws, private) = (DETECTORS[name][0] for name in ("github_token", "aws_access_key", "private_key"))
     assert re.fullmatch("[A-Za-z0-9]{36}", github.stand_in(GITHUB[4:], 3))

@@ -1,7 +1,7 @@
 """The secrets in a JSON value: keys, tokens and passwords, by their form or by the name that they stand under."""
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from tracegrade.model.json_value import JsonValue
@@ -9,40 +9,56 @@ from tracegrade.sensitive.json_inside import MAX_DEPTH, json_inside
 from tracegrade.sensitive.registry import SECRETS
 from tracegrade.sensitive.signs import expression
 
-_NAMED = [detector.is_named for detector in SECRETS if detector.is_named is not None]
+_NAMED_BY = [detector.is_named for detector in SECRETS if detector.is_named is not None]
+# Arguments of a tool have the same names in every call.
+_NAMES = 4096
+_LONGEST_NAME = 128
+_NO_TEXT = ("", "")
 
 
-def named_texts(value: JsonValue, spend: Callable[[int], None]) -> Iterator[tuple[str, str]]:
-    """Each text in `value` with the name that it stands under, "" where it has none; the names themselves among them.
+def named_texts(value: JsonValue, opened: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+    """Each text in `value`, behind the name that it stands under, "" where it has none; names are texts themselves.
 
-    Items of a list stand under the name of the list. A text that is JSON is read as such. No recursion.
+    Items of a list stand under the name of the list. A text that is JSON is read as such. Each value that is no text
+    gives an empty one without a name, so that what is taken is as much as what was walked. No recursion.
 
     Args:
         value: any.
-        spend: called for each value and name before it is read, with its length in characters, 0 of what is no text.
+        opened: called with each text that is read as JSON, before what is in it.
     """
     left: list[tuple[str, JsonValue, int]] = [("", value, 0)]
     while left:
         name, item, depth = left.pop()
-        spend(len(item) if isinstance(item, str) else 0)
-        if isinstance(item, dict):
-            for key, member in item.items():
-                spend(len(key))
-                yield "", key
-                left.append((key, member, depth))
-        elif isinstance(item, list):
-            left += ((name, member, depth) for member in item)
-        elif isinstance(item, str):
+        if isinstance(item, str):
             inside = json_inside(item) if depth < MAX_DEPTH else None
             if inside is None:
                 yield name, item
             else:
+                opened(item)
                 left.append((name, inside, depth + 1))
+            continue
+        yield _NO_TEXT
+        if isinstance(item, dict):
+            for key, member in item.items():
+                yield "", key
+                left.append((key, member, depth))
+        elif isinstance(item, list):
+            left += [(name, member, depth) for member in item]
 
 
-def may_hold_secret(text: str, name: str) -> bool:
-    """Whether `text`, which stands under `name`, has the sign of a secret: most have none, and need no closer look."""
-    return any(is_named(name) for is_named in _NAMED) or bool(_signs().search(text.encode("utf-8", "replace")))
+def may_hold_secret(texts: Sequence[tuple[str, str]]) -> bool:
+    """Whether one of `texts`, each behind its name, has the sign of a secret: most have none, and need no closer look.
+
+    They are searched as one text, so of several it may also say so where a sign begins in one and ends in the next.
+    """
+    return any(
+        (_is_named if len(name) <= _LONGEST_NAME else _is_named.__wrapped__)(name) for name, _ in texts if name
+    ) or bool(_signs().search("\n".join([text for _, text in texts]).encode("utf-8", "replace")))
+
+
+@lru_cache(maxsize=_NAMES)
+def _is_named(name: str) -> bool:
+    return any(is_named(name) for is_named in _NAMED_BY)
 
 
 def secrets_in(text: str, name: str) -> Iterator[str]:

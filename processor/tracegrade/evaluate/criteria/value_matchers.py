@@ -5,6 +5,7 @@ import operator
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tracegrade.document.problem import did_you_mean
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_EPSILON = 0.01
 # All detectors of secrets are asked, at most 2 microseconds a character.
 _STEPS_OF_DETECTORS = 200
+_TEXTS_AT_ONCE = 64  # beginning a search takes longer than a short text does
 _STEPS_PER_CHARACTER_OF_DETECTORS = 4
 
 
@@ -324,18 +326,26 @@ class SecretMatcher(_Flag):
             secrets_in,
         )
 
-        def spend(characters: int) -> None:
-            work.spend(STEPS_OF_A_SEARCH + characters // CHARACTERS_READ_PER_STEP)
+        def opened(text: str) -> None:
+            work.spend(_steps_of_text(text))
 
-        for name, text in named_texts(actual, spend):
-            known = work.known(text)
-            work.spend(len(name))
-            if may_hold_secret(known, name):
-                work.spend(_STEPS_OF_DETECTORS + len(known) * _STEPS_PER_CHARACTER_OF_DETECTORS)
+        texts = named_texts(actual, opened)
+        while some := [*islice(texts, _TEXTS_AT_ONCE)]:
+            work.spend(sum([len(name) + _steps_of_text(text) for name, text in some]))
+            known = [(name, work.known(text)) for name, text in some] if work.redacted else some
+            for one in known if may_hold_secret(known) else ():
+                if not may_hold_secret([one]):
+                    continue
+                name, text = one
+                work.spend(_STEPS_OF_DETECTORS + len(text) * _STEPS_PER_CHARACTER_OF_DETECTORS)
                 # What is found around a redacted part may be a secret only by what that part was.
-                if any(UNKNOWN not in found for found in secrets_in(known, name)):
+                if any(UNKNOWN not in found for found in secrets_in(text, name)):
                     return True
         return work.doubts and holds_unknown(actual) and work.doubts_of(actual)
+
+
+def _steps_of_text(text: str) -> int:
+    return STEPS_OF_A_SEARCH + len(text) // CHARACTERS_READ_PER_STEP
 
 
 class AnyMatcher(_Flag):

@@ -63,7 +63,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             work.doubts_of(args[position])  # masks that look alike say nothing
         evidence.met_mask |= bool(hashed_apart([{called[position]: args[position]} for position in compared]))
     counted = settings.counted(evidence)
-    keys = [(called[position], identities.of(args[position], work)) for position in counted]
+    # Arguments are compared where a tool was called more than once.
+    times = Counter([called[position] for position in counted])
+    keys = [
+        (name, identities.of(args[position], work) if times[name] > 1 else 0)
+        for position in counted
+        for name in (called[position],)
+    ]
     if not settings.count_retries:
         kept = set(_without_retries(counted, keys, evidence))
         keys = [key for position, key in zip(counted, keys, strict=True) if position in kept]
