@@ -20,13 +20,31 @@ def refusal(text: str) -> str:
 
 def test_defaults_are_the_collectors_but_nothing_is_ever_given_up():
     found = settings("endpoint: collector:4317")
-    assert (found.protocol, found.compression, found.timeout, found.when_full) == ("grpc", "gzip", 5.0, "refuse")
+    assert (found.protocol, found.compression, found.timeout, found.when_full) == ("grpc", "auto", 5.0, "refuse")
     assert not found.tls.insecure
     retry = found.retry_on_failure
     assert retry.enabled
     assert (retry.initial_interval, retry.multiplier, retry.randomization_factor) == (5.0, 1.5, 0.5)
     assert (retry.max_interval, retry.max_elapsed_time) == (30.0, 0.0)
     assert all(found.takes(signal) for signal in (Signal.TRACES, Signal.LOGS, Signal.METRICS))
+
+
+@each(
+    ("written", "compresses"),
+    [
+        ("{endpoint: 'collector:4317'}", True),
+        ("{endpoint: 'localhost:4317'}", False),
+        ("{endpoint: '127.0.0.1:4317'}", False),
+        ("{endpoint: '[::1]:4317'}", False),
+        ("{endpoint: '10.0.0.1:4317'}", True),
+        ("{protocol: http, endpoint: 'http://localhost:4318'}", False),
+        ("{protocol: http, endpoint: 'https://localhost.example'}", True),
+        ("{endpoint: 'localhost:4317', compression: gzip}", True),
+        ("{endpoint: 'collector:4317', compression: none}", False),
+    ],
+)
+def test_only_what_leaves_this_machine_is_compressed_unless_said_otherwise(written, compresses):
+    assert settings(written).compresses is compresses
 
 
 @each(
@@ -66,7 +84,7 @@ def test_defaults_are_the_collectors_but_nothing_is_ever_given_up():
         ("{endpoint: 'a:1', headers: {key-bin: c}}", "'key-bin' is not a header name"),
         ("{endpoint: 'a:1', headers: {Content-Type: c}}", "'Content-Type' is set by the exporter itself"),
         ("{endpoint: 'a:1', headers: {x-tracegrade-instance: c}}", "is set by the exporter itself"),
-        ("{endpoint: 'a:1', compression: zstd}", "compression: expected 'gzip' or 'none', found 'zstd'"),
+        ("{endpoint: 'a:1', compression: zstd}", "compression: expected 'auto', 'gzip' or 'none', found 'zstd'"),
         ("{endpoint: 'a:1', signals: []}", "signals"),
         ("{endpoint: 'a:1', timeout: 0s}", "timeout"),
         ("{endpoint: 'a:1', retry_on_failure: {max_interval: 1s}}", "max_interval (1s) is below initial_interval (5s)"),

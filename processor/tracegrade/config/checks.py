@@ -6,11 +6,12 @@ from pathlib import Path
 from socket import gethostname
 
 from tracegrade.config.config import Config, cores, listeners_of
+from tracegrade.document.address import is_loopback
 from tracegrade.document.document import Document
 from tracegrade.document.duration import duration_text
 from tracegrade.document.problem import Location, Problem, dotted
 from tracegrade.journal.settings import FAIR_FROM_MIB
-from tracegrade.receive.settings import is_loopback, split_endpoint
+from tracegrade.receive.settings import split_endpoint
 from tracegrade.store.place import holds_data, sqlite_path
 
 

@@ -1,6 +1,18 @@
 """Addresses in settings files."""
 
+from ipaddress import ip_address
+
 from pydantic import BeforeValidator
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`; names other than localhost are not looked up."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def address_text(example: str) -> BeforeValidator:

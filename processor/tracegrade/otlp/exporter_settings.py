@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
 from tracegrade.display import without_secrets
-from tracegrade.document.address import address_text
+from tracegrade.document.address import address_text, is_loopback
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.document.paths import FilePath, is_opened
 from tracegrade.document.tenants import ForTenants
@@ -83,7 +83,9 @@ class ExporterSettings(ForTenants):
     headers: Annotated[dict[str, SecretStr], AfterValidator(_header_names)] = Field(
         default_factory=dict, description="Sent with every request; values are never shown."
     )
-    compression: Literal["gzip", "none"] = Field("gzip", description="Compression of requests.")
+    compression: Literal["auto", "gzip", "none"] = Field(
+        "auto", description="Compression of requests; auto: gzip, but none to this machine's own addresses."
+    )
     timeout: Duration = Field(5.0, gt=0, description="Longest time one attempt may take.")
     retry_on_failure: RetrySettings = Field(default_factory=RetrySettings, description="When to try again.")
     when_full: Literal["refuse", "drop_oldest"] = Field(
@@ -115,6 +117,13 @@ class ExporterSettings(ForTenants):
             return url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
         host, _, port = self.endpoint.rpartition(":")
         return host.strip("[]"), int(port)
+
+    @property
+    def compresses(self) -> bool:
+        """Whether requests are compressed, by gzip."""
+        if self.compression == "auto":
+            return not is_loopback(self.address[0])
+        return self.compression == "gzip"
 
     def tls_context(self) -> "SSLContext | None":
         """A context made from the files as they are now; None for plaintext.

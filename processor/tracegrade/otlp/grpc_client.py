@@ -58,7 +58,7 @@ def _channel(settings: ExporterSettings, user_agent: str) -> Channel:
         ("grpc.max_reconnect_backoff_ms", 5000),
         ("grpc.use_local_subchannel_pool", 1),  # exporters with different TLS settings never share a connection
     ]
-    compression = grpc.Compression.Gzip if settings.compression == "gzip" else grpc.Compression.NoCompression
+    compression = grpc.Compression.Gzip if settings.compresses else grpc.Compression.NoCompression
     if settings.tls.insecure:
         return grpc.aio.insecure_channel(settings.endpoint, options=options, compression=compression)
     if settings.tls.server_name_override:

@@ -29,7 +29,7 @@ class HttpClient:
     def __init__(self, settings: ExporterSettings, headers: dict[str, str], connections: int) -> None:
         self._base = settings.endpoint.rstrip("/")
         self._headers = {**headers, "content-type": PROTOBUF}
-        self._compress = settings.compression == "gzip"
+        self._compress = settings.compresses
         if self._compress:
             self._headers["content-encoding"] = "gzip"
         self._pool = _pool(settings, connections)

@@ -8,12 +8,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens
+from tracegrade.document.address import is_loopback
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.certificate import read_certificate
 from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.receive.http_head import names_this_machine
 from tracegrade.receive.ingest import Refused
-from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
+from tracegrade.receive.settings import ListenSettings, split_endpoint
 
 
 def check_access(where: str, settings: ListenSettings, made: MadeTokens) -> None:

@@ -1,11 +1,10 @@
 """The receivers' settings, in the collector's words."""
 
-from ipaddress import ip_address
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from tracegrade.document.address import address_text
+from tracegrade.document.address import address_text, is_loopback
 from tracegrade.document.file_model import Duration, FileModel
 from tracegrade.document.paths import FilePath
 
@@ -25,16 +24,6 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     if not colon or not host or "/" in host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"expected host:port such as '127.0.0.1:4317', found {endpoint!r}")
     return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`; names other than localhost are not looked up."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _checked_endpoint(endpoint: str) -> str:

@@ -23,10 +23,11 @@ from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.access.wrong_tokens import WrongTokens
 from tracegrade.config import WebSettings
+from tracegrade.document.address import is_loopback
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.http_connection import CLIENT_SUBJECTS
 from tracegrade.receive.http_head import names_this_machine
-from tracegrade.receive.settings import is_loopback, split_endpoint
+from tracegrade.receive.settings import split_endpoint
 from tracegrade.web.forms import posted
 from tracegrade.web.problem import problem
 from tracegrade.web.proxied import NotBelieved, ProxiedUsers

@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tracegrade.access.caller import KNOWN, UNKNOWN, Caller
 from tracegrade.access.rights import Right
-from tracegrade.receive.settings import ListenSettings, is_loopback, split_endpoint
+from tracegrade.document.address import is_loopback
+from tracegrade.receive.settings import ListenSettings, split_endpoint
 from tracegrade.web.addresses import TENANT
 from tracegrade.web.problem import Refusal, not_found
 

@@ -124,11 +124,10 @@ def serving(
         process.wait(60)
 
 
-def exporter(port: int, compression: str = "none") -> str:
-    """The configuration's line for a downstream on loopback."""
-    return (
-        f'exporters: {{otlp: {{endpoint: "127.0.0.1:{port}", tls: {{insecure: true}}, compression: {compression}}}}}\n'
-    )
+def exporter(port: int, compression: str | None = "none") -> str:
+    """The configuration's line for a downstream on loopback; `compression` None: as it is by default."""
+    said = "" if compression is None else f", compression: {compression}"
+    return f'exporters: {{otlp: {{endpoint: "127.0.0.1:{port}", tls: {{insecure: true}}{said}}}}}\n'
 
 
 class BareServer:

@@ -5,10 +5,11 @@
     python tests/system/bench/throughput.py --curve [--seconds 4]               1, 10, 50, 500 and 5,000 spans a request
     python tests/system/bench/throughput.py --corpus DIR [--seconds 10]         captures of real frameworks, all in turn
 
-Two setups, in turns: `defaults` judges by `builtin:default` and compresses what it sends, as an exporter to another
-machine does unless told otherwise; `bench` judges by 50 rules of which five match, ten evaluations a trace, and does
-not compress, which is the load of the other benchmarks. `--setup` chooses one. In both, every request is answered once
-it is durable, forwarded to a downstream OTLP server, judged, stored in SQLite and its results sent.
+Three setups, in turns: `defaults` judges by `builtin:default` and sends as an exporter does unless told otherwise,
+which to this machine is without compression; `gzip` is the same with the compression that it has to another machine;
+`bench` judges by 50 rules of which five match, ten evaluations a trace, and does not compress, which is the load of the
+other benchmarks. `--setup` chooses some. In all, every request is answered once it is durable, forwarded to a
+downstream OTLP server, judged, stored in SQLite and its results sent.
 
 Three kinds of processes: the load generator and the downstream OTLP server (not counted), and the server under test
 (all its processes counted, user and system time, from /proc). The reference is a bare grpc.aio server that parses
@@ -50,13 +51,13 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Setup:
-    """How the server is set up: rules loaded (None: `builtin:default`), and compression of what it sends."""
+    """How the server is set up: rules loaded (None: `builtin:default`), compression of what it sends (None: unsaid)."""
 
     rules: int | None
-    compression: str
+    compression: str | None
 
 
-SETUPS = {"defaults": Setup(None, "gzip"), "bench": Setup(50, "none")}
+SETUPS = {"defaults": Setup(None, None), "gzip": Setup(None, "gzip"), "bench": Setup(50, "none")}
 
 
 def main() -> None:
@@ -99,7 +100,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10, help="how long to send, at each point")
     parser.add_argument("--rounds", type=int, default=1, help="how often each setup is measured")
-    parser.add_argument("--setup", choices=SETUPS, help="only this one")
+    parser.add_argument("--setup", choices=SETUPS, action="append", help="only this one, or these")
     parser.add_argument("--against", type=Path, help="the processor/ folder of another source tree")
     parser.add_argument("--spans", type=int, default=500, help="spans a request, about")
     parser.add_argument("--curve", action="store_true", help=f"at {CURVE} spans a request; prints a table")
@@ -109,7 +110,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--no-forward", action="store_true", help="without a downstream")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    options.setups = [options.setup] if options.setup else [*SETUPS]
+    options.setups = options.setup or [*SETUPS]
     options.trees = [OWN] if options.against is None else [OWN, options.against.resolve()]
     return options
 
