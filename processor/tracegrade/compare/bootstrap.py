@@ -68,9 +68,17 @@ class Spread:
     def variance(self, times: float) -> float:
         """That of the drawings with so many times as many clusters (by linearisation)."""
         own = (self.y, self.w, self.yy, self.yw, self.ww)
-        y, w, yy, yw, ww = (times * one + more for one, more in zip(own, self.added, strict=True))
-        share = y / w
-        return max(0.0, yy - 2 * share * yw + share * share * ww) / (w * w)
+        return _variance(*(times * one + more for one, more in zip(own, self.added, strict=True)))
+
+    @property
+    def of_share(self) -> float:
+        """The variance of the share itself, of so many clusters like these; the added ones have no part in it."""
+        return _variance(self.y, self.w, self.yy, self.yw, self.ww)
+
+
+def _variance(y: float, w: float, yy: float, yw: float, ww: float) -> float:
+    share = y / w
+    return max(0.0, yy - 2 * share * yw + share * share * ww) / (w * w)
 
 
 def spread_of(side: Clusters) -> Spread:

@@ -31,6 +31,15 @@ class PairTable:
         """How many pairs there are."""
         return sum(cell.stored for cell in (self.pass_pass, self.pass_fail, self.fail_pass, self.fail_fail))
 
+    @property
+    def scale(self) -> float:
+        """How much a pair counts for one that it stands for."""
+        worse, better = self.pass_fail, self.fail_pass
+        if worse.stored + better.stored:
+            return (worse.total + better.total) / (worse.squares + better.squares)
+        rarest = max(cell.squares / cell.total for cell in (self.pass_pass, self.fail_fail) if cell.stored)
+        return 1 / rarest
+
 
 def paired(table: PairTable) -> Difference | None:
     """How the pass rate on B differs from that on A, by pairs; None without pairs.
@@ -40,7 +49,7 @@ def paired(table: PairTable) -> Difference | None:
     """
     if not table.count:
         return None
-    scale = _scale(table)
+    scale = table.scale
     cells = (table.pass_pass, table.pass_fail, table.fail_pass, table.fail_fail)
     both, worse, better, neither = (cell.total * scale for cell in cells)
     value, low, high = newcombe_pairs(both, worse, better, neither)
@@ -100,15 +109,6 @@ def mcnemar(worse: int, better: int, share: float = 0.5) -> float:
     lower = _binomial_at_most(worse, changed, share)
     upper = _binomial_at_most(better, changed, 1 - share)
     return min(1.0, 2 * min(lower, upper))
-
-
-def _scale(table: PairTable) -> float:
-    """How much a pair counts for one that it stands for."""
-    worse, better = table.pass_fail, table.fail_pass
-    if worse.stored + better.stored:
-        return (worse.total + better.total) / (worse.squares + better.squares)
-    rarest = max(cell.squares / cell.total for cell in (table.pass_pass, table.fail_fail) if cell.stored)
-    return 1 / rarest
 
 
 def _binomial_at_most(found: int, tries: int, share: float) -> float:

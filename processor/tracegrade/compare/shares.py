@@ -54,6 +54,18 @@ class Share:
         """The share of passes among all results, kept or not, 0..1."""
         return self._among_all(self.passes / (self.passes + self.fails))
 
+    @property
+    def slope(self) -> float:
+        """How much the share among all results grows with the share of passes among the kept ones."""
+        kept = self.passes / (self.passes + self.fails)
+        return self.ratio / (kept + self.ratio * (1 - kept)) ** 2
+
+    @property
+    def variance(self) -> float:
+        """That of the rate; 0 where all pass, or all fail."""
+        results = self.passes + self.fails
+        return self.slope**2 * self.passes * self.fails / results**3
+
     def limits(self, z: float) -> tuple[float, float]:
         """Wilson's bounds of the share, without correction for continuity."""
         results = self.passes + self.fails

@@ -38,8 +38,8 @@ def needs(found: Comparison) -> Iterator[str]:
             times, word = rule.needed
             more = "more than 100" if times > 100 else f"about {times:.0f}" if times >= 10 else f"about {times:.1f}"
             yield (
-                f"{rule.rule_id}: {more} times as many results would tell that B is {verdict_text(word)}, if the "
-                "difference stays as it is"
+                f"{rule.rule_id}: {more} times as many results would tell in four of five comparisons that B is "
+                f"{verdict_text(word)}, if the difference stays as it is"
             )
 
 

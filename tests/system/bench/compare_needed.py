@@ -3,8 +3,8 @@
     python tests/system/bench/compare_needed.py [--runs 1000] [--seed 1]
 
 Prints a table in Markdown. Each line is a comparison of which nothing can be told: how many times as many results it
-says would tell, and what; then, of random comparisons of results with the same shares, how many tell anything with half
-as many as that, with as many, and with twice as many.
+says would tell, and what; then, of random comparisons of results with the same shares, how many tell that (worse, be it
+within the margin or not; or not worse, or better) with half as many as that, with as many, and with twice as many.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import results_needed
 from tracegrade.compare.pairing import Found
 from tracegrade.compare.shares import Share, independent
-from tracegrade.compare.verdict import MARGIN, verdict
+from tracegrade.compare.verdict import MARGIN, Verdict, is_failure, verdict
 
 KINDS: Sequence[tuple[float, float, int, int]] = (
     (0.95, 0.95, 200, 0),
@@ -25,11 +25,14 @@ KINDS: Sequence[tuple[float, float, int, int]] = (
     (0.95, 0.90, 200, 9),
     (1.0, 0.98, 400, 17),
     (0.80, 0.83, 200, 0),
+    (0.99, 0.9773, 600, 0),
+    (0.99, 0.9773, 600, 9),
+    (0.90, 0.8873, 600, 0),
 )
 """Shares on A and B, results a side, and how many other rules are compared that do not differ."""
 
 
-def compared(a: Share, b: Share, others: int) -> tuple[Found, str]:
+def compared(a: Share, b: Share, others: int) -> tuple[Found, Verdict]:
     """The difference, and the verdict beside so many rules."""
     found = independent(a, b)
     return Found(found, made_of=(a, b)), verdict(found, holm([found.p, *[1.0] * others])[0])
@@ -60,10 +63,11 @@ def main() -> None:
         shares = []
         for more in (0.5, 1.0, 2.0):
             size = ceil(results * needed[0] * more)
-            told = [
-                compared(drawn(chance, share_a, size), drawn(chance, share_b, size), others)[1] != "cannot_tell"
+            words = [
+                compared(drawn(chance, share_a, size), drawn(chance, share_b, size), others)[1]
                 for _ in range(options.runs)
             ]
+            told = [word != "cannot_tell" and is_failure(word) == is_failure(needed[1]) for word in words]
             shares.append(f"{sum(told) / options.runs:.0%}")
         numbers = f"{needed[0]:.1f} | {needed[1].replace('_', ' ')} | {' | '.join(shares)}"
         print(f"| {share_a:.0%}, {share_b:.0%} | {results} | {1 + others} | {numbers} |", flush=True)
