@@ -138,6 +138,24 @@ def test_reading_calls_from_files_loads_neither_settings_nor_what_judges(tmp_pat
     assert [name for name in UNREAD_OF_FILES if name in loaded] == []
 
 
+RULE = "id: quiet\ntitle: T\nlevel: low\nscope: agent\nevaluate: [{evaluator: budget, max_errors: 3}]\n"
+# What is needed only for a store, or for sections of the settings that few have.
+OF_SECTIONS = ("sqlalchemy", "asyncio", "starlette", "uvicorn", "opentelemetry.proto", "tracegrade.sensitive.registry")
+
+
+def test_rules_and_settings_are_checked_without_what_they_do_not_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # without a store
+    (tmp_path / "rule.yaml").write_text(RULE)
+    (tmp_path / "config.yaml").write_text("rules: {paths: [rule.yaml]}\n")
+    rules, settings = _loaded_by(["rules", "check", "rule.yaml"], ["config", "check", "config.yaml"])
+    assert "tracegrade.config" in settings
+    for loaded in (rules, settings):
+        assert "tracegrade.evaluate.registry" in loaded
+        assert [name for name in OF_SECTIONS if name in loaded] == []
+
+
 def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: Path) -> None:
     file = data_dir / "config.yaml"
     file.write_text(f"data_dir: {data_dir}\ntraces: {{settle: 3s}}\njournal: {{max_age: 2d}}\n")

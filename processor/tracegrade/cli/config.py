@@ -1,12 +1,16 @@
 """``tracegrade config``: settings checked, shown and described."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.settings_option import config_option, data_dir_option
 from tracegrade.display import count
+
+if TYPE_CHECKING:
+    from tracegrade.config import Config
 
 _path = click.argument("path", type=click.Path(path_type=Path, dir_okay=False), required=False)
 _NO_LINKS = "alerts.external_url is not set: notifications have no link to the incident; give the address of the page"
@@ -29,38 +33,14 @@ def check(path: Path | None, config_path: Path | None) -> None:
 
     Exit code 2: mistakes, all of them listed as file:line:column.
     """
-    from tracegrade.access.tokens import MadeTokens
     from tracegrade.config import load_config
-    from tracegrade.deliver.parquet.storage import check_extra
-    from tracegrade.journal.kafka.client import check_client
     from tracegrade.plugins.installed import load_plugins
-    from tracegrade.receive.access import check_access, lets_nobody_in
-    from tracegrade.receive.redaction import trial_door
     from tracegrade.rule.code_access import code_files_of, open_to_others
     from tracegrade.rule.load import costs_without_prices
 
     config = load_config(path or config_path)
     with config.names_lines():
-        protocols = config.receivers.otlp.protocols
-        servers = {
-            "receivers.otlp.protocols.grpc": protocols.grpc,
-            "receivers.otlp.protocols.http": protocols.http,
-            "web": config.web,
-        }
-        made = MadeTokens(config.tokens_path)
-        for where, server in servers.items():
-            if server is not None:
-                check_access(where, server, made)
-        if (warning := lets_nobody_in(servers, made)) is not None:
-            print_line(f"Warning: {warning}", err=True)
-        for exporter in config.exporters.values():
-            exporter.tls_context()
-        if config.redaction is not None:
-            trial_door(config.redaction)
-        if config.journal.kafka is not None:
-            check_client(config.journal.kafka)
-        if config.parquet is not None:
-            check_extra()
+        _check_files(config)
         rule_set = config.load_rules()
         config.quotas.check_rules(rule_set)
         costs = [] if config.traces.prices else costs_without_prices(rule_set)
@@ -78,6 +58,41 @@ def check(path: Path | None, config_path: Path | None) -> None:
     if code := code_files_of(rule_set):
         added.append(f", code of rules: {', '.join(code)}")
     print_line(f"{path or config_path or 'defaults'}: nothing wrong, {rules}, {exporters}{''.join(added)}")
+
+
+def _check_files(config: "Config") -> None:
+    """Read what the sections that are set name, as `serve` will; what it reads them with is imported only for those."""
+    from tracegrade.access.tokens import MadeTokens
+
+    protocols = config.receivers.otlp.protocols
+    servers = {
+        "receivers.otlp.protocols.grpc": protocols.grpc,
+        "receivers.otlp.protocols.http": protocols.http,
+        "web": config.web,
+    }
+    guarded = {where: server for where, server in servers.items() if server is not None and (server.tls or server.auth)}
+    made = MadeTokens(config.tokens_path)
+    if guarded:
+        from tracegrade.receive.access import check_access, lets_nobody_in
+
+        for where, server in guarded.items():
+            check_access(where, server, made)
+        if (warning := lets_nobody_in(guarded, made)) is not None:
+            print_line(f"Warning: {warning}", err=True)
+    for exporter in config.exporters.values():
+        exporter.tls_context()
+    if config.redaction is not None:
+        from tracegrade.receive.redaction import trial_door
+
+        trial_door(config.redaction)
+    if config.journal.kafka is not None:
+        from tracegrade.journal.kafka.client import check_client
+
+        check_client(config.journal.kafka)
+    if config.parquet is not None:
+        from tracegrade.deliver.parquet.storage import check_extra
+
+        check_extra()
 
 
 @command.command()

@@ -60,6 +60,8 @@ def expected_alerts(
 
 def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tuple[str, int], Volume]":
     """By rule and number of the alert; without those of which nothing is stored."""
+    if settings.have_no_store:
+        return {}
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.alert.expected import stored_volume
@@ -87,6 +89,8 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
 
 def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str, list[str]]:
     """How long each alert that does not fire would take if results keep coming, by rule, in words; "" if unknown."""
+    if settings.have_no_store:
+        return {}
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.alert.ahead import ahead

@@ -11,7 +11,7 @@ from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.settings_option import options_read_by
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
-from tracegrade.store.place import DATA_DIR, sqlite_url
+from tracegrade.store.place import DATA_DIR, is_absent, sqlite_url
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -43,6 +43,11 @@ class ReadSettings:
         from tracegrade.store.open import reading_store
 
         return reading_store(self.store_url, self.tenant)
+
+    @property
+    def have_no_store(self) -> bool:
+        """Whether nothing can be stored: asked before what reads a store is imported, which takes long."""
+        return is_absent(self.store_url)
 
     def whole(self) -> "Config":
         """All settings; reading them takes as long as showing what is stored."""

@@ -114,6 +114,8 @@ def _expected_json(rule_id: str, expected: "Expected") -> dict[str, Any]:
 
 def _stored_tools(settings: ReadSettings) -> dict[str, frozenset[str]]:
     """The tools that stored traces call, by service; none without a store that can be read."""
+    if settings.have_no_store:
+        return {}
     from sqlalchemy.exc import SQLAlchemyError
 
     from tracegrade.model.errors import TraceGradeError

@@ -11,6 +11,12 @@ def sqlite_url(folder: Path) -> str:
     return f"sqlite:///{folder.absolute() / _FILE}"
 
 
+def is_absent(url: str) -> bool:
+    """Whether `url` names an SQLite file that is not there; False where only the database's driver can tell."""
+    path = url.removeprefix("sqlite:///")
+    return path != url and "?" not in path and not Path(path).exists()
+
+
 def holds_data(folder: Path) -> bool:
     """Whether `folder` is a data folder in which something was received or stored."""
     return any((folder / name).exists() for name in (_FILE, "instance_id", "journal"))
