@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from kafka.broker import Broker
 from kafka.group import LOGS, SPANS, Judge, Sender, settings, stored, wait_for_lag
-from reliability.postgresql import Postgresql, missing
 
+from build.postgresql import Postgresql, missing
 from build.served import Server, alive
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.telemetry.conditions import conditions_in

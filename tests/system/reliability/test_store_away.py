@@ -12,8 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 from reliability.load import TRACES_PER_REQUEST, send
-from reliability.postgresql import Postgresql, missing
 
+from build.postgresql import Postgresql, missing
 from build.served import Server, children
 from waiting import eventually
 
