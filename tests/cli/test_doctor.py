@@ -1,13 +1,17 @@
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from build import store_with
 from build.commands import run, run_json
-from build.judged_traces import evaluation, judged, trace_id
+from build.judged_traces import evaluation, judged, spans, trace_id
 from build.otlp import agent_span, otlp_span, payload, tool_span
+from tracegrade.codec.kept_spans import encode_spans
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry, Signal
+from tracegrade.model.trace_result import TraceResult
 
 RULE = "id: fine\nevaluate:\n  - {evaluator: tool-call-order, tool_calls_order: [create_order]}\n"
 
@@ -32,7 +36,7 @@ def test_a_sound_installation_ends_with_0(tmp_path: Path, rules: str) -> None:
     result = run(tmp_path, "doctor", "--rules", rules)
     journal.close()
     assert result.exit_code == 0, result.output
-    assert "Looked at 2 stored traces, 0 sessions, 2 spans of the journal" in result.stdout
+    assert "Looked at all 2 stored traces, 0 sessions, 2 spans of the journal" in result.stdout
     assert "✓  arrivals" in result.stdout
     assert "✓  rules" in result.stdout
 
@@ -103,5 +107,33 @@ def test_rules_that_judged_sessions_are_not_said_to_be_idle(tmp_path: Path) -> N
     path.write_text(RULE.replace("fine", "of-sessions").replace("evaluate:", "scope: session\nevaluate:"))
     journal_of(tmp_path, otlp_span(1, 1)).close()
     result = run(tmp_path, "doctor", "--rules", str(path))
-    assert "Looked at 1 stored trace, 1 session" in result.stdout
+    assert "Looked at the only stored trace, 1 session" in result.stdout
     assert "all 1 rules judged something in 1 trace and 1 session" in " ".join(result.stdout.split())
+
+
+def test_senders_that_are_rare_among_many_traces_are_looked_at(tmp_path: Path) -> None:
+    now_ns = time.time_ns()
+
+    def of(number: int, agent: str, service: str = "shop") -> TraceResult:
+        kept = spans(number, service)
+        kept[0].attributes["gen_ai.agent.name"] = agent
+        if service == "mute":
+            kept[1] = replace(kept[1], attributes={}, unread_keys=("acme.tool",))
+        times = {"first_received_ns": now_ns, "last_received_ns": now_ns}
+        made = [evaluation(number, service=service, agent=agent)] if service == "shop" else []
+        return replace(judged(number, service=service, evaluations=made, **times), spans=encode_spans(kept, []))
+
+    busy = [of(number, "busy") for number in range(10, 40)]
+    store_with(tmp_path, of(1, "rare"), of(2, "", service="mute"), *busy)
+    journal_of(tmp_path, otlp_span(1, 1)).close()
+    found = run(tmp_path, "doctor", "--traces", "25").stdout
+    assert found.startswith("Looked at the newest 25 stored traces (since 20")
+    assert " UTC), 2 more of services and agents that have few among them, 0 sessions, 1 span of the" in found
+    asked = ("doctor", "--fail-on", "never", "--traces")
+    findings = {finding["check"]: finding for finding in run_json(tmp_path, *asked, "25")}
+    assert findings["unread spans"]["where"] == "mute, scope s"
+    assert findings["looked at"]["evidence"] == {"traces": 27, "sessions": 0, "journal_spans": 1}
+    (left_out, _) = (found for found in run_json(tmp_path, *asked, "1") if found["check"] == "looked at")
+    assert left_out["level"] == "note"
+    assert left_out["found"].startswith("3 senders (services and agents) of the last 7 days with few traces among the")
+    assert left_out["found"].endswith("not looked at: shop, busy, rare")

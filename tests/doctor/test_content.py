@@ -57,7 +57,7 @@ def test_a_sender_that_is_read_by_shape_is_named_with_what_would_make_it_certain
     }
     (finding,) = findings([CHAT, call], check="read by shape")
     assert (finding.level, finding.where) == ("note", "shop, scope acme.ai")
-    assert finding.found.startswith("1 calls of find are in no dialect that is known")
+    assert finding.found.startswith("1 call of find in no dialect that is known")
     assert "GenAI conventions" in finding.advice
     assert [found.level for found in findings([CHAT, call], check="unread spans")] == ["ok"]
 
@@ -67,7 +67,8 @@ def test_unread_spans_are_named_with_an_example_and_its_keys() -> None:
     (finding,) = findings([unread], [unread], check="unread spans")
     assert (finding.level, finding.where) == ("warning", "shop, scope acme")
     assert finding.found == (
-        "2 of 2 (100%) spans are not read and look like tool calls, such as 'step' with acme.args, acme.tool"
+        "2 of 2 (100%) spans are not read, such as 'step' with acme.args, acme.tool: it looks like a tool call, and no "
+        "dialect reads it"
     )
     assert finding.evidence["trace_id"] == f"{1:032x}"
     assert finding.evidence["attribute_keys"] == ["acme.args", "acme.tool"]

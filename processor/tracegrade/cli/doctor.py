@@ -19,7 +19,6 @@ from tracegrade.cli.output import (
 from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.display import count
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -38,7 +37,8 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="How many of the newest stored traces to examine.",
+    help="How many of the newest stored traces to examine; those of rare services and agents of the last 7 days come "
+    "on top.",
 )
 @click.option(
     "--journal-mib",
@@ -78,8 +78,9 @@ def command(
 
     Examines disk, journal and store, also while serve runs, and changes nothing. It finds spans that no dialect reads,
     spans that arrive late (and suggests longer timeouts), incomplete traces, calls without content, calls shown twice,
-    wrong clocks, rules that judge nothing, and what was lost. With --tenant, it looks at that tenant's data alone, and
-    not at disk, processes and how full the journal is.
+    wrong clocks, rules that judge nothing, and what was lost. Of services, and agents that a rule judged, with few
+    traces among the newest it examines up to 20 of the last 7 days. With --tenant, it looks at that tenant's data
+    alone, and not at disk, processes and how full the journal is.
 
     With --repair, what the store lacks is added first: a damaged SQLite file is put aside, and what can be read of it
     is copied; then come the results journals, and last what the journal holds beyond them, judged by the rules in force
@@ -91,7 +92,7 @@ def command(
     rules, 3 cannot tell: there is no data yet.
     """
     from tracegrade.doctor.examine import examine
-    from tracegrade.doctor.finding import LEVELS
+    from tracegrade.doctor.finding import LEVELS, Finding
 
     if repairs and tenant is not None:
         raise click.UsageError("--repair makes the store of all tenants whole; leave --tenant out")
@@ -103,16 +104,16 @@ def command(
     )
     findings = sorted(examined.findings, key=lambda finding: LEVELS.index(finding.level))
     if output_format == "json":
+        evidence = {"traces": examined.traces, "sessions": examined.sessions, "journal_spans": examined.journal_spans}
+        findings.append(Finding("looked at", "ok", "", examined.looked_at, "", evidence))
         print_json(finding.to_json() for finding in findings)
     else:
-        stored = f"{count(examined.traces, 'stored trace')}, {count(examined.sessions, 'session')}"
-        looked_at = f"{stored}, {count(examined.journal_spans, 'span')} of the journal"
         print_table(
-            f"Looked at {looked_at}",
+            f"Looked at {examined.looked_at}",
             ["", "check", "where", "found", "what to do"],
             [[styled(*_SIGNS[item.level]), item.check, item.where, item.found, item.advice] for item in findings],
             whole=["check"],
-            empty=f"Looked at {looked_at}: there is nothing yet to find anything in",
+            empty=f"Looked at {examined.looked_at}: there is nothing yet to find anything in",
         )
     if not examined.can_tell:
         sys.exit(EXIT_CANNOT_TELL)

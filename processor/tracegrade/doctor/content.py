@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tracegrade.display import count
 from tracegrade.doctor.finding import Finding, Level, share
 from tracegrade.extract.across import fold_across
 from tracegrade.extract.extract import claim
+from tracegrade.extract.how_read import BY_SHAPE_ADVICE, UnreadSpan, spans_not_read
 from tracegrade.extract.shape.dialect import SHAPE
-from tracegrade.extract.unread import keys_of, looks_like_gen_ai, unread_spans
+from tracegrade.extract.unread import keys_of, looks_like_gen_ai
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
@@ -67,7 +69,7 @@ class _Counted:
     read: int = 0
     model_spans: int = 0
     traces: set[bytes] = field(default_factory=set)
-    unread: list[Span] = field(default_factory=list)
+    unread: dict[str, list[tuple[UnreadSpan, Span]]] = field(default_factory=dict)  # by reason
     cut_spans: int = 0
     by_shape: Counter[str] = field(default_factory=Counter)  # calls that no dialect reads, by tool
 
@@ -107,8 +109,9 @@ class Content:
         for span in spans.values():
             self._add_span(span)
             self._compare_clocks(span, spans.get(span.parent_span_id.hex()))
-        for span in unread_spans(extraction):
-            self._at(span).unread.append(span)
+        for unread in spans_not_read(extraction):
+            span = spans[unread.span_id]
+            self._at(span).unread.setdefault(unread.reason, []).append((unread, span))
         for call in extraction.calls:
             if (shown := spans.get(call.span_id)) is not None:
                 self._add_call(call, shown, spans)
@@ -177,27 +180,29 @@ class Content:
     def _unread(self) -> Iterator[Finding]:
         found = False
         for (service, scope), counted in sorted(self._places.items()):
-            if counted.unread:
+            for reason, spans in counted.unread.items():
                 found = True
-                example = counted.unread[0]
+                unread, example = spans[0]
                 keys: list[JsonValue] = [*keys_of(example)]
                 yield Finding(
                     "unread spans",
                     "warning",
                     _place(service, scope),
-                    f"{share(len(counted.unread), counted.spans)} spans are not read and look like tool calls, such as "
-                    f"{example.name!r} with "
-                    f"{', '.join(map(str, keys)) or 'no attributes'}",
-                    "write a dialect for it (docs/extend/dialect.md), or switch it to the GenAI conventions",
+                    f"{share(len(spans), counted.spans)} spans are not read, such as {example.name!r} with "
+                    f"{', '.join(map(str, keys)) or 'no attributes'}: {reason}",
+                    unread.advice,
                     {
-                        "spans": len(counted.unread),
+                        "spans": len(spans),
+                        "reason": reason,
                         "trace_id": example.trace_id.hex(),
                         "span_id": example.span_id.hex(),
                         "span_name": example.name,
                         "attribute_keys": keys,
                     },
                 )
-            elif not counted.read and not counted.by_shape and looks_like_gen_ai(scope):
+            if counted.unread:
+                continue
+            if not counted.read and not counted.by_shape and looks_like_gen_ai(scope):
                 found = True
                 yield Finding(
                     "unread spans",
@@ -208,7 +213,7 @@ class Content:
                     {"spans": counted.spans},
                 )
         if not found:
-            yield Finding("unread spans", "ok", "", "every span that looks like a tool call is read")
+            yield Finding("unread spans", "ok", "", "every span that looks like an agent's work is read")
 
     def _by_shape(self) -> Iterator[Finding]:
         for (service, scope), counted in sorted(self._places.items()):
@@ -218,10 +223,9 @@ class Content:
                     "read by shape",
                     "note",
                     _place(service, scope),
-                    f"{calls} calls of {', '.join(sorted(counted.by_shape)[:_MAX_TOOLS])} are in no dialect that is "
-                    "known: they are read by what their keys and values look like",
-                    "look whether the calls are right ('tracegrade traces show'); to be certain, switch it to the "
-                    "GenAI conventions, or write a dialect for it (docs/extend/dialect.md)",
+                    f"{count(calls, 'call')} of {', '.join(sorted(counted.by_shape)[:_MAX_TOOLS])} in no dialect that "
+                    "is known, read by what their keys and values look like",
+                    f"look whether the calls are right ('tracegrade traces show'); {BY_SHAPE_ADVICE}",
                     {"calls": calls, "tools": [*sorted(counted.by_shape)[:_MAX_TOOLS]]},
                 )
 
@@ -350,8 +354,8 @@ def incomplete(extractions: Iterable[Extraction]) -> Iterator[Finding]:
             "exporters when they end",
             {"traces": traces[service], "trace_id": examples[service], **counts},
         )
-    for (service, bound), count in sorted(cut.items()):
-        text = f"{share(count, traces[service])} traces were cut short by {bound}"
+    for (service, bound), times in sorted(cut.items()):
+        text = f"{share(times, traces[service])} traces were cut short by {bound}"
         yield Finding("incomplete", "warning", service, text, "raise this bound, in the settings under traces")
     if not missing and not cut:
         yield Finding("incomplete", "ok", "", f"{traces.total()} traces, none incomplete")

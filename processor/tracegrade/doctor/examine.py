@@ -1,9 +1,14 @@
 """All checks over one installation, each over what it needs."""
 
+import time
+from collections import Counter
 from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
 
 from tracegrade.assemble.decode import Decoder
 from tracegrade.config import Config
+from tracegrade.display import count, time_text
 from tracegrade.doctor import installation, judging
 from tracegrade.doctor.arrivals import Arrivals, lateness
 from tracegrade.doctor.content import Content, incomplete
@@ -18,12 +23,21 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.signal import Signal
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import reading_store
 from tracegrade.store.place import sqlite_path
-from tracegrade.store.read import newest_traces
+from tracegrade.store.read import newest_traces, stored_traces
+from tracegrade.store.senders import Sender, newest_of, recent_senders
+
+RARE_DAYS = 7
+"""The time of which the senders are looked at that have few traces among the newest."""
+
+_DAY_NS = 86_400 * 10**9
+_TRACES_A_SENDER = 20
+_MAX_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -31,6 +45,7 @@ class Examined:
     """What was looked at, and what was found."""
 
     traces: int = 0  # of the store
+    traces_text: str = "0 stored traces"  # which of them
     sessions: int = 0  # of the store, judged as a whole
     journal_spans: int = 0
     findings: list[Finding] = field(default_factory=list)
@@ -39,6 +54,12 @@ class Examined:
     def can_tell(self) -> bool:
         """Whether there was anything to look at."""
         return self.traces > 0 or self.journal_spans > 0
+
+    @property
+    def looked_at(self) -> str:
+        """What was looked at, in words."""
+        parts = self.traces_text, count(self.sessions, "session"), f"{count(self.journal_spans, 'span')} of the journal"
+        return ", ".join(parts)
 
 
 def examine(
@@ -49,7 +70,8 @@ def examine(
     Args:
         config: its settings.
         rule_set: the rules in force.
-        max_traces: how many of the newest stored traces are looked at.
+        max_traces: how many of the newest stored traces are looked at, and at most so many more of the services and
+            agents of the last `RARE_DAYS` that have few among them.
         max_journal_bytes: how much of the newest part of the journal is looked at.
         tenant: whose data is looked at; None: everybody's, and what is of the installation as a whole, too.
     """
@@ -120,37 +142,91 @@ def _start(folder: DataFolder, reader: JournalReader, wanted: int) -> int:
     return next((base for base in bases if base >= wanted), bases[-1] if bases else reader.first())
 
 
+class _Store:
+    """What is read of the store: the newest traces, then the newest of each sender that has few among them."""
+
+    def __init__(self, config: Config, max_traces: int) -> None:
+        self._config = config
+        self._max_traces = max_traces
+        self._seen: set[tuple[str, str]] = set()  # tenant and trace id of each trace
+        self._of_sender: Counter[Sender] = Counter()
+        self.extractions: list[Extraction] = []
+        self.decisions: list[Decision] = []
+        self.content = Content()
+
+    def read(self, connection: Connection, examined: Examined) -> None:
+        """Take in traces and sessions, and say in `examined` which."""
+        for stored in newest_traces(connection, self._max_traces):
+            self._add(stored)
+        newest = len(self.extractions)
+        if 0 < newest < self._max_traces:
+            examined.traces_text = "the only stored trace" if newest == 1 else f"all {newest} stored traces"
+        elif newest:
+            first_ns = min(extraction.trace.first_received_ns for extraction in self.extractions)
+            examined.traces_text = f"the newest {count(newest, 'stored trace')} (since {time_text(first_ns)} UTC)"
+            self._read_rare_senders(connection, examined)
+        for session in newest_traces(connection, self._max_traces, sessions=True):
+            self.decisions += session.decisions
+            examined.sessions += 1
+
+    def _read_rare_senders(self, connection: Connection, examined: Examined) -> None:
+        since_ns = time.time_ns() - RARE_DAYS * _DAY_NS
+        senders = recent_senders(connection, since_ns)
+        rare = [sender for sender in senders if self._of_sender[sender] < _TRACES_A_SENDER]
+        wanted, left_out = rare[: self._max_traces], rare[self._max_traces :]
+        most = max(1, min(_TRACES_A_SENDER, self._max_traces // max(1, len(wanted))))
+        before = len(self.extractions)
+        for tenant, trace_id in newest_of(connection, dict.fromkeys(wanted, most), since_ns):
+            if (tenant, trace_id.hex()) not in self._seen:
+                for stored in stored_traces(connection, trace_id):
+                    if stored.trace.tenant == tenant:
+                        self._add(stored)
+        if more := len(self.extractions) - before:
+            examined.traces_text += f", {more} more of services and agents that have few among them"
+        if left_out:
+            names = ", ".join(
+                sender.agent or sender.service or "an unnamed service" for sender in left_out[:_MAX_NAMED]
+            )
+            dots = ", ..." if len(left_out) > _MAX_NAMED else ""
+            text = f"{count(len(left_out), 'sender')} (services and agents) of the last {RARE_DAYS} days"
+            text += f" with few traces among the newest not looked at: {names}{dots}"
+            advice = "look at more traces: --traces"
+            examined.findings.append(Finding("looked at", "note", "", text, advice, {"left_out": len(left_out)}))
+
+    def _add(self, stored: TraceResult) -> None:
+        trace = stored.trace
+        self._seen.add((trace.tenant, trace.trace_id))
+        extraction = extract_stored(stored, self._config.traces)
+        agents = {run.agent for run in extraction.runs}
+        self._of_sender.update(Sender(trace.tenant, trace.service, agent) for agent in {"", *agents})
+        self.extractions.append(extraction)
+        self.decisions += stored.decisions
+        self.content.add(extraction)
+
+
 def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_traces: int, tenant: str | None) -> None:
-    extractions: list[Extraction] = []
-    decisions: list[Decision] = []
-    content = Content()
+    found = _Store(config, max_traces)
     try:
         with reading_store(config.store_url, tenant) as connection:
-            for stored in newest_traces(connection, max_traces):
-                extraction = extract_stored(stored, config.traces)
-                extractions.append(extraction)
-                decisions += stored.decisions
-                content.add(extraction)
-            for session in newest_traces(connection, max_traces, sessions=True):
-                decisions += session.decisions
-                examined.sessions += 1
+            found.read(connection, examined)
     except TraceGradeError as error:
-        found, _, advice = str(error).partition("; ")
+        text, _, advice = str(error).partition("; ")
         path = sqlite_path(config.store_url)
         is_missing = path is not None and not path.exists()
         if is_missing:
             advice = "the judge makes the file when it first runs"
-        finding = Finding("store", "error", "", found, advice or "check store.url and the database")
+        finding = Finding("store", "error", "", text, advice or "check store.url and the database")
         examined.findings.append(finding)
         if not is_missing:
             return  # nothing is known of what it holds
+    extractions = found.extractions
     examined.traces = len(extractions)
     if extractions:
         examined.findings += incomplete(extractions)
-        examined.findings += content.findings()
+        examined.findings += found.content.findings()
         examined.findings += redacted(extractions)
     elif examined.journal_spans:
         text = f"holds no traces, and the journal {examined.journal_spans} spans"
         advice = "check that the judge runs ('serve --role receive' has none); a trace is stored after it closed"
         examined.findings.append(Finding("store", "warning", "", text, advice))
-    examined.findings += judging.idle_rules(rule_set, extractions, examined.sessions, decisions)
+    examined.findings += judging.idle_rules(rule_set, extractions, examined.sessions, found.decisions)

@@ -1,0 +1,42 @@
+from sqlalchemy import Engine
+
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
+from tracegrade.model.trace_result import TraceResult
+from tracegrade.store.open import reading
+from tracegrade.store.senders import Sender, newest_of, recent_senders
+from tracegrade.store.write import StoreWriter
+from tracegrade.telemetry.series_bound import OTHER
+
+DAY_NS = 24 * 60 * MINUTE_NS
+
+
+def of(number: int, service: str, agent: str | None, **changes: object) -> TraceResult:
+    """A trace that one rule judged of this agent; of None that no rule judged."""
+    made = [] if agent is None else [evaluation(number, service=service, agent=agent)]
+    return judged(number, service=service, evaluations=made, **changes)
+
+
+def test_services_that_no_rule_judges_are_senders_too(engine: Engine) -> None:
+    old = {"first_received_ns": START_NS - DAY_NS, "last_received_ns": START_NS - DAY_NS}
+    StoreWriter(engine).write(
+        [of(1, "desk", "support"), of(2, "desk", "refunds"), of(3, "mute", None), of(4, "old", "gone", **old)]
+    )
+    StoreWriter(engine).write([of(5, OTHER, OTHER)])
+    with reading(engine) as connection:
+        assert recent_senders(connection, START_NS) == [
+            Sender("default", "desk"),
+            Sender("default", "desk", "refunds"),
+            Sender("default", "desk", "support"),
+            Sender("default", "mute"),
+        ]
+
+
+def test_the_newest_of_each_sender_are_found_below_thousands_of_another(engine: Engine) -> None:
+    rare = [of(1, "desk", "rare"), of(2, "desk", "rare"), of(3, "mute", None), of(4, "mute", None)]
+    StoreWriter(engine).write([*rare, *(of(number, "desk", "busy") for number in range(5, 200))])
+    wanted = {Sender("default", "desk", "rare"): 9, Sender("default", "mute"): 1, Sender("default", "nobody"): 1}
+    with reading(engine) as connection:
+        found = list(newest_of(connection, wanted, START_NS))
+        assert [tenant_id[1].hex() for tenant_id in found] == [trace_id(2), trace_id(1), trace_id(4)]
+        assert list(newest_of(connection, wanted, START_NS + 3 * MINUTE_NS)) == found[2:], "only since that time"
+        assert list(newest_of(connection, {}, START_NS)) == []
