@@ -71,9 +71,10 @@ class Criteria(ComparedValues, Conditions):
 
     def prepared(self, settings: "Settings") -> "Prepared":
         """These criteria ready to compare; made once, as a rule has one set of settings."""
-        if self._prepared is None or self._prepared[0] is not settings:
-            self._prepared = (settings, Prepared(self, settings))
-        return self._prepared[1]
+        known = self._prepared  # once: Pydantic takes microseconds to find it
+        if known is None or known[0] is not settings:
+            known = self._prepared = (settings, Prepared(self, settings))
+        return known[1]
 
 
 class Settings(ParameterModel):
