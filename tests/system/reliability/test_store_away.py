@@ -100,6 +100,7 @@ def stored(database: Postgresql) -> int:
         return 0
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("fault", [stop_at_once, stop_in_order, freeze, only_read])
 def test_a_database_that_goes_away_ends_nothing(
