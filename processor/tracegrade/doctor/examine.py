@@ -208,6 +208,8 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
     found = _Store(config, max_traces)
     try:
         with reading_store(config.store_url, tenant) as connection:
+            if tenant is None:
+                examined.findings += installation.free_space_of(connection, str(sqlite_path(config.store_url) or ""))
             found.read(connection, examined)
     except TraceGradeError as error:
         text, _, advice = str(error).partition("; ")

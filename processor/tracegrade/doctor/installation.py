@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from sqlalchemy import Connection
+
 from tracegrade.config import Config
 from tracegrade.display import count, time_text
 from tracegrade.doctor.finding import Finding, Level
@@ -13,12 +15,14 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DELIVERY, DataFolder
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.supervising.judge_process import HUNG
+from tracegrade.store.free_space import free_space
 from tracegrade.store.place import sqlite_path
 from tracegrade.store.put_aside import put_aside_of
 from tracegrade.telemetry.conditions import KINDS, conditions_in
 from tracegrade.telemetry.merged import MergedSnapshots
 
 _MIB = 1024 * 1024
+_MUCH_FREE_BYTES = 16 * _MIB
 _BEHIND_BYTES = 16 * _MIB
 _BEHIND_S = 5.0  # the age of messages beyond which a judge of Kafka is behind
 _STALE_S = 10.0
@@ -47,6 +51,20 @@ def privacy(config: Config) -> Iterator[Finding]:
         where, who = str(config.data_path), "all users" if mode & 0o007 else "a group"
         text = f"open to {who} of this machine (mode {mode:04o}); prompts, arguments and outputs are in it"
         yield Finding("privacy", level, where, text, f"chmod -R go= {where}")
+
+
+def free_space_of(connection: Connection, path: str) -> Iterator[Finding]:
+    """How large a SQLite store's file is, how much of it could be freed, and how."""
+    if (space := free_space(connection)) is None:
+        return
+    text = f"{space.size_bytes / _MIB:.1f} MiB, of which {space.free_bytes / _MIB:.1f} MiB hold nothing"
+    if space.is_given_back or space.free_bytes < _MUCH_FREE_BYTES:
+        advice = "serve gives back to the disk what is more than an eighth" if space.surplus_pages else ""
+        yield Finding("store size", "ok", path, text, advice)
+    else:
+        text += ": retention and deletion left them, and a store made by an earlier version keeps them"
+        advice = "stop serve, and 'tracegrade doctor --repair' frees them; they are used again else"
+        yield Finding("store size", "note", path, text, advice)
 
 
 def damaged_stores(config: Config) -> Iterator[Finding]:

@@ -43,6 +43,8 @@ _PRAGMAS = (
     # Overwrites deleted content in pages that are written anyway; `store.delete` does the rest on request.
     "secure_delete=FAST",
 )
+# Before the first table, or never: each page knows then who points to it, and can be moved (`store.free_space`).
+_AS_IT_IS_MADE = "auto_vacuum=INCREMENTAL"
 _CONNECT_TIMEOUT_S = 10
 _READS = "tracegrade_reads"
 # Assembly looks up every new trace id: with a memory map this takes 5 µs in a store of a million traces, half of the
@@ -366,6 +368,8 @@ def _sqlite(url: URL, read_only: bool, tenant: str | None) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, record: object) -> None:
+        if not read_only and connection.execute("PRAGMA page_count").fetchone() == (0,):  # it is made now
+            connection.execute(f"PRAGMA {_AS_IT_IS_MADE}").close()
         for pragma in _READ_PRAGMAS if read_only else _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
         if tenant is not None:

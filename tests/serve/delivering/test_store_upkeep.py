@@ -18,7 +18,7 @@ from tracegrade.serve.delivering.store_upkeep import StoreUpkeep
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
 from tracegrade.store.leader import Leader
-from tracegrade.store.open import open_store, reading
+from tracegrade.store.open import checkpoint, open_store, reading
 from tracegrade.store.read import stored_traces
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions
@@ -27,6 +27,24 @@ from waiting import eventually_in_loop
 
 def upkeep(engine: Engine, stop: asyncio.Event, conditions: Conditions | None = None) -> StoreUpkeep:
     return StoreUpkeep(engine, Leader(engine), conditions or Conditions(), stop)
+
+
+def test_the_file_gets_smaller_after_retention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    engine = open_store(store_with(tmp_path, *(judged(number) for number in range(500))))
+    path = tmp_path / "tracegrade.db"
+    checkpoint(engine)
+    full = path.stat().st_size
+
+    async def run() -> None:
+        stop = asyncio.Event()
+        keeping = asyncio.create_task(upkeep(engine, stop).delete_old_traces(3600.0, {}))
+        await eventually_in_loop(lambda: path.stat().st_size < 0.6 * full, "a smaller file")
+        stop.set()
+        await keeping
+
+    asyncio.run(run())
+    engine.dispose()
 
 
 def test_what_happened_in_a_job_is_deleted_a_week_after_its_end(

@@ -12,6 +12,7 @@ from tracegrade.deliver.consumer import wait
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.delete import cut_log
+from tracegrade.store.free_space import give_back
 from tracegrade.store.jobs import delete_old_events
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import STORE_ERRORS, cause_of, one_at_a_time
@@ -55,7 +56,7 @@ class StoreUpkeep:
         await self._repeat(KEEP_RULE_TEXTS_EVERY_S, "texts of rules", keep)
 
     async def delete_old_traces(self, retention_s: float, of_tenants: Mapping[str, float]) -> None:
-        """Delete old traces, a thousand at a time, so that the writer never waits long.
+        """Delete old traces, a thousand at a time, so that the writer never waits long; the disk gets the space back.
 
         And what happened in jobs that ended long ago. `of_tenants` are tenants whose traces stay for less time, in s:
         once a day all of theirs are looked at, otherwise those that became old since.
@@ -75,6 +76,7 @@ class StoreUpkeep:
                 await self._while_any(partial(delete_older_of, self._store, tenant, since_ns, before_ns))
                 deleted_to[tenant] = before_ns - _OVERLAP_NS
             await asyncio.to_thread(_delete_old_events, self._store)
+            await self._while_any(partial(give_back, self._store))
 
         await self._repeat(RETENTION_EVERY_S, "retention", delete, only_leader=True)
 

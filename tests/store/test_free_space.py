@@ -1,0 +1,95 @@
+"""A SQLite file gives the space of what was deleted back to the disk."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from build.judged_traces import START_NS, judged, tool_call
+from tracegrade.store import free_space as module
+from tracegrade.store.free_space import free_space, give_back, rebuild
+from tracegrade.store.heads import trace_heads
+from tracegrade.store.open import checkpoint, open_store, reading
+from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.retention import delete_older
+from tracegrade.store.salvage import damage_of
+from tracegrade.store.write import StoreWriter
+
+KEPT = 20
+
+
+def emptied(engine: Engine) -> None:
+    """Many traces, of which all but `KEPT` were deleted."""
+    traces = [judged(number, tool_calls=[tool_call(name=f"tool-{number}")]) for number in range(500)]
+    StoreWriter(engine).write(traces)
+    while delete_older(engine, traces[-KEPT].trace.first_received_ns):
+        pass
+    checkpoint(engine)
+
+
+def stored(engine: Engine) -> int:
+    with reading(engine) as connection:
+        return len(trace_heads(connection, ResultFilter(), 1000))
+
+
+def space_of(engine: Engine) -> module.FreeSpace:
+    with reading(engine) as connection:
+        found = free_space(connection)
+    assert found is not None
+    return found
+
+
+def test_what_was_deleted_makes_the_file_smaller_in_small_steps(sqlite: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "tracegrade.db"
+    emptied(sqlite)
+    before = space_of(sqlite)
+    assert before.surplus_pages
+    assert path.stat().st_size == before.size_bytes
+    steps = []
+    while given := give_back(sqlite):
+        steps.append(given)
+    after = space_of(sqlite)
+    assert not after.surplus_pages
+    assert after.free_bytes > 0, "what comes next takes it"
+    assert path.stat().st_size == after.size_bytes < before.size_bytes - 0.8 * before.free_bytes
+    assert max(steps) <= module._PAGES
+    assert stored(sqlite) == KEPT
+    assert damage_of(path) is None
+
+
+def test_a_reader_of_before_goes_on_reading_all(sqlite: Engine, tmp_path: Path) -> None:
+    StoreWriter(sqlite).write([judged(number) for number in range(500)])
+    other = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}", read_only=True)
+    with reading(other) as connection:
+        first = trace_heads(connection, ResultFilter(), 1)
+        while delete_older(sqlite, START_NS * 2):
+            pass
+        while give_back(sqlite):
+            pass
+        assert len(trace_heads(connection, ResultFilter(), 1000)) == 500
+        assert trace_heads(connection, ResultFilter(), 1) == first
+    assert stored(other) == 0
+    other.dispose()
+
+
+def test_a_store_of_before_is_written_anew_once(sqlite: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "tracegrade.db"
+    emptied(sqlite)
+    sqlite.dispose()
+    with closing(sqlite3.connect(path, isolation_level=None)) as store:  # as one of before
+        for statement in ("PRAGMA journal_mode=DELETE", "PRAGMA auto_vacuum=NONE", "VACUUM"):
+            store.execute(statement)
+    emptied(sqlite)
+    before = space_of(sqlite)
+    assert before.surplus_pages
+    assert not before.is_given_back
+    assert give_back(sqlite) == 0
+    freed = rebuild(sqlite, tmp_path)
+    after = space_of(sqlite)
+    assert freed == before.size_bytes - after.size_bytes > 0
+    assert (after.free_bytes, after.is_given_back) == (0, True)
+    assert path.stat().st_size == after.size_bytes
+    assert stored(sqlite) == KEPT
+    assert rebuild(sqlite, tmp_path) is None
+    assert damage_of(path) is None
