@@ -333,8 +333,8 @@ class Look:
             of_any_release = together([of_any_release, *afterwards.values()])
         if key.release is not None:
             own = together([own, afterwards[key]]) if key in afterwards else own
-            of_own = _without(own, incidents)
-            if total_of(item for item in of_own if item.minute < self._split(key)).judged >= self.alert.min_samples:
+            of_own, split = _without(own, incidents), self._split(key)
+            if total_of(item for item in of_own if item.minute < split).judged >= self.alert.min_samples:
                 return of_own
         return _without(of_any_release, incidents)
 
@@ -351,9 +351,10 @@ class Look:
 
     def _levels(self, place: SeriesKey) -> dict[SeriesKey, Accepted]:
         """The levels that were accepted of an agent, by series."""
-        accepted = self._past.accepted
+        if not (accepted := self._past.accepted):
+            return {}
         of_series = {key: accepted.get(self._condition(key).fingerprint) for key in (place, *self._agents[place])}
-        return {key: level for key, level in of_series.items() if level is not None} if accepted else {}
+        return {key: level for key, level in of_series.items() if level is not None}
 
     def _beside(self, key: SeriesKey) -> Sequence[Bin] | None:
         """The results of other releases from the first of this one on; None for all releases together."""
