@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from tracegrade import semconv as s
+from tracegrade.extract.declared import DeclaredKeys
 from tracegrade.extract.dialects import gen_ai, openinference
 from tracegrade.extract.reading import Dialect, Keys, join_keys, keys_among, no_name, no_schemas
 from tracegrade.model.json_value import JsonValue
@@ -104,6 +105,7 @@ class DialectSet:
         schema_readers: what reads tool definitions of a span, and where, see `Dialect.schemas_in`; dialects share them.
         handoff_readers: what reads which agents a handoff's span names; dialects share them.
         forms: what spans may be, by their attribute keys.
+        declared: what attributes hold, for redaction and the page.
     """
 
     def __init__(self, dialects: Iterable[Dialect]) -> None:
@@ -116,7 +118,7 @@ class DialectSet:
                 *(
                     key
                     for dialect in known
-                    for key in dialect.marks.union(dialect.attributes, dialect.metadata, dialect.agent_metadata)
+                    for key in dialect.marks.union(*dialect.holds, dialect.metadata, dialect.agent_metadata)
                 ),
                 s.ERROR_TYPE,
                 s.FINISH_REASONS,
@@ -140,4 +142,5 @@ class DialectSet:
         self.session_marks = frozenset().union(*(dialect.marks for dialect in by_code)) if by_marks else None
         self.schema_readers = {d.schemas: d.schemas_in for d in known if d.schemas is not no_schemas}
         self.handoff_readers = tuple(dict.fromkeys(dialect.handed_over for dialect in known))
+        self.declared = DeclaredKeys(known)
         self.forms = _Forms(known, self.marks, keys, self.session_keys, self.schema_readers)

@@ -95,6 +95,21 @@ def keys_among(keys: Keys, names: Collection[str]) -> Keys:
     return Keys(*(tuple(key for key in part if key in names) for part in keys))
 
 
+class Holds(NamedTuple):
+    """Attributes beside a dialect's `Keys` that it knows spans by or that its functions read, by what they hold.
+
+    Redaction and the page go by this and by the keys: what is declared nowhere is content, which an allow list removes
+    and which nobody sees without the right to read values.
+    """
+
+    structure: tuple[str, ...] = ()  # kinds of spans, ids and names: what traces are put together from
+    definitions: tuple[str, ...] = ()  # the tools that a model may call
+    arguments: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
 class HandedOver(NamedTuple):
     """The agents of a handoff, as its span names them; "" where it does not."""
 
@@ -191,7 +206,7 @@ class Dialect(NamedTuple):
     classify: Callable[[Span], SpanKind | None]
     keys: Keys
     reads_names: bool = False  # it also knows spans by their names, whatever attributes they have
-    attributes: frozenset[str] = frozenset()  # further attributes that the functions read
+    holds: Holds = Holds()  # further attributes that the functions read
     prefixes: tuple[str, ...] = ()
     events: frozenset[str] = frozenset()
     # Spans with names that begin so, and log events of these scopes and names, are known whole: shape looks at neither.

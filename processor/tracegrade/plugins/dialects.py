@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from tracegrade.extract.reading import Dialect, Keys
+from tracegrade.extract.reading import Dialect, Holds, Keys
 from tracegrade.plugins.entry_points import Plugin
 
 
@@ -27,15 +27,17 @@ def _mistake(dialect: Dialect, name: str, taken: Collection[str]) -> str | None:
         return f"the name {name!r} is taken by a dialect that TraceGrade has"
     if not isinstance(dialect.keys, Keys):
         return f"keys: expected tracegrade.extract.reading.Keys, found {type(dialect.keys).__name__}"
+    if not isinstance(dialect.holds, Holds):
+        return f"holds: expected tracegrade.extract.reading.Holds, found {type(dialect.holds).__name__}"
     if not dialect.marks:
         return "expected marks, the attribute keys by which its spans are known, found none"
     texts: list[tuple[str, type, Collection[str]]] = [
         ("marks", frozenset, dialect.marks),
-        ("attributes", frozenset, dialect.attributes),
         ("events", frozenset, dialect.events),
         ("prefixes", tuple, dialect.prefixes),
         ("schemas_in", tuple, dialect.schemas_in),
         *((f"keys.{field}", tuple, value) for field, value in dialect.keys._asdict().items()),
+        *((f"holds.{field}", tuple, value) for field, value in dialect.holds._asdict().items()),
     ]
     for field, kind, value in texts:
         # A single text would be read as its letters, and an empty prefix keeps everything.

@@ -6,6 +6,7 @@ from secrets import token_hex
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
+from tracegrade.plugins.installed import load_plugins
 from tracegrade.receive.presidio import PresidioError, presidio_detector
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, next_turn
 from tracegrade.receive.redacted_parts import RedactedParts
@@ -24,11 +25,13 @@ class Door:
     """`Redacts` by the settings; ``changed_key`` says so where the key of hashes was changed."""
 
     def __init__(self, settings: RedactionSettings, id_key: str) -> None:
-        """Read the files that the settings name.
+        """Read the files that the settings name, and what installed dialects declare of their keys.
 
         Raises:
-            RedactionSettingsError: one of them cannot be used.
+            RedactionSettingsError: one of the files cannot be used.
+            PluginError: an installed package cannot be used.
         """
+        load_plugins()
         names = settings.detectors
         chosen = all_detectors() if names == "all" else tuple(one for name in names for one in DETECTORS.get(name, ()))
         if settings.presidio is not None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tracegrade import semconv
 from tracegrade.access.caller import Caller
 from tracegrade.codec.without_values import (
     HIDDEN,
@@ -22,6 +21,7 @@ from tracegrade.codec.without_values import (
     summary_without_values,
 )
 from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.extract.registry import in_force
 from tracegrade.history.runs.experiments import EntryStanding, ScoredRun, Standing, Timeline
 from tracegrade.history.suite_runs.evals import Eval, EvalStanding, EvalTimeline
 from tracegrade.history.suite_runs.suite_cases import CaseGroup, SuiteRun
@@ -49,38 +49,6 @@ _NAMES_OF_CONFIGURATION = frozenset(
     {"experiment", "labels", "model", "model_id", "models", "provider_key", "suite", "tool_choice"}
 )
 
-# Attributes that name something; every other one may hold a value.
-_NAMES = frozenset(
-    {
-        semconv.OPERATION_NAME,
-        semconv.TOOL_NAME,
-        semconv.TOOL_TYPE,
-        semconv.TOOL_CALL_ID,
-        semconv.AGENT_NAME,
-        semconv.AGENT_ID,
-        semconv.CONVERSATION_ID,
-        semconv.REQUEST_MODEL,
-        semconv.RESPONSE_MODEL,
-        semconv.HANDOFF_FROM,
-        semconv.HANDOFF_TO,
-        semconv.HANDOFF_SOURCE_NAME,
-        semconv.HANDOFF_TARGET_NAME,
-        semconv.TRANSFER_TARGET_NAME,
-        semconv.TRANSFER_MODE,
-        semconv.MCP_METHOD,
-        semconv.EXCEPTION_TYPE,
-        semconv.OPENINFERENCE_KIND,
-        semconv.OI_TOOL_NAME,
-        semconv.OI_TOOL_ID,
-        semconv.OI_TOOL_CALL_ID,
-        semconv.OI_AGENT_NAME,
-        semconv.OI_MODEL,
-        semconv.SESSION_ID,
-        "error.type",
-        *semconv.TOKEN_USAGE,
-    }
-)
-
 
 def seen_by(caller: Caller, found: Found) -> Found:
     """`found`, as `caller` may see it: a record of what is stored, or a list of such.
@@ -100,7 +68,11 @@ def _without_values(found: Any) -> Any:
 
 
 def _attributes(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: value if key in _NAMES else hidden(value) for key, value in attributes.items()}
+    declared = in_force().declared
+    beside = declared.structure_beside(attributes)
+    return {
+        key: value if key in declared.structure or key in beside else hidden(value) for key, value in attributes.items()
+    }
 
 
 def _resource(resource: Resource) -> Resource:

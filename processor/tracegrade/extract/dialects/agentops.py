@@ -6,7 +6,7 @@ not its execution.
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import call_id
-from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall, SpanKind, Words
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, RequestedCall, SpanKind, Words
 from tracegrade.model.span import Span
 
 # "AgentOpsSpanKindValues.TOOL" is how the requests have it.
@@ -44,7 +44,9 @@ DIALECT: Dialect = Dialect(
         prompt=(s.AGENTOPS_AGENT_INPUT, s.AGENTOPS_ENTITY_INPUT),
         answer=(s.AGENTOPS_AGENT_OUTPUT, s.AGENTOPS_ENTITY_OUTPUT),
     ),
-    attributes=frozenset({s.OPERATION, s.OI_TOOL_NAME, s.OI_TOOL_PARAMETERS, s.TOOL_CALL_ID_BARE}),
+    holds=Holds(
+        structure=(s.AGENTOPS_KIND, s.OPERATION, s.OI_TOOL_NAME, s.TOOL_CALL_ID_BARE), arguments=(s.OI_TOOL_PARAMETERS,)
+    ),
     outputs=_outputs,
     tool_name=_name,
     agent_name=_name,

@@ -5,7 +5,7 @@ Tool spans are named ``anthropic.tool_use`` and the tool. Source: Anthropic's Op
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.span import Span
 
 _TOOL_SPAN_PREFIX = "anthropic.tool_use "
@@ -24,5 +24,6 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     marks=frozenset({s.ANTHROPIC_RESULT, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST}),
     classify=_classify,
     keys=Keys(output=(s.ANTHROPIC_RESULT,), session=(s.ANTHROPIC_SESSION,)),
+    holds=Holds(structure=(s.ANTHROPIC_REQUEST,)),
     tool_name=_tool_name,
 )

@@ -7,7 +7,7 @@ documentation, monitoring-usage, "Traces (beta)" and "Events".
 
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import canonical, first_text
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, ToolEvents
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, ToolEvents
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -107,7 +107,11 @@ DIALECT: Dialect = Dialect(
         model=(s.CLAUDE_MODEL,),
         prompt=(s.CLAUDE_PROMPT,),
     ),
-    attributes=frozenset({s.CLAUDE_SUCCESS, s.CLAUDE_ERROR, s.CLAUDE_DECISION, _COMMAND, *_DETAILS}),
+    holds=Holds(
+        structure=(s.SPAN_TYPE, s.CLAUDE_SUCCESS, s.CLAUDE_DECISION, s.CLAUDE_SUBAGENT),
+        arguments=(_COMMAND, "file_path", "skill_name"),
+        errors=(s.CLAUDE_ERROR,),
+    ),
     events=frozenset({s.CLAUDE_OUTPUT_EVENT, *_LOGS, *(s.CLAUDE_PREFIX + name for name in _LOGS)}),
     own_names=(s.CLAUDE_PREFIX,),
     passed_over=frozenset(

@@ -5,7 +5,7 @@ A tool that failed has, beside its own span, one of no length that says the same
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.span import Span
 
 
@@ -19,4 +19,5 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     marks=frozenset({s.CREWAI_EVENT}),
     classify=_classify,
     keys=Keys(agent=(s.CREWAI_AGENT_ROLE,)),
+    holds=Holds(structure=(s.CREWAI_EVENT,)),
 )

@@ -12,7 +12,7 @@ from tracegrade.extract.decode.reprs import read_repr
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Keys, Message
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -72,7 +72,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="crewai_openllmetry",
     marks=frozenset({s.CREWAI_TASKS_OUTPUT}),
     keys=Keys(answer=(s.CREWAI_RESULT,)),
-    attributes=frozenset({s.CREWAI_CREW_NAME}),
+    holds=Holds(structure=(s.CREWAI_CREW_NAME,), messages=(s.CREWAI_TASKS_OUTPUT,)),
     outputs=_outputs,
     inputs=_inputs,
     agent_name=_agent_name,

@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -77,7 +77,9 @@ DIALECT: Dialect = Dialect(
     marks=frozenset({s.OPERATION_NAME}),
     classify=_classify,
     keys=Keys(call_id=(s.GEMINI_CALL_ID,)),
-    attributes=frozenset({s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.GEMINI_OLD_INPUT, s.GEMINI_OLD_OUTPUT}),
+    holds=Holds(
+        arguments=(s.GEMINI_OLD_INPUT,), output=(s.GEMINI_OLD_OUTPUT,), messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES)
+    ),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import event_body, read_event, read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, ToolEvents, Words
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind, ToolEvents, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span, SpanEvent
 
@@ -176,11 +176,13 @@ DIALECT: Dialect = Dialect(
         error_message=(s.ERROR_MESSAGE,),
         prompt=(s.WORKFLOW_INPUT,),
     ),
-    attributes=frozenset(
-        {
-            *(s.TOOL_TYPE, s.TOOL_DEFINITIONS, s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LANGGRAPH_NODE),
-            *(*_HANDED_FROM, *_HANDED_TO, s.TRANSFER_TARGET_NAME, s.TRANSFER_MODE, *s.REFERENCES),
-        }
+    holds=Holds(
+        structure=(
+            *(s.OPERATION_NAME, s.MCP_METHOD, s.TOOL_TYPE, s.LANGGRAPH_NODE),
+            *(*_HANDED_FROM, *_HANDED_TO, s.TRANSFER_TARGET_NAME, s.TRANSFER_MODE),
+        ),
+        definitions=(s.TOOL_DEFINITIONS,),
+        messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, *s.REFERENCES),
     ),
     events=frozenset({s.INFERENCE_EVENT, s.MESSAGE_EVENT_CHOICE, s.PROMPT_EVENT, s.COMPLETION_EVENT, *_INPUT_EVENTS}),
     outputs=_outputs,
@@ -195,4 +197,4 @@ DIALECT: Dialect = Dialect(
 
 # Where the dialects begin whose spans are GenAI's with further keys and marks: what they do not replace is read as the
 # conventions say.
-VARIANT: Dialect = DIALECT._replace(name="", marks=frozenset(), keys=Keys(), attributes=frozenset())
+VARIANT: Dialect = DIALECT._replace(name="", marks=frozenset(), keys=Keys(), holds=Holds())

@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words, span_name
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, Words, span_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -86,6 +86,7 @@ DIALECT: Dialect = Dialect(
         prompt=(s.GENKIT_INPUT,),
         answer=(s.GENKIT_OUTPUT,),
     ),
+    holds=Holds(structure=(s.GENKIT_SUBTYPE,)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

@@ -11,7 +11,7 @@ from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -80,7 +80,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     classify=_classify,
     reads_names=True,
     keys=Keys(arguments=(s.ADK_TOOL_ARGUMENTS,), output=(s.ADK_TOOL_RESPONSE,), session=(s.ADK_SESSION,)),
-    attributes=frozenset({s.ADK_LLM_REQUEST}),
+    holds=Holds(structure=(s.ADK_EVENT_ID,), messages=(s.ADK_LLM_REQUEST, s.ADK_LLM_RESPONSE)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

@@ -8,7 +8,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -85,14 +85,16 @@ DIALECT: Dialect = Dialect(
         output=(s.HAYSTACK_TOOL_OUTPUT,),
         failed=(s.HAYSTACK_TOOL_ERROR,),
     ),
-    attributes=frozenset(
-        {
+    holds=Holds(
+        structure=(s.HAYSTACK_AGENT_STEPS, s.HAYSTACK_COMPONENT_TYPE, s.HAYSTACK_COMPONENT_NAME),
+        messages=(
+            s.HAYSTACK_LLM_INPUT,
+            s.HAYSTACK_LLM_OUTPUT,
             s.HAYSTACK_AGENT_INPUT,
             s.HAYSTACK_AGENT_OUTPUT,
-            s.HAYSTACK_COMPONENT_NAME,
             s.HAYSTACK_COMPONENT_INPUT,
             s.HAYSTACK_COMPONENT_OUTPUT,
-        }
+        ),
     ),
     outputs=_outputs,
     inputs=_inputs,

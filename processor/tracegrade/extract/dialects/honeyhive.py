@@ -4,7 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.document import below, parsed
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -71,7 +71,7 @@ DIALECT: Dialect = Dialect(
     marks=frozenset({s.HONEYHIVE_TYPE}),
     classify=_classify,
     keys=Keys(session=(s.HONEYHIVE_SESSION,), answer=(s.HONEYHIVE_RESULT,)),
-    attributes=frozenset({s.HONEYHIVE_NAME, s.HONEYHIVE_ERROR, s.HONEYHIVE_ERROR_TYPE}),
+    holds=Holds(structure=(s.HONEYHIVE_TYPE, s.HONEYHIVE_NAME, s.HONEYHIVE_ERROR_TYPE), errors=(s.HONEYHIVE_ERROR,)),
     prefixes=(s.HONEYHIVE_INPUTS, s.HONEYHIVE_OUTPUTS),
     inputs=_inputs,
     outputs=_outputs,

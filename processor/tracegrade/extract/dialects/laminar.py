@@ -9,7 +9,7 @@ from tracegrade.extract.decode.names import quoted
 from tracegrade.extract.decode.values import first_text, text_among
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, Words
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind, Words
 from tracegrade.model.span import Span
 
 _KINDS = Words({"TOOL": "tool", "LLM": "chat"})
@@ -76,8 +76,11 @@ DIALECT: Dialect = Dialect(
         prompt=(s.LMNR_INPUT,),
         answer=(s.LMNR_OUTPUT,),
     ),
-    attributes=frozenset({s.INPUT_MESSAGES, s.OUTPUT_MESSAGES, s.LMNR_PATH, s.TOOL_DEFINITIONS})
-    | {s.LMNR_HANDOFF_FROM, s.LMNR_HANDOFF_TO},
+    holds=Holds(
+        structure=(s.LMNR_TYPE, s.LMNR_PATH, s.LMNR_HANDOFF_FROM, s.LMNR_HANDOFF_TO),
+        definitions=(s.TOOL_DEFINITIONS,),
+        messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES),
+    ),
     inputs=_inputs,
     outputs=_outputs,
     schemas=gen_ai.DIALECT.schemas,

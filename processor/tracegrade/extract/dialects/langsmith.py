@@ -4,7 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import ABSENT, Decoded, call_id, decode, first_text
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, Words, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds, Keys, Message, SpanKind, Words, under
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
@@ -90,6 +90,7 @@ DIALECT: Dialect = Dialect(
         prompt=(s.PROMPT_CONTENT,),
         answer=(s.COMPLETION_CONTENT,),
     ),
+    holds=Holds(structure=(s.LANGSMITH_KIND,)),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

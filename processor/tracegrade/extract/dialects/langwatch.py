@@ -6,7 +6,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.messages import read_message, read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words, span_name
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, Words, span_name
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -98,7 +98,9 @@ DIALECT: Dialect = Dialect(
         session=(s.LANGWATCH_THREAD_ID, s.LANGWATCH_GRAPH_THREAD_ID),
         user=(s.LANGWATCH_USER_ID,),
     ),
-    attributes=frozenset({s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT, s.LANGWATCH_PARAMS}),
+    holds=Holds(
+        structure=(s.LANGWATCH_TYPE,), arguments=(s.LANGWATCH_PARAMS,), messages=(s.LANGWATCH_INPUT, s.LANGWATCH_OUTPUT)
+    ),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,

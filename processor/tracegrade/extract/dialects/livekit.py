@@ -6,7 +6,7 @@ A failed call's result holds the text given to the model; the exception is on no
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import decode
-from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -37,6 +37,6 @@ DIALECT: Dialect = Dialect(
         prompt=(s.LK_USER_INPUT, s.LK_USER_INPUT_OLD),
         answer=(s.LK_RESPONSE_TEXT, s.LK_RESPONSE_TEXT_OLD),
     ),
-    attributes=frozenset({s.LK_TOOL_IS_ERROR}),
+    holds=Holds(structure=(s.LK_TOOL_IS_ERROR,), definitions=(s.LK_TOOLS,)),
     read_output=_read_output,
 )

@@ -13,7 +13,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode, first_text
 from tracegrade.extract.messages import read_message
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 from tracegrade.model.tool_call import ToolError
@@ -130,6 +130,7 @@ DIALECT: Dialect = Dialect(
     marks=frozenset({s.LLAMA_SUMMARY}),
     classify=_classify,
     keys=Keys(),
+    holds=Holds(messages=(s.LLAMA_SUMMARY,)),
     reads_names=True,
     events=frozenset({s.LLAMA_OUTPUT, s.LLAMA_CHAT_START, s.LLAMA_CHAT_END}),
     outputs=_outputs,

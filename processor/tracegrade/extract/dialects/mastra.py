@@ -4,7 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import ai_sdk_message, read_messages
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds, Keys, Message, SpanKind, under
 from tracegrade.model.span import Span
 
 
@@ -39,7 +39,10 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
         session=under(s.MASTRA_METADATA, SESSION_WORDS),
         user=under(s.MASTRA_METADATA, (*USER_WORDS, "resourceId")),
     ),
-    attributes=frozenset({s.MASTRA_AGENT_INPUT, s.MASTRA_AGENT_OUTPUT, s.MASTRA_STEP_INPUT, s.MASTRA_STEP_OUTPUT}),
+    holds=Holds(
+        structure=(s.MASTRA_TYPE,),
+        messages=(s.MASTRA_AGENT_INPUT, s.MASTRA_AGENT_OUTPUT, s.MASTRA_STEP_INPUT, s.MASTRA_STEP_OUTPUT),
+    ),
     outputs=_outputs,
     inputs=_inputs,
 )

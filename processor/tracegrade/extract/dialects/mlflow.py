@@ -10,7 +10,7 @@ from tracegrade.extract.decode.names import without_method
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode, first_text, text_among
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind, Words
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -100,7 +100,7 @@ DIALECT: Dialect = Dialect(
         prompt=(s.MLFLOW_INPUTS,),
         answer=(s.MLFLOW_OUTPUTS,),
     ),
-    attributes=frozenset({s.MLFLOW_TOOLS, s.MLFLOW_NAME}),
+    holds=Holds(structure=(s.MLFLOW_TYPE, s.MLFLOW_NAME), definitions=(s.MLFLOW_TOOLS,)),
     outputs=_outputs,
     inputs=_inputs,
     schemas=_schemas,

@@ -7,7 +7,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolError
@@ -96,11 +96,10 @@ DIALECT: Dialect = Dialect(
         output=(s.LOGFIRE_OUTPUT,),
         agent=(s.PYDANTIC_AGENT_NAME,),
     ),
-    attributes=frozenset(
-        {
-            *(s.LOGFIRE_ERROR, s.LOGFIRE_GROUP, s.LOGFIRE_RAW_INPUT, s.LOGFIRE_RESPONSE),
-            *(s.LOGFIRE_FROM_AGENT, s.LOGFIRE_TO_AGENT),
-        }
+    holds=Holds(
+        structure=(s.LOGFIRE_TEMPLATE, s.LOGFIRE_GROUP, s.LOGFIRE_FROM_AGENT, s.LOGFIRE_TO_AGENT),
+        messages=(s.LOGFIRE_RAW_INPUT, s.LOGFIRE_RESPONSE),
+        errors=(s.LOGFIRE_ERROR,),
     ),
     inputs=_inputs,
     outputs=_outputs,

@@ -9,7 +9,17 @@ from tracegrade.extract.decode.values import decode, first_text, parse_plain
 from tracegrade.extract.dialects import gen_ai, openlit
 from tracegrade.extract.document import numbered
 from tracegrade.extract.messages import read_flattened, read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Keys, Message, ShownResult, SpanKind, Words, unwrap_result
+from tracegrade.extract.reading import (
+    Dialect,
+    HandedOver,
+    Holds,
+    Keys,
+    Message,
+    ShownResult,
+    SpanKind,
+    Words,
+    unwrap_result,
+)
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
@@ -175,7 +185,7 @@ DIALECT: Dialect = Dialect(
         prompt=(s.OI_INPUT,),
         answer=(s.OI_OUTPUT,),
     ),
-    attributes=frozenset({s.OI_TOOL_SYNTHESIZED, s.OI_GRAPH_NODE}),
+    holds=Holds(structure=(s.OPENINFERENCE_KIND, s.OI_TOOL_SYNTHESIZED, s.OI_GRAPH_NODE)),
     prefixes=(s.OI_INPUT_MESSAGES, s.OI_OUTPUT_MESSAGES, s.OI_TOOLS),
     outputs=_outputs,
     inputs=_inputs,

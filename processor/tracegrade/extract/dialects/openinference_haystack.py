@@ -9,7 +9,7 @@ from tracegrade.extract.decode.reprs import CLASS, read_repr
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import openinference
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -60,7 +60,7 @@ DIALECT: Dialect = openinference.DIALECT._replace(
     name="openinference_haystack",
     classify=_classify,
     keys=Keys(),
-    attributes=frozenset(),
+    holds=Holds(),
     outputs=_outputs,
     inputs=_inputs,
     agent_name=_no_name,

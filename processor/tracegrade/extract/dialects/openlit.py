@@ -7,7 +7,7 @@ all of its instrumentations write the calls into the output messages as well.
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import ABSENT, call_id, decode
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.reading import Dialect, Keys, Message, RequestedCall
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, RequestedCall
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -61,6 +61,7 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="openlit",
     marks=frozenset({s.OPENLIT_TOOL_ARGS, s.OPENLIT_TOKEN_USAGE}),
     keys=Keys(arguments=(s.OPENLIT_TOOL_ARGS,)),
+    holds=Holds(structure=(s.OPENLIT_TOKEN_USAGE,)),
     classify=gen_ai.DIALECT.classify,
     outputs=_outputs,
 )

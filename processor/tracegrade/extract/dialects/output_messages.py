@@ -2,7 +2,7 @@
 
 from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.reading import Dialect, Keys, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.span import Span
 
 
@@ -11,5 +11,9 @@ def _classify(span: Span) -> SpanKind | None:
 
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
-    name="output_messages", marks=frozenset({s.OUTPUT_MESSAGES}), classify=_classify, keys=Keys()
+    name="output_messages",
+    marks=frozenset({s.OUTPUT_MESSAGES}),
+    classify=_classify,
+    keys=Keys(),
+    holds=Holds(messages=(s.OUTPUT_MESSAGES,)),
 )

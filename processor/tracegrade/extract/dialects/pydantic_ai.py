@@ -10,7 +10,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message, read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
@@ -109,7 +109,17 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
         output=(s.PYDANTIC_TOOL_RESPONSE,),
         agent=(s.PYDANTIC_AGENT_NAME,),
     ),
-    attributes=frozenset({s.PYDANTIC_MODEL_NAME, s.PYDANTIC_FINAL_RESULT}),
+    holds=Holds(
+        structure=(s.PYDANTIC_FAILURE_STAGE, s.PYDANTIC_MODEL_NAME),
+        definitions=(s.PYDANTIC_REQUEST_PARAMETERS,),
+        messages=(
+            s.PYDANTIC_EVENTS,
+            s.PYDANTIC_ALL_EVENTS,
+            s.PYDANTIC_ALL_MESSAGES,
+            s.PYDANTIC_FINAL_RESULT,
+            s.LOGFIRE_MESSAGE,
+        ),
+    ),
     is_refused=_is_refused,
     outputs=_outputs,
     inputs=_inputs,

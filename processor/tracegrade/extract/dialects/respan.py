@@ -41,6 +41,7 @@ DIALECT: Dialect = openllmetry.DIALECT._replace(
     marks=frozenset({s.RESPAN_TYPE}),
     classify=_classify,
     keys=openllmetry.DIALECT.keys._replace(arguments=()),
+    holds=openllmetry.DIALECT.holds._replace(structure=(s.RESPAN_TYPE, *openllmetry.DIALECT.holds.structure)),
     tool_name=_tool_name,
     arguments=_arguments,
 )

@@ -7,7 +7,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.values import first_text, parse_plain
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message, read_messages
-from tracegrade.extract.reading import Dialect, Message
+from tracegrade.extract.reading import Dialect, Holds, Message
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -37,6 +37,7 @@ def _inputs(span: Span) -> list[Message]:
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="sentry",
     marks=frozenset({s.RESPONSE_TOOL_CALLS, s.RESPONSE_TEXT, s.REQUEST_MESSAGES}),
+    holds=Holds(messages=(s.RESPONSE_TOOL_CALLS, s.RESPONSE_TEXT, s.REQUEST_MESSAGES)),
     classify=gen_ai.DIALECT.classify,
     outputs=_outputs,
     inputs=_inputs,

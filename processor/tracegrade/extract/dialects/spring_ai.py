@@ -4,7 +4,7 @@ A chat client's call is an agent run. When a tool throws, the model gets that as
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.reading import Dialect, Keys, SpanKind, Words
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind, Words
 from tracegrade.model.span import Span
 
 _KINDS = Words({"tool_call": "tool", s.SPRING_MCP_SERVER: "tool", "chat_client": "agent"})
@@ -34,5 +34,6 @@ DIALECT: Dialect = Dialect(
         schema=(s.SPRING_TOOL_SCHEMA,),
         session=(s.SPRING_CONVERSATION_ID,),
     ),
+    holds=Holds(structure=(s.SPRING_KIND,)),
     tool_name=_tool_name,
 )

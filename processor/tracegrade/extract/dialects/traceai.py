@@ -4,7 +4,7 @@ from tracegrade import semconv as s
 from tracegrade.extract.dialects import gen_ai, openinference
 from tracegrade.extract.dialects.openinference import read_nested
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, span_name
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, span_name
 from tracegrade.model.span import Span
 
 
@@ -37,6 +37,7 @@ DIALECT: Dialect = Dialect(
     marks=frozenset({s.TRACEAI_KIND}),
     classify=_classify,
     keys=Keys(prompt=(s.OI_INPUT,), answer=(s.OI_OUTPUT,)),
+    holds=Holds(structure=(s.TRACEAI_KIND,)),
     prefixes=(s.TRACEAI_INPUT_MESSAGES, s.TRACEAI_OUTPUT_MESSAGES),
     inputs=_inputs,
     outputs=_outputs,

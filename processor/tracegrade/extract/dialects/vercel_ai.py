@@ -7,7 +7,7 @@ model calls and ``ai.toolCall`` the tools.
 from tracegrade import semconv as s
 from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.messages import ai_sdk_message, read_messages
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Keys, Message, SpanKind, under
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds, Keys, Message, SpanKind, under
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -65,8 +65,9 @@ DIALECT: Dialect = Dialect(
         user=(*under(s.AI_METADATA, USER_WORDS), *under(s.AI_CONTEXT, USER_WORDS)),
         model=(s.AI_RESPONSE_MODEL, s.AI_MODEL),
     ),
-    attributes=frozenset(
-        {
+    holds=Holds(
+        structure=(s.AI_OPERATION, s.OPERATION),
+        messages=(
             s.AI_PROMPT,
             s.AI_PROMPT_MESSAGES,
             s.AI_TEXT,
@@ -75,7 +76,7 @@ DIALECT: Dialect = Dialect(
             s.AI_OLD_TEXT,
             s.AI_OLD_TOOL_CALLS,
             s.AI_OLD_OBJECT,
-        }
+        ),
     ),
     outputs=_outputs,
     inputs=_inputs,

@@ -5,7 +5,7 @@ The agent's own span has no `span.type`. Its tool spans' `tool.parameters` is th
 
 from tracegrade import semconv as s
 from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind, Words
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, Words
 from tracegrade.model.span import Span
 
 _KINDS = Words({"tool": "tool", "llm": "chat", "agent": "agent"})
@@ -37,6 +37,6 @@ DIALECT: Dialect = Dialect(
         prompt=(s.VOLT_INPUT,),
         answer=(s.VOLT_OUTPUT,),
     ),
-    attributes=frozenset({s.SPAN_TYPE, s.VOLT_ENTITY_TYPE, s.VOLT_MESSAGES}),
+    holds=Holds(structure=(s.VOLT_OPERATION_ID, s.SPAN_TYPE, s.VOLT_ENTITY_TYPE), messages=(s.VOLT_MESSAGES,)),
     inputs=_inputs,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tracegrade.extract.registry import in_force
 from tracegrade.extract.shape.look import names_below_slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
@@ -16,7 +17,6 @@ from tracegrade.redact.requests.kinds import (
     MARKS_OF_MESSAGE,
     MESSAGES,
     NO_KINDS,
-    STRUCTURE_BESIDE,
     STRUCTURE_MEMBERS,
     is_of_tool,
     is_structure,
@@ -86,7 +86,7 @@ class Item:
     def redact(self, message: Any, walk: Callable[[Walk, Any], None]) -> bool:
         """Redact `message`, which `walk` goes through. Returns whether anything was changed."""
         attributes = getattr(message, "attributes", ())
-        self._named = frozenset().union(*(STRUCTURE_BESIDE.get(one.key, ()) for one in attributes))
+        self._named = in_force().declared.structure_beside(one.key for one in attributes)
         if not self._means.places.is_empty:
             self._of_tool = is_of_tool((one.key, one.value.string_value) for one in attributes)
             walk(_PlacesWalk(self), message)

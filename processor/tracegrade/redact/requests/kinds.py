@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from tracegrade import semconv as s
+from tracegrade.extract.registry import in_force
 from tracegrade.extract.shape.kinds import is_tool_name_key
 from tracegrade.extract.shape.look import is_structure_by_shape, slot_at
 from tracegrade.extract.shape.words import Slot
@@ -145,49 +146,6 @@ _WORD = re.compile(r"[^a-z0-9]+")
 
 _SEPARATOR = re.compile(r"[.:/]")
 
-# What traces are put together from, and what rules, pages and statistics name: in an allow list without being named.
-STRUCTURE = frozenset(
-    {
-        *(s.OPERATION_NAME, s.TOOL_NAME, s.TOOL_TYPE, s.TOOL_CALL_ID, s.AGENT_NAME, s.CONVERSATION_ID),
-        *(s.REQUEST_MODEL, s.RESPONSE_MODEL, s.TOOL_STATUS, *s.TOKEN_USAGE),
-        *("gen_ai.system", "gen_ai.provider.name", "gen_ai.response.finish_reasons", "gen_ai.response.id"),
-        *(s.PYDANTIC_AGENT_NAME, s.PYDANTIC_MODEL_NAME, s.PYDANTIC_FAILURE_STAGE, s.ADK_SESSION, s.ADK_EVENT_ID),
-        *(s.EVENT_NAME, s.EVENT_SEQUENCE, s.MCP_METHOD, s.JSONRPC_REQUEST_ID, s.MCP_SESSION_ID),
-        *(s.FASTMCP_ORIGINAL_NAME, s.EXCEPTION_TYPE, s.ERROR_TYPE),
-        *(s.OPENINFERENCE_KIND, s.OI_TOOL_NAME, s.OI_TOOL_ID, s.OI_TOOL_CALL_ID, s.OI_AGENT_NAME, s.OI_GRAPH_NODE),
-        *(s.OI_MODEL, s.OI_TOOL_SYNTHESIZED, s.SESSION_ID),
-        *(s.AI_OPERATION, s.OPERATION, s.AI_FUNCTION_ID, s.AI_MODEL, s.AI_RESPONSE_MODEL, s.AI_TOOL_NAME, s.AI_TOOL_ID),
-        *(s.MLFLOW_TYPE, s.MLFLOW_FUNCTION, s.MLFLOW_MODEL, s.MLFLOW_SESSION, s.MLFLOW_LANGCHAIN_CALL_ID),
-        *(s.LANGSMITH_KIND, s.LANGSMITH_NAME),
-        *(s.LANGFUSE_TYPE, s.LANGFUSE_ROOT, s.LANGFUSE_LEVEL, s.LANGFUSE_MODEL, s.LANGFUSE_SESSION),
-        *(s.HAYSTACK_TOOL_NAME, s.HAYSTACK_AGENT_STEPS, s.HAYSTACK_COMPONENT_NAME, s.HAYSTACK_COMPONENT_TYPE),
-        *(s.MASTRA_TYPE, s.GEMINI_CALL_ID, s.ANTHROPIC_SESSION, s.ANTHROPIC_REQUEST),
-        *(s.SPAN_TYPE, s.CLAUDE_TOOL_NAME, s.CLAUDE_TOOL_USE_ID, s.CLAUDE_SUBAGENT, s.CLAUDE_MODEL, s.CLAUDE_SUCCESS),
-        *(s.CLAUDE_DECISION, s.TRACELOOP_KIND, s.TRACELOOP_ENTITY_NAME, s.TRACELOOP_WORKFLOW_NAME),
-        *(s.TRACELOOP_LANGCHAIN_AGENT, s.LLM_REQUEST_TYPE, s.LANGGRAPH_NODE, s.CREWAI_EVENT, s.CREWAI_CREW_NAME),
-        *(s.SPRING_KIND, s.SPRING_TOOL_NAME, s.SPRING_TOOL_CALL_ID, s.SPRING_CONVERSATION_ID),
-        *(s.LK_TOOL_NAME, s.LK_TOOL_ID, s.LK_TOOL_IS_ERROR, s.GENKIT_SUBTYPE, s.GENKIT_NAME, s.GENKIT_SESSION_ID),
-        *(s.TOOL_CALL_ID_BARE, s.VOLT_ENTITY_TYPE, s.VOLT_ENTITY_NAME, s.VOLT_SUBAGENT_NAME, s.VOLT_OPERATION_ID),
-        *(s.VOLT_MODEL, s.VOLT_CONVERSATION_ID, s.LMNR_TYPE, s.LMNR_SESSION_ID, s.LMNR_GROUP_ID, s.LMNR_PATH),
-        *(s.LMNR_HANDOFF_TO, s.LANGWATCH_TYPE, s.LANGWATCH_THREAD_ID, s.AGENTOPS_KIND),
-        *(s.FLUE_TOOL_NAME, s.FLUE_TOOL_CALL_ID, s.FLUE_TASK_AGENT),
-        *(s.AGENT_ID, s.HANDOFF_FROM, s.HANDOFF_TO, s.HANDOFF_SOURCE_NAME, s.HANDOFF_TARGET_NAME),
-        *(s.TRANSFER_TARGET_NAME, s.TRANSFER_MODE),
-        *(s.RESPAN_TYPE, s.TRACEAI_KIND, s.TANSTACK_OUTCOME, s.LANGWATCH_GRAPH_THREAD_ID),
-        *(s.HONEYHIVE_TYPE, s.HONEYHIVE_NAME, s.HONEYHIVE_ERROR_TYPE, s.HONEYHIVE_SESSION, s.LOGFIRE_TEMPLATE),
-        # What tools there are, and not what was asked of them.
-        *(s.TOOL_DEFINITIONS, s.TOOL_JSON_SCHEMA, s.OI_TOOL_JSON_SCHEMA, s.PYDANTIC_REQUEST_PARAMETERS, s.MLFLOW_TOOLS),
-        *(s.SPRING_TOOL_SCHEMA, s.LK_TOOLS),
-        *(s.SERVICE_NAME, s.SERVICE_VERSION, s.CASE_ID, s.SUITE_UNIT),
-        *("service.namespace", "service.instance.id", "deployment.environment.name", "deployment.environment"),
-        *("telemetry.sdk.name", "telemetry.sdk.language", "telemetry.sdk.version"),
-    }
-)
-# The same where another attribute stands next to them: alone, such words may mean anything.
-STRUCTURE_BESIDE: dict[str, frozenset[str]] = {
-    s.LOGFIRE_TEMPLATE: frozenset({s.LOGFIRE_NAME, s.LOGFIRE_GROUP, s.LOGFIRE_FROM_AGENT, s.LOGFIRE_TO_AGENT}),
-    s.MLFLOW_TYPE: frozenset({s.MLFLOW_NAME}),
-}
 # By these an application says of which conversation a span is, at the end of a key or in an object of metadata:
 # traces are put together to conversations by them.
 SESSION_MEMBERS = frozenset({"session_id", "sessionid", "conversation_id", "conversationid", "thread_id", "threadid"})
@@ -223,27 +181,34 @@ _FLAT = re.compile(r"\.\d+\.(?:.*\.)?([A-Za-z_]+)$")
 
 
 def is_structure(key: str) -> bool:
-    """Whether an attribute is one of those that traces are put together from."""
+    """Whether an attribute is one of those that traces are put together from, or a definition of tools."""
+    declared = in_force().declared
+    if key in declared.structure or key in declared.definitions:
+        return True
     last = key.rpartition(".")[2]
-    if key in STRUCTURE or last == s.LANGCHAIN_AGENT or last.lower() in SESSION_MEMBERS or is_structure_by_shape(key):
+    if last == s.LANGCHAIN_AGENT or last.lower() in SESSION_MEMBERS or is_structure_by_shape(key):
         return True
     flat = _FLAT.search(key)
     return flat is not None and flat[1].lower() in STRUCTURE_MEMBERS
 
 
-@lru_cache(maxsize=10_000)
 def kinds_of_key(key: str) -> Kinds:
     """What an attribute with this key holds, unless it is a definition (`without_definition`)."""
+    return _kinds_by_words(key) | in_force().declared.content.get(key, NO_KINDS)
+
+
+@lru_cache(maxsize=10_000)
+def _kinds_by_words(key: str) -> Kinds:
     # What lies flattened below a word by which shape reads arguments or a result is a part of them, or of messages.
     by_shape = _BY_SLOT[slot_at(key)]
-    found = _kinds_of_dialects(key)
+    found = _kinds_of_last_word(key)
     return found | by_shape if found else by_shape | (MESSAGES if by_shape else NO_KINDS)
 
 
 _BY_SLOT: dict[Slot | None, Kinds] = {"arguments": _ARGUMENTS, "result": OUTPUTS, "error": NO_KINDS, None: NO_KINDS}
 
 
-def _kinds_of_dialects(key: str) -> Kinds:
+def _kinds_of_last_word(key: str) -> Kinds:
     words = _SEPARATOR.split(key.lower())
     if words[-1] in ("value", "json", "data", "content") and len(words) > 1 and not _is_word(words[-2]):
         return OUTPUTS | MESSAGES if words[-1] == "content" else NO_KINDS
