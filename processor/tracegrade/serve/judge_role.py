@@ -159,7 +159,7 @@ class JudgeRole:
             self._writer, self._hand_over, self._heartbeat, self._metrics, self._rules, self._deletions
         )
         if self._config.journal.kafka is not None:
-            return self._kafka_loop(parts, self._config.journal.kafka)
+            return self._kafka_loop(parts, self._config.journal.kafka.of_instance(self._folder.instance_id()))
         reader = self._open_journal()
         opened.callback(reader.close)
         position = JudgePosition(self._folder.position(self._own.name), self._heartbeat)

@@ -91,7 +91,8 @@ def retry_set_aside_offline(config: Config) -> None:
         journal: LocalJournal | KafkaJournal
         if config.journal.kafka is not None:
             opened.callback(lock_receiving(folder).release)
-            journal = KafkaJournal.open(config.journal.kafka, Telemetry("receive"))
+            settings = config.journal.kafka.of_instance(folder.instance_id())
+            journal = KafkaJournal.open(settings, Telemetry("receive"))
         else:
             journal = LocalJournal.open(folder.journal, config.journal, consumed=folder.consumed())
         opened.callback(journal.close)

@@ -284,7 +284,7 @@ def _received(config: Config, folder: DataFolder, telemetry: Telemetry) -> Recei
     if (kafka := config.journal.kafka) is not None:
         from tracegrade.serve.receiving.received_in_kafka import ReceivedInKafka
 
-        return ReceivedInKafka(config, kafka, folder, telemetry)
+        return ReceivedInKafka(config, kafka.of_instance(folder.instance_id()), folder, telemetry)
     return ReceivedOnDisk(config, folder, telemetry)
 
 

@@ -110,6 +110,12 @@ def test_members_are_named_after_the_instance_and_the_worker() -> None:
     assert _settings(client={"group.protocol": "consumer"}).member_id(0) is None
 
 
+def test_clients_are_named_after_what_they_do_and_their_instance() -> None:
+    settings = _settings()
+    assert client_config(settings, "ask")["client.id"] == "tracegrade-ask"
+    assert client_config(settings.of_instance("5b8e9d3c"), "judge-0")["client.id"] == "tracegrade-judge-0-5b8e9d3c"
+
+
 def test_what_a_client_must_do_wins_over_what_is_passed_through() -> None:
     settings = _settings(client={"linger.ms": 1, "client.id": "mine"})
     config = client_config(settings, "receive", {"linger.ms": 5, "compression.type": "lz4"}, {"acks": "all"})

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from kafka.broker import Broker
 from kafka.group import LOGS, SPANS, Judge, Sender, settings, stored, wait_for_lag
 
@@ -17,6 +18,12 @@ PARTITIONS = 4
 TRACES = 100
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")]
+
+
+def members(broker: Broker, group: str) -> set[str]:
+    """The names of the clients in a group, as the broker shows them."""
+    asked = AdminClient({"bootstrap.servers": broker.address}).describe_consumer_groups([group])
+    return {member.client_id for member in asked[group].result().members}
 
 
 def says_away(judge: Judge) -> bool:
@@ -40,6 +47,9 @@ def test_a_database_that_is_stopped_ends_no_judge(broker: Broker, tmp_path: Path
         judge.start()
         at_end.callback(judge.kill)
     wait_for_lag(judges, PARTITIONS, 1.0, 120)
+    assert members(broker, f"judges-{mode}") == {
+        f"tracegrade-judge-0-{DataFolder(judge.folder / 'data').instance_id()}" for judge in judges
+    }
     before = [judge.pid for judge in judges]
     sender = Sender([receiver.endpoints["grpc"]], 20.0)
     sender.start()

@@ -37,12 +37,19 @@ def client_config(
 
     Args:
         settings: which brokers; ``client`` is passed through.
-        role: for the brokers' logs and metrics: ``tracegrade-ROLE``.
+        role: what it does, for the brokers' logs, metrics and quotas: see `KafkaSettings.client_id`.
         usual: what holds unless ``client`` says otherwise.
         own: what holds whatever ``client`` says.
     """
     brokers = {"bootstrap.servers": ",".join(settings.brokers)}
-    return {"client.id": f"tracegrade-{role}", **usual, **settings.client, **own, **brokers, "logger": client_logger()}
+    return {
+        "client.id": settings.client_id(role),
+        **usual,
+        **settings.client,
+        **own,
+        **brokers,
+        "logger": client_logger(),
+    }
 
 
 def asking_config(settings: KafkaSettings, **own: ClientValue) -> dict[str, Any]:

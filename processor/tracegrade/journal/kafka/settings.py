@@ -4,7 +4,7 @@ import re
 from socket import gethostname
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, ValidationInfo, field_serializer, model_validator
 
 from tracegrade.document.address import address_text
 from tracegrade.document.file_model import Duration, FileModel
@@ -98,6 +98,8 @@ class KafkaSettings(FileModel):
         "there goes on by our clock less this",
     )
 
+    _instance: str = PrivateAttr("")
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
         topics = [topic for topic in (self.traces_topic, self.logs_topic, self.metrics_topic) if topic is not None]
@@ -120,6 +122,16 @@ class KafkaSettings(FileModel):
     def is_static(self) -> bool:
         """Whether members of groups have a name of their own, by which they take their partitions back at once."""
         return self.client.get("group.protocol") != "consumer"
+
+    def of_instance(self, instance: str) -> Self:
+        """The same for the instance with this id, which its data folder holds: its clients have it in their names."""
+        own = self.model_copy()
+        own._instance = instance
+        return own
+
+    def client_id(self, role: str) -> str:
+        """The ``client.id`` of what does this, unless ``client`` says another: ``tracegrade-ROLE-INSTANCE``."""
+        return "-".join(filter(None, ("tracegrade", role, self._instance)))
 
     def member_id(self, worker: int) -> str | None:
         """The ``group.instance.id`` of the judge's worker `worker` (from 0); None when members have none."""
