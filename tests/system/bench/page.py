@@ -48,7 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.data_dir or Path(temporary)
-        config = Config.model_validate({"data_dir": str(folder), "store": {"url": options.url}})
+        config = Config.model_validate({"data_dir": str(folder), "store": {"url": options.url or ""}})
         if options.url is None and not (folder / "tracegrade.db").exists():
             folder.mkdir(parents=True, exist_ok=True)
             _make(folder, options.evaluations)
