@@ -327,11 +327,12 @@ class SecretMatcher(_Flag):
         )
 
         def opened(text: str) -> None:
-            work.spend(_steps_of_text(text))
+            work.spend(STEPS_OF_A_SEARCH + len(text) // CHARACTERS_READ_PER_STEP)
 
         texts = named_texts(actual, opened)
         while some := [*islice(texts, _TEXTS_AT_ONCE)]:
-            work.spend(sum([len(name) + _steps_of_text(text) for name, text in some]))
+            read = sum([len(name) + len(text) // CHARACTERS_READ_PER_STEP for name, text in some])
+            work.spend(read + len(some) * STEPS_OF_A_SEARCH)
             known = [(name, work.known(text)) for name, text in some] if work.redacted else some
             for one in known if may_hold_secret(known) else ():
                 if not may_hold_secret([one]):
@@ -342,10 +343,6 @@ class SecretMatcher(_Flag):
                 if any(UNKNOWN not in found for found in secrets_in(text, name)):
                     return True
         return work.doubts and holds_unknown(actual) and work.doubts_of(actual)
-
-
-def _steps_of_text(text: str) -> int:
-    return STEPS_OF_A_SEARCH + len(text) // CHARACTERS_READ_PER_STEP
 
 
 class AnyMatcher(_Flag):
