@@ -73,21 +73,25 @@ def test_the_collector_writes_to_kafka_what_judges_expect() -> None:
 
 
 def test_compose_starts_roles_that_exist_over_the_settings_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    services = _read("compose.kafka.example.yaml")["services"]
+    compose = _read("compose.kafka.example.yaml")
+    services = compose["services"]
     ours = {name: service for name, service in services.items() if service["image"] == "tracegrade"}
     roles = {service["command"][-1] for service in ours.values()}
     assert roles == {"receive", "judge", "web"}
     names = [service["environment"]["INSTANCE"] for service in ours.values()]
     assert len(set(names)) == len(names), "members of a group need names of their own"
-    (volume,) = ours["receiver"]["volumes"]
     for key, value in ours["receiver"]["environment"].items():
         monkeypatch.setenv(key, value)
-    config = load_config(DEPLOY / volume.split(":")[0])
+    config = load_config(DEPLOY / compose["configs"]["settings"]["file"])
     assert config.journal.kafka is not None
     assert config.journal.kafka.brokers == ["kafka:9092"]
     made = "".join(services["topics"]["command"])
     assert all(f" {topic}" in made for topic in topic_names(config.journal.kafka))
     assert "message.timestamp.type=LogAppendTime" in made
+    volumes = [volume.split(":") for service in services.values() for volume in service.get("volumes", ())]
+    assert sorted(name for name, _ in volumes) == sorted(compose["volumes"]), "each is declared, and used by one alone"
+    assert {name for name, service in services.items() if "volumes" in service} == services.keys() - {"topics"}
+    assert {service["volumes"][0].split(":")[1] for service in ours.values()} == {str(config.data_path)}
 
 
 def _manifest() -> tuple[dict[str, Any], dict[str, Any]]:
