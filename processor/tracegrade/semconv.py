@@ -403,7 +403,7 @@ LMNR_USER_ID = "lmnr.association.properties.user_id"
 # Of OpenAI's Agents SDK: lmnr 0.8.2, opentelemetry_lib/opentelemetry/instrumentation/openai_agents.
 LMNR_GROUP_ID = "lmnr.association.properties.metadata.openai.agents.group_id"
 LMNR_PATH = "lmnr.span.path"
-LMNR_LANGCHAIN_METADATA = "langchain.metadata"
+LANGCHAIN_METADATA = "langchain.metadata"
 LMNR_HANDOFF_FROM = "openai.agents.handoff.from"
 LMNR_HANDOFF_TO = "openai.agents.handoff.to"
 

@@ -17,9 +17,10 @@ from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
 from tracegrade.extract.shape.messages import WholeNode
-from tracegrade.extract.shape.names import is_any_tools_class
+from tracegrade.extract.shape.names import is_any_tools_class, sentence_name
 from tracegrade.extract.shape.reader import read_by_shape
 from tracegrade.extract.stored_elsewhere import say_stored_elsewhere
+from tracegrade.extract.subagents import agents_within_tools
 from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
@@ -76,12 +77,17 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     top_down = enclose(nodes, spans)
     if any(map(_IS_BY_CONTENT, nodes)) and _make_agents(nodes):
         top_down = enclose(nodes, spans)
+    if agents := agents_within_tools(nodes, spans):
+        nodes = sorted([*nodes, *agents], key=lambda node: SPAN_ORDER(node.span))
+        top_down = enclose(nodes, spans)
     find_runs(top_down)
     turns = Turns(nodes)
     tools = [node for node in nodes if node.kind == "tool"]
     executions = [execution for node in tools if (execution := read_execution(node)) is not None]
     for execution in executions:
         node = execution.node
+        if execution.name == node.span.name:
+            execution.name = execution.raw_name = sentence_name(execution.name) or execution.name
         if node.span.is_whole and node.dialect is not SHAPE:
             fill(execution)
     requests = find_tool_requests(nodes, turns, executions)

@@ -74,7 +74,8 @@ def pair(
 
     A request that no tool span shows is a call of its own, unless its run has tool spans, no later message shows a
     result and no agent of that name ran: then it was requested and never run (the run was aborted, or it was the
-    framework's way to end the run).
+    framework's way to end the run). It is a call all the same where the model went on and what it was given then is
+    not recorded: models get an answer to each call that they ask for. But not where a span of the run has no request.
 
     Args:
         executions: one for each call.
@@ -94,6 +95,7 @@ def pair(
         _complete(paired, results, schemas, in_place.get(execution))
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
+    unclear = {execution.node.run for execution in unrequested}  # a span there may be that of any request
     called_agents = CalledAgents(nodes)
     for request in requests:
         if request.taken:
@@ -101,11 +103,18 @@ def pair(
         shown = results.of(request) or called_agents.result_of(request)
         if shown is not None and not shown.failed and results.failed_elsewhere(shown):
             shown = shown._replace(failed=True)
-        if shown is None and request.node.run in runs_with_spans:
+        run = request.node.run
+        if shown is None and run in runs_with_spans and (run in unclear or not _was_answered_unseen(request, turns)):
             continue
         calls.append(_from_message(request, shown, schemas))
     calls.sort(key=_order)
     return calls
+
+
+def _was_answered_unseen(request: ToolRequest, turns: Turns) -> bool:
+    """Whether the model was called again after a request, with messages that its span does not show."""
+    following = turns.after(request.node)
+    return following is not None and not following.inputs()
 
 
 def named_by_requests(

@@ -23,7 +23,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 # Where the conventions and the AI SDK write what a tool returned.
 _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
 _ENVELOPE_MARKS = frozenset({"args", "kwargs", "sanitize_inputs_outputs", "tool_name", "options"})
-_FAILED_WORDS = frozenset({"error", "failed", "failure"})
+_FAILED_WORDS = frozenset({"error", "failed", "failure", "true"})
 _NO_ERROR = ToolError("", "")
 _NO_ARGUMENTS: tuple[JsonValue, ...] = ("null", "None", "undefined", "[]", '""', [])
 

@@ -35,7 +35,7 @@ def _classify(span: Span) -> SpanKind | None:
 
 def _is_langchain_agent(span: Span) -> bool:
     """Whether a span bears the name of the agent in whose run it is, as the span of the run itself does."""
-    raw = span.attributes.get(s.LMNR_LANGCHAIN_METADATA)
+    raw = span.attributes.get(s.LANGCHAIN_METADATA)
     agent = text_among(raw, (s.LANGCHAIN_AGENT,)) if isinstance(raw, str) else ""
     return bool(agent) and span.name.removeprefix(_TASK) == agent
 
@@ -88,5 +88,5 @@ DIALECT: Dialect = Dialect(
     handed_over=_handed_over,
     tool_name=_name,
     agent_name=_name,
-    agent_metadata=(s.LMNR_LANGCHAIN_METADATA,),
+    agent_metadata=(s.LANGCHAIN_METADATA,),
 )

@@ -63,7 +63,7 @@ DIALECT: Dialect = Dialect(
         model=(s.LANGFUSE_MODEL,),
         prompt=(s.LANGFUSE_INPUT, s.LANGFUSE_TRACE_INPUT),
         answer=(s.LANGFUSE_OUTPUT, s.LANGFUSE_TRACE_OUTPUT),
-        failed=(s.LANGFUSE_LEVEL,),
+        failed=(s.LANGFUSE_LEVEL, s.LANGFUSE_METADATA + s.HAYSTACK_TOOL_ERROR),
         error_message=(s.LANGFUSE_STATUS_MESSAGE,),
     ),
     holds=Holds(structure=(s.LANGFUSE_TYPE, s.LANGFUSE_ROOT)),

@@ -44,4 +44,5 @@ DIALECT: Dialect = openllmetry.DIALECT._replace(
     holds=openllmetry.DIALECT.holds._replace(structure=(s.RESPAN_TYPE, *openllmetry.DIALECT.holds.structure)),
     tool_name=_tool_name,
     arguments=_arguments,
+    agent_metadata=(s.LANGCHAIN_METADATA,),
 )

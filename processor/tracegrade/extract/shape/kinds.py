@@ -25,7 +25,7 @@ _NO_WORK = frozenset(
 )
 _NO_KIND_OF = frozenset({"error", "exception", "response", "finish"})
 _MODEL = frozenset({"llm", "model", "inference", "generation", "chat"})
-_FLOW = frozenset({"workflow", "chain"})
+_FLOW = frozenset({"workflow", "chain", "trace"})
 _OTHERS = frozenset(
     {"evaluator", "evaluation", "guardrail", "guardrails", "retriever", "retrieval", "embedding", "embeddings"}
     | {"reranker", "rerank", "chain", "workflow", "prompt", "memory", "tools", "definition", "definitions"}
@@ -36,7 +36,7 @@ class Kinds(NamedTuple):
     """What the kind words of a span say: a tool, a function (which may be one), a model, an agent, or something else.
 
     ``is_task`` is the word task, which says little. ``beside`` are the prefixes of the keys that say tool or function,
-    ``beside_agent`` of those that say agent, ``beside_flow`` of those that say workflow or chain.
+    ``beside_agent`` of those that say agent, ``beside_flow`` of those that say workflow, chain or trace.
     """
 
     is_tool: bool = False

@@ -8,7 +8,7 @@ from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
-from tracegrade.extract.shape.look import is_foreign
+from tracegrade.extract.shape.look import is_foreign, may_hold_message, slot_at
 from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of
 from tracegrade.extract.shape.values import Field, Values, fields, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
@@ -93,6 +93,17 @@ class Looked:
     def messages(self) -> list[Message]:
         """The same, read."""
         return [*read_messages(self.shown.inputs), *read_messages(self.shown.outputs)]
+
+    @cached_property
+    def asks(self) -> bool:
+        """Whether all that it put out is one message that asks for calls, as models alone write it."""
+        if self.kinds.is_tool or not any(
+            type(value) is str and slot_at(key) == "result" and may_hold_message(value)
+            for key, value in self.span.attributes.items()
+        ):
+            return False
+        put_out = read_messages(self.shown.outputs)
+        return len(put_out) == 1 and bool(put_out[0].calls)
 
     @property
     def holds_content(self) -> bool:

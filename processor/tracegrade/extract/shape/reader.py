@@ -82,6 +82,8 @@ class _Trace:
                 models.append((looked.span, looked.holds_content))
             else:
                 others.append(looked)
+        if not chats and not models and not self._chats:
+            chats, others = self._models_by_what_they_ask(others)
         chats = self._innermost(chats)
         _without_repeated(chats)
         shown = {node.span.span_id for node in chats} | self._chats
@@ -139,6 +141,22 @@ class _Trace:
         if kinds.is_agent and not kinds.is_tool and not kinds.is_other:
             return "agent"
         return None
+
+    def _models_by_what_they_ask(self, left: list[Looked]) -> tuple[list[Node], list[Looked]]:
+        """The models of a trace in which none names itself: what asks for calls, and others of the same name.
+
+        Returns:
+            Their nodes, and the spans that are none of them.
+        """
+        asking = [looked for looked in left if looked.asks and not looked.is_foreign]
+        around = {above for looked in asking for above in self._above(looked.span)}
+        called = {looked.span.name for looked in asking if looked.span.span_id not in around}
+        chats = [
+            looked
+            for looked in (left if called else ())
+            if looked.span.name in called and looked.span.span_id not in around and looked.messages
+        ]
+        return [_chat_node(looked) for looked in chats], [looked for looked in left if looked not in chats]
 
     def _innermost(self, chats: list[Node]) -> list[Node]:
         """The model calls without those that are around several others."""
@@ -204,7 +222,7 @@ class _Trace:
         return [found for span_id, found in taken.items() if span_id not in around and span_id not in within]
 
     def _is_in_flow(self, looked: Looked) -> bool:
-        """Whether a span with a result says tool where one around it says workflow or chain, under the same prefix.
+        """Whether a span with a result says tool where one around it says, under its prefix, workflow, chain or trace.
 
         A sender that has both words tells of agents' work, though no model's span is among it.
         """
@@ -216,7 +234,7 @@ class _Trace:
 
     @cached_property
     def _flows(self) -> dict[bytes, frozenset[tuple[str, ...]]]:
-        """The prefixes under which spans say workflow or chain, of those that do."""
+        """The prefixes under which spans say workflow, chain or trace, of those that do."""
         return {looked.span.span_id: looked.kinds.beside_flow for looked in self._looked if looked.kinds.beside_flow}
 
     def _is_prefix(self, name: str, candidates: Sequence[Looked]) -> bool:
