@@ -83,7 +83,7 @@ def read_traces(sources: Sequence[str], rules: "RuleSet | None" = None) -> "list
         rules: what they will be judged by; the attributes that these rules read are kept, beside what dialects read.
 
     Warns:
-        UserWarning: spans of a file that were not read, or texts that were repaired, and why.
+        UserWarning: spans of a file that were not read, or texts that were repaired, and why; that no trace was read.
 
     Raises:
         TraceGradeError: a source that cannot be read, or an installed package adds what cannot be used.
@@ -98,7 +98,7 @@ def read_traces(sources: Sequence[str], rules: "RuleSet | None" = None) -> "list
     report = SourceReport()
     attributes = ALWAYS_READ if rules is None else rules.attributes_read
     traces = whole_traces.read_traces(read_sources(sources, report), attributes)
-    for line in report.warnings:
+    for line in [report.nothing_read] if report.nothing_read else report.warnings:
         warnings.warn(line, stacklevel=2)
     return traces
 

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 import tracegrade
+from build import each
 from build.replayed import CHECK, CREATE, request, write_rule
 from tracegrade.cli import main
 from tracegrade.otlp.json import to_json
@@ -114,3 +115,73 @@ def test_a_rule_test_does_not_hold_on_a_trace_that_is_not_read_whole(source: str
 def test_the_library_warns(source: str) -> None:
     with pytest.warns(UserWarning, match="1 span was not read"):
         assert len(tracegrade.read_traces([source])) == 1
+
+
+EMPTY = {
+    "an empty file": ("empty.json", "the file is empty"),
+    "a list without spans": ("without.json", "no spans in it"),
+    "metrics": ("metrics.json", "metrics alone"),
+    "a folder without files of traces": ("folder", "no name in this folder ends in one of .bin"),
+    "spans that cannot be read": ("unreadable.json", "1 span was not read: span '0000000000000003': $.kind: expected"),
+    "a folder of files without traces": ("notes", "no spans in it"),
+}
+
+
+@each("name", list(EMPTY))
+def test_every_command_ends_with_3_where_nothing_was_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "without.json").write_text('{"resourceSpans": []}')
+    metric = {"name": "m", "sum": {"dataPoints": [{"asInt": "1"}]}}
+    (tmp_path / "metrics.json").write_text(json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric]}]}]}))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "package.json").write_text('{"name": "x"}')
+    document = to_json(ExportTraceServiceRequest.FromString(request(1, CHECK)))
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]  # type: ignore[index, call-overload]
+    spans[:] = [dict(spans[0], spanId="0000000000000003", kind="ROBOT")]
+    (tmp_path / "unreadable.json").write_text(json.dumps(document))
+    source, rule = str(tmp_path / EMPTY[name][0]), write_rule(tmp_path)
+    commands = {
+        "extract": ("extract", source),
+        "extract as JSON": ("extract", source, "--format", "json"),
+        "replay": ("replay", source, "--rules", rule),
+        "replay with a gate": ("replay", source, "--rules", rule, "--fail-under", "0.5"),
+        "rules try": ("rules", "try", rule, source),
+        "baseline save": ("baseline", "save", "b", source, "--rules", rule, "-o", str(tmp_path / "b.json")),
+    }
+    if name != "metrics":  # in which there is something to redact
+        commands["redact"] = ("redact", source, "--dry-run")
+    inside = "/package.json" if name == "a folder of files without traces" else ""
+    said = f"Error: no trace was read: {source}{inside}: {EMPTY[name][1]}"
+    found = {name: run(*arguments) for name, arguments in commands.items()}
+    assert {name: done.stderr for name, done in found.items() if said not in done.stderr} == {}
+    assert {name: done.exit_code for name, done in found.items()} == dict.fromkeys(commands, 3)
+    assert not (tmp_path / "b.json").exists()
+    with pytest.warns(UserWarning, match="no trace was read"):
+        assert tracegrade.read_traces([source]) == []
+
+
+def test_a_file_without_spans_among_others_is_named(source: str, tmp_path: Path) -> None:
+    (tmp_path / "without.json").write_text('{"resourceSpans": []}')
+    done = run("extract", source, str(tmp_path / "without.json"))
+    assert done.exit_code == 0
+    assert f"Warning: {tmp_path / 'without.json'}: no spans in it" in done.stderr
+
+
+def test_a_rule_test_without_spans_fails(tmp_path: Path) -> None:
+    rule = Path(write_rule(tmp_path))
+    folder = tmp_path / "empty"
+    (folder / "traces").mkdir(parents=True)
+    (folder / "rule.yaml").write_text(rule.read_text())
+    (folder / "traces" / "none.json").touch()
+    (folder / "tests.yaml").write_text("- {description: nothing, trace: none.json, expect: not_matched}\n")
+    done = run("rules", "test", str(folder))
+    assert done.exit_code == 1
+    assert "no trace was read" in done.stdout
+
+
+def test_a_batch_without_a_case_ends_with_3(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text("\n")
+    done = run("evaluate", "--batch", str(tmp_path / "cases.jsonl"))
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "no case was read" in done.stderr

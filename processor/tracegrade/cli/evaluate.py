@@ -1,13 +1,23 @@
 """``tracegrade evaluate``: judges calls given on the command line, one set or a batch."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Never, TypeVar
 
 import click
 
-from tracegrade.cli.output import format_option, outcome_text, print_json, print_table, reports_errors
+from tracegrade.cli.output import (
+    EXIT_CANNOT_TELL,
+    format_option,
+    outcome_text,
+    print_json,
+    print_line,
+    print_table,
+    reports_errors,
+)
 from tracegrade.display import json_text
 from tracegrade.model.errors import TraceGradeError
 
@@ -63,7 +73,8 @@ def command(
     outcome, score, details, explanation, error}: outcome is pass, fail, not_evaluable or error; error is null or {type,
     message}.
 
-    Exit codes: 0 judged, whatever the outcome; 2 wrong usage, or a single case that cannot be judged.
+    Exit codes: 0 judged, whatever the outcome; 2 wrong usage, or a single case that cannot be judged; 3 a batch
+    without a case.
     """
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.reading import RuleReading
@@ -101,8 +112,13 @@ def _judge_one(case: dict[str, Any], output_format: str) -> None:
     print_table("", (case["evaluator"], ""), [*rows, ("explanation", result.explanation), *details])
 
 
-def _judge_batch(lines: Iterable[bytes], defaults: dict[str, Any]) -> None:
-    print_json(result.to_json() for result in _results(lines, defaults))
+def _judge_batch(lines: IO[bytes], defaults: dict[str, Any]) -> None:
+    results = _results(lines, defaults)
+    first = next(results, None)
+    if first is None:
+        print_line(f"Error: no case was read: {lines.name}: no line in it", err=True)
+        sys.exit(EXIT_CANNOT_TELL)
+    print_json(result.to_json() for result in chain([first], results))
 
 
 def _results(lines: Iterable[bytes], defaults: dict[str, Any]) -> "Iterator[CaseResult]":

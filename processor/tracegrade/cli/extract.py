@@ -9,7 +9,7 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors, tool_text
 from tracegrade.cli.settings_option import options_read_by
-from tracegrade.cli.source_report import print_source_report
+from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
 from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
@@ -42,7 +42,8 @@ def command(aliases: Callable[[str], str] | None, sources: tuple[str, ...], outp
     zstd), or - for standard input. Several sources are one input: a trace may be spread over them. Standard error names
     spans that are not read. Of the settings, only traces.tool_aliases is used.
 
-    Exit code 2: a source cannot be read.
+    Exit codes: 2 a source cannot be read, 3 no trace was read: the sources are empty, or none of their spans can be
+    read.
     """
     from tracegrade.extract.across import fold_across
     from tracegrade.extract.extract import extract
@@ -56,6 +57,7 @@ def command(aliases: Callable[[str], str] | None, sources: tuple[str, ...], outp
     report = SourceReport()
     traces = read_traces(read_sources(sources, report, stdin))
     print_source_report(report, output_format)
+    end_if_nothing_read(report)
     # By time, so that the same spans in other files print the same.
     traces.sort(key=lambda trace: (trace.spans[0].start_ns, trace.trace_id))
     extractions = [extract(trace, aliases) for trace in traces]

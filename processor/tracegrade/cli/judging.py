@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from tracegrade.cli.output import print_line, progress
-from tracegrade.cli.source_report import print_source_report
+from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ def judged_results(
         for units in latest:
             found.add(JudgedUnits(*pickle.loads(units)))
     print_source_report(report, "table")
+    end_if_nothing_read(report)
     return found.results
 
 

@@ -9,7 +9,7 @@ import click
 
 from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.source_report import print_source_report
+from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count
 from tracegrade.model.tenant import DEFAULT_TENANT
@@ -44,6 +44,8 @@ def command(
 
     Examples show the form of a value: letters as x, digits as 9. JSON: one object for each place, detector and action,
     {place, part, detector, action, count, example}.
+
+    Exit code 3: no trace was read of the files given.
     """
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.receive.redaction import trial_door
@@ -65,6 +67,8 @@ def command(
         with _stored(config, tenant) if of_store else _records(config, sources, tenant, report) as records:
             trial = try_redaction(door, records)
     print_source_report(report, output_format)
+    if sources and not trial.items:
+        end_if_nothing_read(report)
     if output_format == "json":
         print_json(_rows(trial))
         return

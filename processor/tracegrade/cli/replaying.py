@@ -161,6 +161,8 @@ def judged_as_asked(
     failed = [asked.rule_set.rule(rule.counted.rule_id) for rule in verdict.rules if rule.word == "fail"]
     if explain is not None and failed:
         explain(sources, [rule for rule in failed if rule is not None])
+    if unread.nothing_read:
+        code = worse_exit(code, EXIT_CANNOT_TELL)
     print_gate(verdict, asked.output_format)
     if recording is not None:
         print_run(config, recording)
@@ -287,7 +289,7 @@ def _show(
     def decided() -> Verdict:
         counted = summary.counted()
         verdict = judged_by(bounds, counted) if comparing is None else comparing.verdict(counted)
-        return with_unread(verdict, unread.not_read_line)
+        return with_unread(verdict, unread.nothing_read or unread.not_read_line)
 
     rule_set = summary.rule_set
     with LatestResults() as latest:

@@ -22,7 +22,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.rule_paths import is_place, named_rules
 from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.source_report import print_source_report
+from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.display import count, json_text, judged_score_text
 from tracegrade.model.tenant import DEFAULT_TENANT
@@ -59,7 +59,7 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
     JSON: one line for each subject: {trace_id, rule_id, subject, calls, steps, decision, clause, outcome, reason,
     evaluations, not_read}.
 
-    Exit code 1: a trace is not in the store.
+    Exit codes: 1 a trace is not in the store, 3 no trace was read of the files given.
     """
     from tracegrade.history.rule_trial import sessions_in, tried, tried_on_session
     from tracegrade.otlp.files.report import SourceReport
@@ -71,6 +71,8 @@ def command(config: "Config", output_format: str, name: str, sources: tuple[str,
     report = SourceReport()
     extractions = list(_extractions(sources, rule, config, tenant, report))
     print_source_report(report, output_format)
+    if not extractions:
+        end_if_nothing_read(report)
     if rule.scope == "session":  # its turns are read one after the other
         extractions.sort(key=lambda extraction: extraction.trace.start_ns)
     cost_of = Prices(config.traces.prices)

@@ -101,7 +101,7 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         if isinstance(found, dict) and test.known_gap is None:
             proof.add(worst(found.values()), judged)
         # A test holds for the whole trace or for nothing: what was left out may be what the rule is about.
-        yield RuleTestResult(rule.id, test, found, report.not_read_line or _failure(test, found))
+        yield RuleTestResult(rule.id, test, found, report.not_read_line or report.nothing_read or _failure(test, found))
     ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
     if missing := proof.missing(rule, ready_made=ready_made):
         yield RuleTestResult(rule.id, None, None, missing)

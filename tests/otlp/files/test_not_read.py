@@ -212,7 +212,10 @@ def test_files_of_several_formats_are_named_with_theirs(tmp_path: Path) -> None:
         f"Empty: {tmp_path}/e.json",
         f"Taken for ATIF v1.5: {tmp_path}/f.json",
     ]
-    assert report.warnings == [f"{tmp_path}/d.json: 1 span was not read: found a JSON list of 2 values"]
+    assert report.warnings == [
+        f"{tmp_path}/b.json: no spans in it",
+        f"{tmp_path}/d.json: 1 span was not read: found a JSON list of 2 values",
+    ]
 
 
 def test_a_folder_without_a_name_that_is_read_is_said(tmp_path: Path) -> None:

@@ -21,14 +21,16 @@ _MAX_NAMES = 3
 class FileRead:
     """One file.
 
-    ``formats`` are what it was taken for, in order of appearance; a file has mostly one. ``not_read`` counts what was
-    left out by its kind (span, log record, metric), and ``problems`` says of the first few which and why.
+    ``formats`` are what it was taken for, in order of appearance; a file has mostly one, a folder without files of
+    traces none. ``read`` counts what was read by its kind (span, log record, metric), ``not_read`` what was left out,
+    and ``problems`` says of the first few which and why.
     ``repaired_texts`` counts texts that were not UTF-8: U+FFFD stands in them now. ``remarks`` say what else of it is
     not known, or is elsewhere.
     """
 
     name: str
     formats: list[str] = field(default_factory=list)
+    read: Counter[str] = field(default_factory=Counter)
     not_read: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     repaired_texts: int = 0
@@ -57,9 +59,27 @@ class FileRead:
         return f"{self.name}: {parts} {_were(number)} not read: {'; '.join(self.problems)}{more}"
 
     @property
+    def has_traces(self) -> bool:
+        """Whether spans were read, or log records, which may belong to some."""
+        return bool(self.read["span"] or self.read["log record"])
+
+    @property
+    def nothing_line(self) -> str:
+        """The sentence on why nothing of a trace was read of this file, "" where something was."""
+        if self.has_traces:
+            return ""
+        if self.not_read or not self.formats:  # a folder's remark says why
+            return self.not_read_line or "; ".join(f"{self.name}: {remark}" for remark in self.remarks)
+        if self.formats == [EMPTY]:
+            return f"{self.name}: the file is empty"
+        return f"{self.name}: {'metrics alone' if self.read else 'no spans in it'}"
+
+    @property
     def warnings(self) -> list[str]:
         """The sentences on this file: what was not read, on repaired texts, and the remarks."""
         lines = [self.not_read_line] if self.not_read else []
+        if not self.read and not self.not_read and set(self.formats) - {EMPTY, NO_TRACES}:
+            lines.append(self.nothing_line)
         if texts := self.repaired_texts:
             repaired = (
                 f"{count(texts, 'text')} {_were(texts)} not UTF-8, and what could not be read of it became U+FFFD"
@@ -104,6 +124,16 @@ class SourceReport:
         number = sum((file.not_read for file in self._files.values()), Counter[str]())
         parts = " and ".join(count(each, kind) for kind, each in number.items())
         return f"{parts} of {count(len(lines), 'file')} were not read; {lines[0]}"
+
+    @property
+    def nothing_read(self) -> str:
+        """The sentence on an input of which nothing of a trace was read, with the reason of each file; else ""."""
+        files = list(self._files.values())
+        if not files or any(file.has_traces for file in files):
+            return ""
+        lines = [line for file in files if (line := file.nothing_line)]
+        more = f"; and {count(len(lines) - _MAX_PROBLEMS, 'more file')}" if len(lines) > _MAX_PROBLEMS else ""
+        return f"no trace was read: {'; '.join(lines[:_MAX_PROBLEMS])}{more}"
 
     @property
     def warnings(self) -> list[str]:

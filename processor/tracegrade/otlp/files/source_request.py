@@ -60,4 +60,6 @@ def whole_request(
             problems = [f"{name} {item.span_id.hex() or 'without an id'}: {reasons[why]}" for why, item in taken_out]
             file.leave_out(name, len(taken_out), problems)
             payload = None
+    if number := sum(map(len, containers(signal, request))):
+        file.read[name] += number
     return SourceRequest(signal, request.SerializeToString() if payload is None else payload, origin)
