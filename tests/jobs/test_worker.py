@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from build import give_up_waiting
@@ -24,6 +24,7 @@ from tracegrade.store.jobs import claim, interrupt_running
 from tracegrade.store.open import StoreError, one_at_a_time, reading
 from tracegrade.store.runs import delete_run
 from tracegrade.store.suites import delete_suite
+from tracegrade.store.version import VERSION
 from waiting import WITHIN_S, eventually
 
 
@@ -457,3 +458,26 @@ def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(
     with here.working():
         here.until(job.id, "done")
     assert len(here.trace_ids()) == 3
+
+
+def test_a_store_of_an_older_version_is_left_to_the_judge(place: Placed) -> None:
+    here = place(right)
+    job = here.submit()
+
+    def set_version(version: str) -> None:
+        with here.engine.begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+
+    def version() -> str:
+        with reading(here.engine) as connection:
+            return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+
+    set_version("0020")
+    try:
+        with pytest.raises(StoreError, match=r"written by an older TraceGrade .* start 'tracegrade serve'"):
+            Worker(here.config, ends_when_idle=True)
+        assert version() == "0020"
+    finally:
+        set_version(VERSION)
+    with here.working():
+        here.until(job.id, "done")

@@ -59,11 +59,11 @@ class Worker:
             ends_when_idle: `run` returns when nothing is to be done.
 
         Raises:
-            StoreError: it cannot be opened.
+            StoreError: it cannot be opened, or a judge has yet to bring it up to date: an older one may be using it.
         """
         self._config = config
         self._folder = DataFolder(config.data_path)
-        self._engine = open_store(config.store_url, update=True)
+        self._engine = open_store(config.store_url)
         self._ends_when_idle = ends_when_idle
         self._stop = threading.Event()
         self.running: dict[tuple[str, str], _Running] = {}
