@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.constraints.sides import SideTable
-from tracegrade.evaluate.criteria.earlier_calls import Places
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.gate import why_unknown
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import Work
 
 
@@ -73,12 +73,12 @@ def following(evidence: Evidence, place: int) -> Evidence:
     """
     if place < 0:
         return evidence
-    places = evidence.run.once(Places)
+    timeline = evidence.run.once(Timeline)
     after = evidence.calls[place]
-    run_place = places.of(after)
+    run_place = timeline.place_of(after)
     calls = [
         call
         for call in evidence.calls[place + 1 :]
-        if any(start <= run_place < end for start, end in places.before(call).certain)
+        if any(start <= run_place < end for start, end in timeline.before(call).certain)
     ]
     return evidence.of_calls(calls, after)

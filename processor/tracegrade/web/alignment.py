@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, TypeAlias
 
-from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.compare.expected_calls import Differ, ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.compare.subsequence import align
 from tracegrade.evaluate.criteria.expected import Difference, Path
@@ -18,6 +17,7 @@ from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.registry import packages
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -120,7 +120,7 @@ class _Comparison:
         self._in_order = expected.in_order
         self._lay = expected.lay
         self._not_asked: Set[int] = frozenset()
-        self._sequential = expected.sequential
+        self._concurrency = expected.concurrency
         self._evidence = evidence
         self._table = NameTable([call.names for call in expected.calls])
         self._work = Work(_MAX_WORK, evidence)
@@ -158,7 +158,7 @@ class _Comparison:
         return {index: 0.5 if self._differing(index, position) else 1.0 for index in met}
 
     def _in_best_order(self) -> dict[int, int]:
-        groups = self._evidence.once(ties if self._sequential else batches)
+        groups = self._evidence.once(Timeline).groups(self._concurrency)
         order = [position for group in groups for position in group]
         fits = [[self._fits(position) for position in group] for group in groups]
         return {index: order[rank] for index, rank in align(len(self._expected), fits, self._work)}

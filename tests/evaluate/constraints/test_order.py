@@ -13,6 +13,7 @@ from tracegrade.evaluate.constraints.check import check
 from tracegrade.evaluate.constraints.forms import FORMS, BetweenTwo, Paired
 from tracegrade.evaluate.evaluators.constraints import EVALUATOR
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.timeline import Concurrency
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 
@@ -49,8 +50,8 @@ def constraint(form: type[Paired], **conditions: Any) -> Paired:
     return read
 
 
-def counted(form: Paired, calls: list[ToolCall], *, sequential: bool = False, needing: str = "a") -> int:
-    checked = check(form, Evidence(calls), Work(), sequential=sequential)
+def counted(form: Paired, calls: list[ToolCall], *, concurrency: Concurrency = "batches", needing: str = "a") -> int:
+    checked = check(form, Evidence(calls), Work(), concurrency)
     assert all(activation.certain and activation.at_worst is activation.at_best for activation in checked.activations)
     assert len(checked.activations) == sum(call.name in needing for call in calls)
     return sum(activation.at_worst for activation in checked.activations)
@@ -111,7 +112,9 @@ def test_in_sequence_the_order_of_starts_is_the_one_that_counts(form: type[Paire
     calls, _ = made([(name, 1, max(moves, 1), lasts) for name, _, moves, lasts in steps])
     for call in calls:
         call.batch = call.turn = 1
-    assert counted(constraint(form), calls, sequential=True) == kept(form.template, calls, "a", "b", lambda *_: True)
+    assert counted(constraint(form), calls, concurrency="sequential") == kept(
+        form.template, calls, "a", "b", lambda *_: True
+    )
 
 
 @given(steps=steps, hidden=st.sets(st.integers(0, 6), min_size=1, max_size=3), form=st.sampled_from(PAIRED))

@@ -15,12 +15,12 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from tracegrade.evaluate.call_facts import names as names_of
 from tracegrade.evaluate.call_facts import positions_by_name, positions_of
-from tracegrade.evaluate.call_order import any_tied, of_equal_rank
 from tracegrade.evaluate.compare.best_pairing import most_pairs_after
 from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import WORK_LIMIT, Work
 
 Found = TypeVar("Found")
@@ -110,7 +110,7 @@ def pair_first(
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    if evidence.once(any_tied):
+    if evidence.once(Timeline).has_ties:
         return pair_best(names, wanted, evidence, found, work)
     return Pairs(_scan(names, wanted, evidence, found, work))
 
@@ -264,7 +264,7 @@ def pair_in_turn(
         return float(wanted[index](found[position], work))
 
     for name, indexes in positions_of(names).items():
-        for index, position in in_turn(indexes, of_equal_rank(evidence, made.get(name, ())), fit, work):
+        for index, position in in_turn(indexes, evidence.once(Timeline).ranks(made.get(name, ())), fit, work):
             pairs[index] = position
     return Pairs(pairs)
 

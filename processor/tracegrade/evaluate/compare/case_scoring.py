@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from tracegrade.evaluate.call_facts import unread_call
-from tracegrade.evaluate.call_order import any_tied, ties
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
@@ -27,6 +26,7 @@ from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_modes import ValueModes
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.json_values import json_equal, json_text
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.whole_calls import argument_object, calls_in_name
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
@@ -159,12 +159,10 @@ def ending_calls(
     return [*ends.values()]
 
 
-def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[int]:
+def at_the_end(evidence: Evidence, occurrence: Literal["first", "last"]) -> Sequence[int]:
     """The position of the first or last call, and of those that may be it; none when nothing was called."""
-    last = len(evidence.calls) - 1
-    if last >= 0 and evidence.once(any_tied):
-        return evidence.once(ties)[0 if occurrence == "first" else -1]
-    return [] if last < 0 else [0 if occurrence == "first" else last]
+    groups = evidence.once(Timeline).groups("sequential")
+    return groups[0 if occurrence == "first" else -1] if groups else ()
 
 
 def stays_first(evidence: Evidence, positions: Sequence[int]) -> bool:

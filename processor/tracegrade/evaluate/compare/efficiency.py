@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_order import fewest_repeats
 from tracegrade.evaluate.compare.conditions import Groups
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.json_values import Identities, json_equal
+from tracegrade.evaluate.timeline import fewest_repeats
 from tracegrade.evaluate.wording import agreeing, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue

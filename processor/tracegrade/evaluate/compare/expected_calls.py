@@ -12,6 +12,7 @@ from tracegrade.evaluate.compare.outputs import ActualOutput, ExpectedOutput
 from tracegrade.evaluate.criteria.expected import Difference, Expected, differences
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.timeline import Concurrency
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
@@ -62,13 +63,13 @@ class ExpectedCalls:
     Attributes:
         calls: each of them, in the order in which the criteria have them.
         in_order: whether that order counts.
-        sequential: whether calls that were made together count in the order of their starts, not in the best one.
+        concurrency: whether calls that were made together count in the best order, or in that of their starts.
         lay: which call is which, where the evaluator says it itself. Raises EvaluatorError, ``work_bound``.
     """
 
     calls: Sequence[ExpectedCall]
     in_order: bool = False
-    sequential: bool = False
+    concurrency: Concurrency = "batches"
     lay: Callable[[Evidence, Work], Laid] | None = None
 
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.call_order import any_tied, batches, of_equal_rank, ties
 from tracegrade.evaluate.compare.assignment import after_scan, improve, in_turn
 from tracegrade.evaluate.compare.best_pairing import WHOLE, best_pairing, in_units
 from tracegrade.evaluate.compare.outputs import ActualOutputs
@@ -26,6 +25,7 @@ from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import Work
 
 
@@ -45,7 +45,7 @@ class TrajectoryComparison:
         self.pairs: list[int | None] = [None] * len(criteria.tool_calls or ())
         self.worth = [0.0] * len(criteria.tool_calls or ())
         self.more = 0.0  # that they may be worth: more than was found, where it took too much work to see
-        if settings.occurrence != "any" and evidence.once(any_tied):
+        if settings.occurrence != "any" and evidence.once(Timeline).has_ties:
             self.made = self._best_of_tied()
 
     def _best_of_tied(self) -> list[int]:
@@ -90,7 +90,7 @@ class TrajectoryComparison:
         else:
             candidates = self.by_expected()
             passed_over = self._scan(candidates)
-            if pairing == "best" or (None in self.pairs and self.evidence.once(any_tied)):
+            if pairing == "best" or (None in self.pairs and self.evidence.once(Timeline).has_ties):
                 self._improve(candidates, passed_over)
 
     def _pair(self, index: int, position: int | None, worth: float) -> None:
@@ -103,11 +103,11 @@ class TrajectoryComparison:
         return sum(map(in_units, self.worth)) / WHOLE
 
     def _groups(self) -> Sequence[Sequence[int]]:
-        sequential = self.settings.concurrency == "sequential"
-        if sequential and not self.evidence.once(any_tied):
+        timeline, concurrency = self.evidence.once(Timeline), self.settings.concurrency
+        if timeline.is_total(concurrency):
             return [[position] for position in self.made]
         made = set(self.made)
-        kept = ([p for p in group if p in made] for group in self.evidence.once(ties if sequential else batches))
+        kept = ([p for p in group if p in made] for group in timeline.groups(concurrency))
         return [group for group in kept if group]
 
     def _fits(self, position: int) -> dict[int, float]:
@@ -200,11 +200,11 @@ class TrajectoryComparison:
         positions_of = self.by_expected()
         for index, positions in enumerate(positions_of):
             turns.setdefault(id(positions), []).append(index)
-        if self.evidence.once(any_tied):
+        if self.evidence.once(Timeline).has_ties:
             for indexes in turns.values():
                 left = [position for position in positions_of[indexes[0]] if position not in used]
                 used.update(left[: len(indexes)])
-                for index, position in in_turn(indexes, of_equal_rank(self.evidence, left), self.fit, self.work):
+                for index, position in in_turn(indexes, self.evidence.once(Timeline).ranks(left), self.fit, self.work):
                     yield index, position, self.fit(index, position)
             return
         rest = {key: iter(positions_of[indexes[0]]) for key, indexes in turns.items()}
@@ -241,5 +241,5 @@ def looked_at(evidence: Evidence, settings: Settings) -> list[int]:
         position
         for positions in by_name.values()
         if isinstance(number, int) and -1 <= number < len(positions)
-        for position in next(group for group in of_equal_rank(evidence, positions) if positions[number] in group)
+        for position in next(group for group in evidence.once(Timeline).ranks(positions) if positions[number] in group)
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tracegrade.evaluate.call_facts import unread_call
-from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key, Keys
 from tracegrade.evaluate.constraints.forms import (
     After,
@@ -27,7 +26,6 @@ from tracegrade.evaluate.constraints.forms import (
     RightBefore,
 )
 from tracegrade.evaluate.constraints.order import (
-    Groups,
     Roles,
     adjacent,
     each_with_its_own,
@@ -36,6 +34,7 @@ from tracegrade.evaluate.constraints.order import (
 )
 from tracegrade.evaluate.constraints.sides import Meant
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.timeline import Concurrency, Groups, Timeline
 from tracegrade.evaluate.work import Work
 
 
@@ -88,21 +87,23 @@ class Checked:
                     yield place
 
 
-def check(form: Form, evidence: Evidence, work: Work, *, sequential: bool = False, unread: bool = False) -> Checked:
+def check(
+    form: Form, evidence: Evidence, work: Work, concurrency: Concurrency = "batches", *, unread: bool = False
+) -> Checked:
     """Find the activations of a constraint.
 
     Args:
         form: the constraint.
         evidence: the calls.
         work: counts the steps.
-        sequential: whether calls made together have the order of their starts, too.
+        concurrency: whether calls made together have the order of their starts, too.
         unread: whether more calls may have been made than are known. They may be any, anywhere: an activation has the
             verdicts for that, but those that such a call would itself be are not among them.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    groups: Groups = evidence.once(ties if sequential else batches)
+    groups = evidence.once(Timeline).groups(concurrency)
     if isinstance(form, Paired):
         return _paired(form, evidence, groups, work, unread)
     if isinstance(form, Counted):

@@ -11,14 +11,13 @@ meant by both sides wait for each other, `preceded` and `followed` look at those
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
 from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key
+from tracegrade.evaluate.timeline import Groups
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
-
-Groups: TypeAlias = Sequence[Sequence[int]]
 
 _EVER = 1 << 63  # further than any two times are apart
 _NEVER = _EVER * 2

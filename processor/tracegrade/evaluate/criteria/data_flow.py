@@ -32,11 +32,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeAlias, cast
 
-from tracegrade.evaluate.criteria.earlier_calls import Places, Span
 from tracegrade.evaluate.criteria.expected import LookedAt, Lookup, Path
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argument
 from tracegrade.evaluate.criteria.seen_values import SeenAnywhere, SeenAsWhole, may_be_seen
 from tracegrade.evaluate.json_values import decoded
+from tracegrade.evaluate.timeline import Stretch, Timeline
 from tracegrade.evaluate.wording import listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -222,19 +222,19 @@ class FromMatcher(Matcher):
         spans = self._candidates(source, evidence, work.position)
         return any(seen.values.first(actual, start, end, work) < end for start, end in spans)
 
-    def _candidates(self, source: Source, evidence: "Evidence", position: int | None) -> Sequence[Span]:
+    def _candidates(self, source: Source, evidence: "Evidence", position: int | None) -> Sequence[Stretch]:
         """Where the calls stand that may be the source of a value of the call at `position`."""
         run = evidence.run
-        places = run.once(Places)
-        certain, possible = places.before(None if position is None else evidence.calls[position])
+        timeline = run.once(Timeline)
+        certain, possible = timeline.before(None if position is None else evidence.calls[position])
         if self._which == "any":
             return [*certain, *possible]
         calls = run.once(_Run).of(source).calls
         if self._which == "first":
             found = next((place for span in certain for place in _within(calls, span)[:1]), None)
-            return possible if found is None else _common(places.tied_with(found), certain)
+            return possible if found is None else _common(timeline.tied_with(found), certain)
         found = next((place for span in reversed(certain) for place in _within(calls, span)[-1:]), None)
-        return [*possible, *(_common(places.tied_with(found), certain) if found is not None else ())]
+        return [*possible, *(_common(timeline.tied_with(found), certain) if found is not None else ())]
 
     def _hashed(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
         if evidence.redacted and any(map(holds_hash, self._held(source, evidence, position))):
@@ -251,7 +251,9 @@ class FromMatcher(Matcher):
             for place in _within(run.of(source).unreadable, span)[:1]:
                 return run.why_unreadable(source, place)
         if run.nameless and source.tool != ANY_TOOL:
-            certain, possible = evidence.run.once(Places).before(None if position is None else evidence.calls[position])
+            certain, possible = evidence.run.once(Timeline).before(
+                None if position is None else evidence.calls[position]
+            )
             for span in (*certain, *possible):
                 for place in _within(run.nameless, span)[:1]:
                     return f"which tool an earlier call is of cannot be read (span {run.calls[place].span_id})"
@@ -292,7 +294,7 @@ class FromMatcher(Matcher):
         return Lookup(looked, not_called, "" if current is None else current.name, elsewhere)
 
 
-def _within(places: Sequence[int], span: Span) -> Sequence[int]:
+def _within(places: Sequence[int], span: Stretch) -> Sequence[int]:
     """Those of `places`, which ascend, that are in the span."""
     return places[bisect_left(places, span[0]) : bisect_left(places, span[1])]
 
@@ -302,7 +304,7 @@ def _index(places: Sequence[int], place: int) -> int | None:
     return at if at < len(places) and places[at] == place else None
 
 
-def _common(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+def _common(spans: Sequence[Stretch], others: Sequence[Stretch]) -> list[Stretch]:
     """What is in spans of both."""
     pairs = ((max(a, c), min(b, d)) for a, b in spans for c, d in others)
     return [(start, end) for start, end in pairs if start < end]

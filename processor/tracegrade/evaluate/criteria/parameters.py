@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from tracegrade.document.file_model import FileModel
+from tracegrade.evaluate import timeline
 from tracegrade.evaluate.criteria.compile import takes_matchers
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Criterion, every_part
@@ -84,7 +85,7 @@ DefaultCriteria: TypeAlias = Annotated[
 
 # The same in all evaluators that read the order of calls.
 Concurrency: TypeAlias = Annotated[
-    Literal["batches", "sequential"],
+    timeline.Concurrency,
     Field(description="Calls made together take their best order, or the order of their starts."),
 ]
 

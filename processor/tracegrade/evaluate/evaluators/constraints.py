@@ -47,7 +47,6 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, unread_call
-from tracegrade.evaluate.call_order import any_tied, any_together, batches, ties
 from tracegrade.evaluate.constraints.agreement import pairs_of, words_of_same
 from tracegrade.evaluate.constraints.check import Activation, Checked, check
 from tracegrade.evaluate.constraints.forms import (
@@ -69,6 +68,7 @@ from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.gate import what_lacks, why_unknown
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -136,10 +136,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     key: Hashable = None
     unread = unread_call(evidence)
     if unread is None and criteria.by_name and (names := evidence.once(NamesMade).key) is not None:
-        sequential = settings.concurrency == "sequential"
-        if evidence.once(any_tied if sequential else any_together):
-            groups = tuple(map(tuple, evidence.once(ties if sequential else batches)))
-            key = criteria.identity, settings.vacuous, names, sequential, groups
+        concurrency, timeline = settings.concurrency, evidence.once(Timeline)
+        if not timeline.is_total(concurrency):
+            groups = tuple(map(tuple, timeline.groups(concurrency)))
+            key = criteria.identity, settings.vacuous, names, concurrency, groups
         else:
             key = criteria.identity, settings.vacuous, names
         if (known := _known.get(key)) is not None:
@@ -147,7 +147,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 return known
             if type(known) is _Violated:
                 return Score(known.score, justify=partial(_justified, known.checked, evidence))
-    found = _find(evidence, criteria, unread, sequential=settings.concurrency == "sequential")
+    found = _find(evidence, criteria, unread, settings.concurrency)
     score = _judged(found, evidence, settings)
     if key is not None:
         if len(_known) >= REMEMBERED:
@@ -178,11 +178,9 @@ def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
     return _details(checked, evidence), _explanation(checked, evidence)
 
 
-def _find(evidence: Evidence, criteria: Criteria, unread: str | None, *, sequential: bool) -> _Found:
+def _find(evidence: Evidence, criteria: Criteria, unread: str | None, concurrency: Concurrency) -> _Found:
     work = Work()
-    checked = [
-        check(form, evidence, work, sequential=sequential, unread=unread is not None) for form in criteria.constraints
-    ]
+    checked = [check(form, evidence, work, concurrency, unread=unread is not None) for form in criteria.constraints]
     activations = [activation for each in checked for activation in each.activations]
     if any(activation.certain for activation in activations):
         at_worst = _share_at_worst(activations)

@@ -24,7 +24,6 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import unknown_parts, unread_call
-from tracegrade.evaluate.call_order import batches
 from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_of
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.seen_values import texts_in
@@ -32,6 +31,7 @@ from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -221,7 +221,7 @@ def _arguments(evidence: Evidence, meant: Sequence[bool], names: Sequence[str] |
 
 def _in_order(evidence: Evidence, meant: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """The positions of the calls that are meant, each with the number of its batch."""
-    for batch, group in enumerate(evidence.once(batches)):
+    for batch, group in enumerate(evidence.once(Timeline).groups("batches")):
         for place in group:
             if meant[place]:
                 yield place, batch

@@ -20,7 +20,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_order import batches, fewest_repeats
 from tracegrade.evaluate.compare.case_scoring import (
     ExpectedParams,
     ExpectedTool,
@@ -39,6 +38,7 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 
@@ -85,7 +85,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
 def _may_be_last(evidence: Evidence, criteria: Criteria) -> Sequence[ScoredCall]:
     """The calls at the end of the chain that happened together; of those, the expected ones if there are any."""
-    together = set(evidence.once(batches)[-1])
+    together = set(evidence.once(Timeline).groups("batches")[-1])
     ending = [call for call in evidence.once(scored_calls) if call.position in together]
     return [call for call in ending if tool_score(criteria.expected_tool, call)] or ending
 
@@ -94,7 +94,9 @@ def _fewest_repeats(evidence: Evidence, chain: Sequence[ScoredCall]) -> int:
     names_at: dict[int, list[str]] = {}
     for call in chain:
         names_at.setdefault(call.position, []).append(call.name)
-    return fewest_repeats([[name for place in group for name in names_at[place]] for group in evidence.once(batches)])
+    return fewest_repeats(
+        [[name for place in group for name in names_at[place]] for group in evidence.once(Timeline).groups("batches")]
+    )
 
 
 def _efficiency(criteria: Criteria, chain: Sequence[ScoredCall]) -> float:

@@ -31,13 +31,13 @@ from tracegrade.evaluate.alignment.align import Alignment, Made, align
 from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsError
 from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.call_facts import arguments, unread_call
-from tracegrade.evaluate.call_order import batches, ties
 from tracegrade.evaluate.compare.differences import listed_differences
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, expected_arguments
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -88,7 +88,6 @@ class _Found(NamedTuple):
 def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work) -> _Found:
     """The best way; raises EvaluatorError, ``work_bound``."""
     steps = criteria.read
-    sequential = settings.concurrency == "sequential"
     made_arguments = evidence.once(arguments)
 
     def fits(call: int, step: int) -> bool:
@@ -100,7 +99,7 @@ def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work
         return args.matches_within(given if isinstance(given, dict) else {}, work)
 
     names = [call.name for call in evidence.calls]
-    groups = evidence.once(ties if sequential else batches)
+    groups = evidence.once(Timeline).groups(settings.concurrency)
     found = align(steps, names, groups, fits, work, count_extra=settings.extra == "count")
     made = {one.call for one in found.made}
     extra = [place for place in range(len(names)) if place not in made]
@@ -248,7 +247,7 @@ def _expected(criteria: Criteria, settings: Settings) -> ExpectedCalls:
         pairs = {one.step: one.call for one in found.alignment.made}
         return Laid(pairs, set(range(len(calls))) - pairs.keys() - set(found.missing))
 
-    return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential", lay=lay)
+    return ExpectedCalls(calls, in_order=True, concurrency=settings.concurrency, lay=lay)
 
 
 EVALUATOR = Evaluator(

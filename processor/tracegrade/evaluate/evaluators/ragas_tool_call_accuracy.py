@@ -17,7 +17,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments, names
-from tracegrade.evaluate.call_order import any_tied, ties
 from tracegrade.evaluate.compare.assignment import most_pairs
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of
@@ -29,6 +28,7 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, scalar_text
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -68,11 +68,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         alike = not references and not made
         text = "No calls were expected and none were made." if alike else "Calls were expected or made, but not both."
         return Score(float(alike), {"aligned": alike}, text)
-    is_tied: bool = evidence.once(any_tied)
+    is_tied: bool = evidence.once(Timeline).has_ties
     if not settings.strict_order:
         aligned = sorted(criteria.names) == sorted(made)
     elif is_tied:
-        groups = evidence.once(ties)
+        groups = evidence.once(Timeline).groups("sequential")
         aligned = is_arrangement(criteria.names, [[made[position] for position in group] for group in groups])
     else:
         aligned = criteria.names == made
@@ -125,7 +125,7 @@ def _in_best_order(
 ) -> list[int]:
     """For each reference call the call made at its place, in the best order of tied ones; the names agree."""
     found: list[int] = []
-    for group in evidence.once(ties):
+    for group in evidence.once(Timeline).groups("sequential"):
         window = range(len(found), len(found) + len(group))
         fits: list[dict[int, float]] = []
         for position in group:

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_order import of_equal_rank
 from tracegrade.evaluate.compare.case_scoring import Occurrence, ScoredCall, ending_calls, scored_calls, stays_first
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -46,7 +46,7 @@ def _judged_calls(evidence: Evidence, settings: Settings) -> Sequence[ScoredCall
     calls = [call for call in evidence.once(scored_calls) if settings.tool is None or call.name == settings.tool]
     if not calls:
         return ()
-    ranks = of_equal_rank(evidence, [*dict.fromkeys(call.position for call in calls)])
+    ranks = evidence.once(Timeline).ranks([*dict.fromkeys(call.position for call in calls)])
     return ending_calls(calls, ranks[0 if settings.occurrence == "first" else -1], settings.occurrence)
 
 

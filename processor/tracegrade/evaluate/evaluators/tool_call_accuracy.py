@@ -25,7 +25,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.call_order import any_tied
 from tracegrade.evaluate.compare.assignment import (
     PAIRINGS,
     TOO_MANY,
@@ -47,6 +46,7 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -201,7 +201,7 @@ def _align(criteria: Criteria, evidence: Evidence, settings: Settings, work: Wor
     pairing = _pairing(criteria, settings)
     if pairing == "first":
         taken_by = _scan(criteria, evidence, actual, settings, work)
-        if None not in taken_by or not evidence.once(any_tied):
+        if None not in taken_by or not evidence.once(Timeline).has_ties:
             return Pairs(taken_by)
         pairing = "best"  # which is what some order of the tied calls gives
     wanted = criteria.wholly if settings.mode == "strict" else criteria.enough(settings.argument_match_threshold)

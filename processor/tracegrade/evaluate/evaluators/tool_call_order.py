@@ -16,7 +16,6 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
-from tracegrade.evaluate.call_order import any_tied, any_together, batches, ties
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.compare.subsequence import (
     ExpectedOrder,
@@ -28,6 +27,7 @@ from tracegrade.evaluate.compare.subsequence import (
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -68,11 +68,8 @@ class Settings(NotedSettings):
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = evidence.once(NamesMade)
     groups: NameGroups = ()
-    if settings.concurrency == "batches":
-        if evidence.once(any_together):
-            groups = evidence.once(_batched)
-    elif evidence.once(any_tied):
-        groups = evidence.once(_tied)
+    if not evidence.once(Timeline).is_total(settings.concurrency):
+        groups = evidence.once(_batched if settings.concurrency == "batches" else _tied)
     if made.key is None:
         return _compare(criteria.expected, made.names, groups, settings.strict)
     return _compared(criteria.expected, made.key, groups, settings.strict)
@@ -80,12 +77,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
 def _batched(evidence: Evidence) -> NameGroups:
     """The names, grouped where several calls were made together."""
-    return _named(evidence, evidence.once(batches))
+    return _named(evidence, evidence.once(Timeline).groups("batches"))
 
 
 def _tied(evidence: Evidence) -> NameGroups:
     """The names, grouped where the order is unknown."""
-    return _named(evidence, evidence.once(ties))
+    return _named(evidence, evidence.once(Timeline).groups("sequential"))
 
 
 def _named(evidence: Evidence, groups: Sequence[Sequence[int]]) -> NameGroups:
@@ -148,7 +145,7 @@ def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[i
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     calls = [ExpectedCall([name]) for name in criteria.tool_calls_order]
-    return ExpectedCalls(calls, in_order=True, sequential=settings.concurrency == "sequential")
+    return ExpectedCalls(calls, in_order=True, concurrency=settings.concurrency)
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:

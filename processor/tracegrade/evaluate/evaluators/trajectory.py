@@ -30,7 +30,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.call_order import of_equal_rank
 from tracegrade.evaluate.compare.arguments import ArgumentsComparison
 from tracegrade.evaluate.compare.assignment import TOO_MANY, PairingWord
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
@@ -44,6 +43,7 @@ from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -71,7 +71,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         at_best = _scored(comparison, comparison.matched + comparison.more) if comparison.more else score
     calls = [evidence.calls[position] for position in comparison.made]
     place_of = {position: place for place, position in enumerate(comparison.made)}
-    groups = [[place_of[position] for position in group] for group in of_equal_rank(evidence, comparison.made)]
+    groups = [[place_of[position] for position in group] for group in evidence.once(Timeline).ranks(comparison.made)]
     if broken := criteria.broken(calls, groups, settings.names):
         score = at_best = 0.0
         text = f"{'; '.join(broken)}. {text}".rstrip()
@@ -254,10 +254,9 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
         comparison.pair()
         return laid(comparison.pairs)
 
-    sequential = settings.concurrency == "sequential"
     if _in_order(settings):
-        return ExpectedCalls(calls, in_order=True, sequential=sequential)
-    return ExpectedCalls(calls, sequential=sequential, lay=lay)
+        return ExpectedCalls(calls, in_order=True, concurrency=settings.concurrency)
+    return ExpectedCalls(calls, concurrency=settings.concurrency, lay=lay)
 
 
 def _in_order(settings: Settings) -> bool:

@@ -14,10 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from build import each, trace
-from tracegrade.evaluate.call_order import any_tied, any_together, batches, fewest_repeats, ties
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.extract.extract import extract
 from tracegrade.model.tool_call import ToolCall
 
@@ -53,10 +53,10 @@ class TestGroups:
     )
     def test_what_is_together_and_what_is_tied(self, calls: Any, together: Any, tied: Any) -> None:
         made = [tool_call("a", start, i, turn=turn, batch=batch) for i, (start, turn, batch) in enumerate(calls)]
-        evidence = Evidence(made)
-        assert (batches(evidence), ties(evidence)) == (together, tied)
-        assert any_together(evidence) is (len(together) < len(made))
-        assert any_tied(evidence) is (len(tied) < len(made))
+        timeline = Timeline(Evidence(made))
+        assert (timeline.groups("batches"), timeline.groups("sequential")) == (together, tied)
+        assert timeline.is_total("batches") is (len(together) == len(made))
+        assert timeline.is_total("sequential") is (len(tied) == len(made))
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=4))
