@@ -18,6 +18,7 @@ from sqlalchemy.exc import (
     OperationalError,
     SQLAlchemyError,
 )
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tracegrade.display import without_secrets
 from tracegrade.model.errors import TraceGradeError
@@ -221,6 +222,11 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, OperationalError | InterfaceError) or (
         isinstance(error, DBAPIError) and error.connection_invalidated
     )
+
+
+def cannot_be_used(error: BaseException) -> bool:
+    """Whether the store, and not what was asked of it, is the cause: away, locked, unreadable, or used by too many."""
+    return is_away(error) or is_unreadable(error) or isinstance(error, PoolTimeout)
 
 
 def state_of(error: BaseException) -> str:

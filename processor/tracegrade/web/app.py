@@ -21,7 +21,7 @@ from tracegrade.history.runs.recorded_run import RunRefused
 from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused
-from tracegrade.store.open import StoreError
+from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web import live, websocket
 from tracegrade.web.access import Access
@@ -36,6 +36,7 @@ from tracegrade.web.render import page
 from tracegrade.web.rights import Needs
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
+from tracegrade.web.store_errors import said_of_store
 from tracegrade.web.streams import Streams
 
 _STATIC = Path(__file__).with_name("static")
@@ -63,6 +64,7 @@ def build_app(sources: Sources) -> ASGIApp:
             JobRefused: _not_changeable,
             NoSuchJob: _no_such_run,
             StoreError: _no_store,
+            **dict.fromkeys(STORE_ERRORS, _store_failed),
             ValuesGone: _values_gone,
             Exception: _broken,
         },
@@ -134,6 +136,11 @@ def _wrong_value(request: Request, error: Exception) -> Response:
 def _no_store(request: Request, error: Exception) -> Response:
     message = f"There are no results yet: {error}. The judge creates the store when it starts; try again in a moment."
     return page(request, "error.html", status=503, title="No results yet", message=message)
+
+
+def _store_failed(request: Request, error: Exception) -> Response:
+    message = f"The store cannot be used now: {said_of_store(error)}. Try again in a moment."
+    return page(request, "error.html", status=503, title="The store does not answer", message=message)
 
 
 def _values_gone(request: Request, error: Exception) -> Response:

@@ -89,6 +89,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
+        auto_reload=False,  # files that an upgrade or a checkout is writing are not those of this process
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -23,7 +23,7 @@ from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.jobs.submit import NoSuchJob
 from tracegrade.jobs.suite_request import JobRefused, WrongRequest
 from tracegrade.models.settings import NoSuchModel
-from tracegrade.store.open import StoreError
+from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web.api.body import WITHIN_S, given_again, whole_body
@@ -36,6 +36,7 @@ from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem
 from tracegrade.web.rights import Needs
 from tracegrade.web.servers import NotListed
+from tracegrade.web.store_errors import said_of_store
 
 
 class Api(FastAPI):
@@ -86,6 +87,7 @@ class Api(FastAPI):
                 Busy: _busy,
                 NotChangeable: _not_changeable,
                 StoreError: _no_store,
+                **dict.fromkeys(STORE_ERRORS, _store_failed),
                 Exception: _broken,
             },
         )
@@ -248,6 +250,11 @@ async def _not_changeable(request: Request, error: NotChangeable) -> Response:
 
 async def _no_store(request: Request, error: StoreError) -> Response:
     return problem(503, "no-store", "No results yet", str(error), {"Retry-After": "2"})
+
+
+async def _store_failed(request: Request, error: Exception) -> Response:
+    detail = f"the store cannot be used now: {said_of_store(error)}"
+    return problem(503, "no-store", "The store does not answer", detail, {"Retry-After": "2"})
 
 
 async def _broken(request: Request, error: Exception) -> Response:
