@@ -150,6 +150,7 @@ def test_a_change_that_is_as_good_passes(job: Job) -> None:
     assert job.output("sarif") == ""
 
 
+@pytest.mark.long
 def test_a_change_that_is_worse_than_the_base_branch_fails(job: Job) -> None:
     traces(job.folder, 70, 30)
     code = job.run(rules=RULES, version="installed", sarif="out.sarif")

@@ -22,26 +22,22 @@ def _run(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_evaluators_load_no_server() -> None:
-    loaded = _run(
+def test_evaluators_work_without_servers_and_without_what_few_rules_use() -> None:
+    score, *loaded = _run(
         f"""
         import sys
-        import tracegrade.evaluate.registry
-        print([name for name in {SERVERS!r} if name in sys.modules])
+        from tracegrade.evaluate.evaluator import Evidence
+        from tracegrade.evaluate.registry import EVALUATORS
+        from tracegrade.model.tool_call import ToolCall
+        call = ToolCall("search", "search", None, {{}}, "ok", None, "absent", None, 0, 0, "", "", "")
+        order = EVALUATORS["tool-call-order"]
+        criteria = order.read_criteria({{"tool_calls_order": ["search", "book"]}})
+        score = order.evaluate(Evidence([call]), criteria, order.Settings()).score
+        print(score, *(name for name in {SERVERS + SELDOM!r} if name in sys.modules))
         """
-    )
-    assert loaded == "[]"
-
-
-def test_evaluators_load_nothing_that_few_rules_use() -> None:
-    loaded = _run(
-        f"""
-        import sys
-        import tracegrade.evaluate.registry
-        print([name for name in {SELDOM!r} if name in sys.modules])
-        """
-    )
-    assert loaded == "[]"
+    ).split()
+    assert score == "0.5"
+    assert loaded == []
 
 
 def test_the_front_door_loads_nothing_that_it_does_not_need() -> None:
@@ -52,19 +48,6 @@ def test_the_front_door_loads_nothing_that_it_does_not_need() -> None:
         print([name for name in ("pydantic", "tracegrade.evaluate.registry", "yaml") if name in sys.modules])
         """
     )
-    assert loaded == "[]"
-
-
-@pytest.mark.parametrize("command", ["results", "traces", "alerts"])
-def test_the_help_of_what_is_stored_loads_neither_settings_nor_sql(command: str) -> None:
-    loaded = _run(
-        f"""
-        import sys
-        from tracegrade.cli import main
-        main([{command!r}, "list", "--help"], standalone_mode=False)
-        print([name for name in ("pydantic", "sqlalchemy", "yaml", "rich") if name in sys.modules])
-        """
-    ).splitlines()[-1]
     assert loaded == "[]"
 
 
@@ -108,6 +91,12 @@ def _loaded_by(*commands: list[str]) -> list[list[str]]:
         """
     ).splitlines()
     return [line.split() for line in lines]
+
+
+def test_the_help_of_what_is_stored_loads_neither_settings_nor_sql() -> None:
+    commands = [[command, "list", "--help"] for command in ("results", "traces", "alerts")]
+    for command, loaded in zip(commands, _loaded_by(*commands), strict=True):
+        assert [name for name in ("pydantic", "sqlalchemy", "yaml", "rich") if name in loaded] == [], command
 
 
 def test_showing_what_is_stored_loads_little(data_dir: Path) -> None:
@@ -171,39 +160,15 @@ def test_a_settings_file_is_checked_without_what_its_settings_are_for(data_dir: 
     assert [name for name in others if name in loaded] == []
 
 
-@pytest.mark.parametrize(
-    ("role", "others"),
-    [
-        ("receive_role", ("sqlalchemy", "requests", "jinja2", "fastapi")),
-        ("judge_role", ("requests", "jinja2", "fastapi")),
-    ],
-)
-def test_a_role_starts_without_what_it_may_never_need(role: str, others: tuple[str, ...]) -> None:
-    loaded = _run(
-        f"""
+def test_a_role_starts_without_what_it_may_never_need() -> None:
+    receives, judges = _run(
+        """
         import sys
-        import tracegrade.serve.{role}
-        print([name for name in {others!r} if name in sys.modules])
+        import tracegrade.serve.receive_role
+        print(*sys.modules)
+        import tracegrade.serve.judge_role
+        print(*sys.modules)
         """
-    )
-    assert loaded == "[]"
-
-
-def test_evaluators_work_without_anything_around_them(capsys: pytest.CaptureFixture[str]) -> None:
-    seconds, score = _run(
-        """
-        from time import perf_counter
-        started = perf_counter()
-        from tracegrade.evaluate.evaluator import Evidence
-        from tracegrade.evaluate.registry import EVALUATORS
-        from tracegrade.model.tool_call import ToolCall
-        took = perf_counter() - started
-        call = ToolCall("search", "search", None, {}, "ok", None, "absent", None, 0, 0, "", "", "")
-        order = EVALUATORS["tool-call-order"]
-        criteria = order.read_criteria({"tool_calls_order": ["search", "book"]})
-        print(took, order.evaluate(Evidence([call]), criteria, order.Settings()).score)
-        """
-    ).split()
-    assert score == "0.5"
-    with capsys.disabled():
-        print(f" (importing the evaluators took {float(seconds):.2f} s) ", end="")
+    ).splitlines()
+    assert [name for name in ("sqlalchemy", "requests", "jinja2", "fastapi") if name in receives.split()] == []
+    assert [name for name in ("requests", "jinja2", "fastapi") if name in judges.split()] == []

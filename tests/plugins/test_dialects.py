@@ -9,9 +9,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import packages
 from packages import run, run_commands
+from tracegrade.cli import main
+from tracegrade.config import Config
 from tracegrade.plugins.entry_points import PluginError
 from tracegrade.plugins.installed import load_plugins
 
@@ -54,8 +57,8 @@ def traces(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_without_the_package_its_spans_are_read_by_shape(tmp_path: Path, traces: str) -> None:
-    done = run(tmp_path, "-m", "tracegrade", "extract", traces, "--format", "json")
+def test_without_the_package_its_spans_are_read_by_shape(traces: str) -> None:
+    done = CliRunner().invoke(main, ["extract", traces, "--format", "json"])
     (call,) = json.loads(done.stdout)["tool_calls"]
     assert (call["name"], call["dialect"]) == ("find", "shape")
 
@@ -70,17 +73,6 @@ def test_the_example_reads_its_spans(tmp_path: Path, traces: str) -> None:
     assert (call["name"], call["arguments"], call["output"], call["dialect"]) == ("find", {"q": "x"}, [1], "own")
 
 
-def test_the_library_reads_them_too(tmp_path: Path, traces: str) -> None:
-    install(tmp_path / "site", EXAMPLE)
-    program = """
-import sys, tracegrade
-from tracegrade.extract.extract import extract
-(trace,) = tracegrade.read_traces(sys.argv[1:])
-print([call.name for call in extract(trace).calls])
-"""
-    assert run(tmp_path / "site", "-c", program, traces).stdout == "['find']\n"
-
-
 def test_importing_loads_none(tmp_path: Path) -> None:
     install(tmp_path / "site", "import nowhere")
     program = (
@@ -89,19 +81,22 @@ def test_importing_loads_none(tmp_path: Path) -> None:
     assert run(tmp_path / "site", "-c", program).stdout == "False\n"
 
 
-def test_its_own_keys_come_first_on_its_own_spans(tmp_path: Path) -> None:
+def test_the_library_reads_them_too_and_its_own_keys_come_first_on_its_own_spans(tmp_path: Path, traces: str) -> None:
     install(tmp_path / "site", EXAMPLE)
     program = """
-from build.traces import trace
-from tracegrade import load_plugins
+import sys
+sys.path.insert(0, sys.argv[2])
+import tracegrade
 from tracegrade.extract.extract import extract
-load_plugins()
+(read,) = tracegrade.read_traces(sys.argv[1:2])
+print([call.name for call in extract(read).calls])
+from build.traces import trace
 both = {"own.tool": "own", "own.args": '{"own": 1}', "gen_ai.tool.name": "other", "input.value": '{"other": 1}'}
 spans = [{"id": n, "attributes": {**both, **mark}} for n, mark in ((1, {"own.kind": "tool"}), (2, {}))]
 print([(call.name, call.arguments) for call in extract(trace(spans)).calls])
 """
-    program = f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\n" + program
-    assert run(tmp_path / "site", "-c", program).stdout == "[('own', {'own': 1}), ('other', {'other': 1})]\n"
+    done = run(tmp_path / "site", "-c", program, traces, str(ROOT / "tests"))
+    assert done.stdout.splitlines() == ["['find']", "[('own', {'own': 1}), ('other', {'other': 1})]"], done.stderr
 
 
 def test_redaction_and_readers_without_values_know_its_keys(tmp_path: Path) -> None:
@@ -135,10 +130,11 @@ print([key for key in written if shown[key] == written[key]])
 
 
 def test_name_and_version_are_part_of_the_settings_hash(tmp_path: Path) -> None:
+    program = "from tracegrade.config import Config; print(Config().settings_hash)"
+    hashes = [f"{Config().settings_hash}\n"]
     for version in ("1.2", "1.3"):
         install(tmp_path / version, EXAMPLE, version=version)
-    program = "from tracegrade.config import Config; print(Config().settings_hash)"
-    hashes = [run(folder, "-c", program).stdout for folder in (tmp_path, tmp_path / "1.2", tmp_path / "1.3")]
+        hashes.append(run(tmp_path / version, "-c", program).stdout)
     assert all(hashes)
     assert len(set(hashes)) == 3
 

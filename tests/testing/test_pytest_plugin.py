@@ -137,23 +137,12 @@ def test_one_that_was_made_before_the_test_and_is_set_during_it_is_collected(tra
 SETTINGS = """
 [pytest]
 tracegrade_rules = mine
+tracegrade_allow_code = true
 """
 RULE = "id: of-the-settings\nevaluate: [{evaluator: budget, max_calls: 0}]\n"
 
 
-def test_providers_and_settings_over_the_tests_of_a_process(tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "rule.yaml").write_text(RULE)
-    (tmp_path / "pytest.ini").write_text(SETTINGS)
-    (tmp_path / "test_providers.py").write_text(PROVIDERS)
-    output = pytest_output(tmp_path)
-    assert "9 passed" in output, output
-
-
 CODE = """
-import pytest
-
-
 def test_code_beside_a_rule(tracegrade):
     from opentelemetry import trace
 
@@ -163,22 +152,25 @@ def test_code_beside_a_rule(tracegrade):
 """
 
 
-def test_code_beside_a_rule_runs_where_the_settings_of_pytest_allow_it(tmp_path: Path) -> None:
+def test_providers_and_settings_over_the_tests_of_a_process(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rule.yaml").write_text(RULE)
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
     write_rule(tmp_path / "code")
     (tmp_path / "test_code.py").write_text(CODE)
-    refused = pytest_output(tmp_path)
-    assert "1 failed" in refused, refused
-    assert "./few_calls.py is code, which runs only with" in refused
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntracegrade_allow_code = true\n")
+    (tmp_path / "test_providers.py").write_text(PROVIDERS)
     output = pytest_output(tmp_path)
-    assert "1 passed" in output, output
+    assert "10 passed" in output, output
 
 
-def test_a_provider_may_be_made_before_the_test_and_set_during_it(tmp_path: Path) -> None:
-    # By itself: a process takes one provider for ever.
+def test_without_settings_code_beside_a_rule_does_not_run_and_a_provider_may_be_made_before(tmp_path: Path) -> None:
+    # The provider in a run of its own: a process takes one for ever.
+    write_rule(tmp_path / "code")
+    (tmp_path / "test_code.py").write_text(CODE)
     (tmp_path / "test_made_before.py").write_text(MADE_BEFORE)
     output = pytest_output(tmp_path)
-    assert "1 passed" in output, output
+    assert "1 failed, 1 passed" in output, output
+    assert "./few_calls.py is code, which runs only with" in output
 
 
 def pytest_output(folder: Path) -> str:
