@@ -313,7 +313,9 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
     is_result = role == "tool" or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
     if is_result and not results and not calls:
         shown = "\n".join(texts) if texts else content
-        results.append(ShownResult(call_id(value.get("tool_call_id") or value.get("id")), shown))
+        name = value.get("name")
+        identity = call_id(value.get("tool_call_id") or value.get("id"))
+        results.append(ShownResult(identity, shown, name=name if isinstance(name, str) else ""))
         texts.clear()
     elif isinstance(content, str):
         texts.append(content)

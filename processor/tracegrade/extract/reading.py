@@ -50,11 +50,15 @@ class RequestedCall(NamedTuple):
 
 
 class ShownResult(NamedTuple):
-    """A tool's result in a message to the model; ``failed``: the message says that the call failed."""
+    """A tool's result in a message to the model; ``failed``: the message says that the call failed.
+
+    ``name`` is the tool's where the message says it, else "".
+    """
 
     call_id: str | None
     output: JsonValue
     failed: bool = False
+    name: str = ""
 
 
 @dataclass(slots=True)

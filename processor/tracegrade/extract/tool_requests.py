@@ -133,11 +133,12 @@ def _with_outputs(chats: Sequence[Node], turns: Turns, executing: Collection[Nod
     parallel calls only, or run the pieces of several together.
     """
     ids: set[str | None] = set()
+    alone = not executing  # a tool span may be of the call that an answer is for, and say another name
     asks_for_ids = any([chat.run not in executing for chat in chats])  # hardly ever
     for chat in chats:
         before = turns.before(chat)
         if before is not None and (chat.run not in executing or not _shows_output(before)):
-            _complete_output(before, turns.added(chat), ids if chat.run not in executing else None)
+            _complete_output(before, turns.added(chat), ids if chat.run not in executing else None, by_answers=alone)
         if asks_for_ids:
             ids.update(call.call_id for message in chat.outputs() for call in message.calls)
     return [chat for chat in chats if chat.outputs()]
@@ -150,15 +151,16 @@ def _shows_output(chat: Node) -> bool:
     return False
 
 
-def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] | None) -> None:
+def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] | None, *, by_answers: bool) -> None:
     """Add to a model call's output the calls that the history of the next model call shows.
 
     Where `ids`, the ids of all known calls, are given, calls of model calls in between whose spans are lost are added,
-    too.
+    too. With `by_answers`, so are calls of which the history shows nothing but the answers.
     """
     said = list(takewhile(lambda message: message.role in ASSISTANT_ROLES and not message.results, added))
     outputs = chat.outputs()
-    if calls := [call for message in said for call in message.calls]:
+    calls = [call for message in said for call in message.calls]
+    if calls or (by_answers and (calls := _answered(added, outputs))):
         known = [call for message in outputs for call in message.calls]
         if (better := _as_shown_later(known, calls)) is not None:
             text = next((message.text for message in (*outputs, *said) if message.text), "")
@@ -172,6 +174,19 @@ def _complete_output(chat: Node, added: Sequence[Message], ids: Set[str | None] 
         ]
     if lost or outputs is not chat.outputs():
         chat.show_outputs([*outputs, *(_placed(message, place) for place, message in enumerate(lost, len(outputs)))])
+
+
+def _answered(added: Sequence[Message], outputs: Sequence[Message]) -> list[RequestedCall]:
+    """The calls of which a history shows the answers alone, with the tools' names; their arguments are not known.
+
+    Some senders leave out the calls of an assistant's message, and of what the model put out.
+    """
+    if any(message.calls for message in (*added, *outputs)):
+        return []
+    answers = [result for message in added for result in message.results]
+    return [
+        RequestedCall(answer.name, answer.call_id, None, "") for answer in answers if answer.name and answer.call_id
+    ]
 
 
 def _placed(message: Message, position: int) -> Message:
