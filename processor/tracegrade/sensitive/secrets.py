@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
+import orjson
+
 from tracegrade.model.json_value import JsonValue
 from tracegrade.sensitive.json_inside import MAX_DEPTH, json_inside
 from tracegrade.sensitive.registry import SECRETS
@@ -46,18 +48,39 @@ def named_texts(value: JsonValue, opened: Callable[[str], None]) -> Iterator[tup
             left += [(name, member, depth) for member in item]
 
 
+def length_without_signs(value: JsonValue) -> int | None:
+    """The length of the JSON of an object of plain members that has no sign of a secret; None of any other value.
+
+    Most arguments are such, and one search tells so, where `named_texts` goes from member to member.
+    """
+    if not isinstance(value, dict):
+        return None
+    try:
+        data = orjson.dumps(value)
+    except TypeError:
+        return None
+    # Without a backslash, every text stands there as it is.
+    if b"\\" in data or b"[" in data or data.count(b"{") > 1 or any(map(_is_named, value)) or _signs().search(data):
+        return None
+    return len(data)
+
+
 def may_hold_secret(texts: Sequence[tuple[str, str]]) -> bool:
     """Whether one of `texts`, each behind its name, has the sign of a secret: most have none, and need no closer look.
 
     They are searched as one text, so of several it may also say so where a sign begins in one and ends in the next.
     """
-    return any(
-        (_is_named if len(name) <= _LONGEST_NAME else _is_named.__wrapped__)(name) for name, _ in texts if name
-    ) or bool(_signs().search("\n".join([text for _, text in texts]).encode("utf-8", "replace")))
+    return any(_is_named(name) for name, _ in texts if name) or bool(
+        _signs().search("\n".join([text for _, text in texts]).encode("utf-8", "replace"))
+    )
+
+
+def _is_named(name: str) -> bool:
+    return _learnt_name(name) if len(name) <= _LONGEST_NAME else _learnt_name.__wrapped__(name)
 
 
 @lru_cache(maxsize=_NAMES)
-def _is_named(name: str) -> bool:
+def _learnt_name(name: str) -> bool:
     return any(is_named(name) for is_named in _NAMED_BY)
 
 
