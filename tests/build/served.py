@@ -67,6 +67,7 @@ class Server:
         self.endpoints: dict[str, str] = {}
         self.process: subprocess.Popen[str] | None = None
         self.log = ""
+        self.under: list[str] = []  # a command that becomes the one given to it
         defaults: dict[str, Any] = {
             "data_dir": str(self.data),
             "receivers": {
@@ -80,7 +81,8 @@ class Server:
         self.config.write_text(json.dumps(defaults | settings))  # JSON is YAML
 
     def start(self, *flags: str, role: str = "all") -> None:
-        command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(self.config), "--role", role, *flags]
+        serve = [sys.executable, "-m", "tracegrade", "serve", "-c", str(self.config), "--role", role]
+        command = [*self.under, *serve, *flags]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
         assert self.process.stderr is not None
         for line in self.process.stderr:

@@ -22,8 +22,9 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(missing()), reason=missi
 
 def members(broker: Broker, group: str) -> set[str]:
     """The names of the clients in a group, as the broker shows them."""
-    asked = AdminClient({"bootstrap.servers": broker.address}).describe_consumer_groups([group])
-    return {member.client_id for member in asked[group].result().members}
+    client = AdminClient({"bootstrap.servers": broker.address})  # with it, what was asked of it would go
+    asked = client.describe_consumer_groups([group])
+    return {member.client_id for member in asked[group].result(60).members}
 
 
 def says_away(judge: Judge) -> bool:
@@ -47,9 +48,8 @@ def test_a_database_that_is_stopped_ends_no_judge(broker: Broker, tmp_path: Path
         judge.start()
         at_end.callback(judge.kill)
     wait_for_lag(judges, PARTITIONS, 1.0, 120)
-    assert members(broker, f"judges-{mode}") == {
-        f"tracegrade-judge-0-{DataFolder(judge.folder / 'data').instance_id()}" for judge in judges
-    }
+    names = {f"tracegrade-judge-0-{DataFolder(judge.folder / 'data').instance_id()}" for judge in judges}
+    eventually(lambda: members(broker, f"judges-{mode}") == names, "both judges among the group's members, by name")
     before = [judge.pid for judge in judges]
     sender = Sender([receiver.endpoints["grpc"]], 20.0)
     sender.start()

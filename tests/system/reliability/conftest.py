@@ -22,6 +22,12 @@ def is_full_size(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
+def away_s(is_full_size: bool) -> float:
+    """For how long something is away, in s."""
+    return 600.0 if is_full_size else 15.0
+
+
+@pytest.fixture
 def report(request: pytest.FixtureRequest) -> Report:
     """Add a row to the table that is printed at the end."""
     return request.config.stash.setdefault(_ROWS, []).append

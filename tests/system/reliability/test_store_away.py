@@ -19,9 +19,6 @@ from waiting import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(bool(missing()), reason=missing() or "all is here")]
 
-AWAY_S = 15.0
-FULL_SIZE_AWAY_S = 600.0
-
 
 @pytest.fixture
 def database() -> Iterator[Postgresql]:
@@ -104,7 +101,7 @@ def stored(database: Postgresql) -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("fault", [stop_at_once, stop_in_order, freeze, only_read])
 def test_a_database_that_goes_away_ends_nothing(
-    tmp_path: Path, database: Postgresql, is_full_size: bool, fault: Callable[[Postgresql], Any], workers: int
+    tmp_path: Path, database: Postgresql, away_s: float, fault: Callable[[Postgresql], Any], workers: int
 ) -> None:
     server = Server(tmp_path, store={"url": database.url}, judge={"workers": workers})
     server.start()
@@ -115,7 +112,6 @@ def test_a_database_that_goes_away_ends_nothing(
             send_some()
             if fault is not freeze:  # which is like a slow one for some time
                 eventually(lambda: "store_unavailable" in conditions(server), "the condition")
-            away_s = FULL_SIZE_AWAY_S if is_full_size else AWAY_S
             eventually(lambda: time.monotonic() - begun_s > away_s, "the time to pass", away_s + 60, every_s=0.5)
             mended()
         told = server.log.count("store_unavailable")
