@@ -19,8 +19,8 @@ from tracegrade.store.open import checkpoint, reading
 # Of all pages; fewer are kept free, since what is stored next takes them: giving back and taking again costs more.
 _KEPT_FREE = 1 / 8
 # Of one slice, in which no one else can write.
-_PAGES = 256
-_SLICE_S = 0.01
+_PAGES = 128
+_SLICE_S = 0.005
 _INCREMENTAL = 2
 
 
