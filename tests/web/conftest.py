@@ -1,11 +1,14 @@
 import gc
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from starlette.datastructures import State
 
 from build import store_with
 from build.shop import (
@@ -24,9 +27,31 @@ from build.shop import (
 from build.site import Site, serving
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.open import open_store
+from tracegrade.web import app as web_app
+from tracegrade.web.api.app import Api
 from tracegrade.web.own_process import OwnProcess, Refused
 
 FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5, 6, 7
+
+
+@pytest.fixture(autouse=True, scope="session")
+def operations_made_once() -> Iterator[None]:
+    """All apps share the operations of both APIs, which FastAPI makes when an app is first asked for them."""
+
+    def shared(make: Callable[[], Api]) -> Callable[[], Api]:
+        made = cache(make)
+
+        def app_of_its_own() -> Api:
+            app = copy(made())
+            app.state = State(dict(made().state._state))
+            return app
+
+        return app_of_its_own
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(web_app, "Api", shared(web_app.Api))
+        patched.setattr(web_app, "tool_eval_api", shared(web_app.tool_eval_api))
+        yield
 
 
 @pytest.fixture
