@@ -23,7 +23,8 @@ def test_no_test_sleeps() -> None:
 
 def test_no_wait_ends_before_the_runner_does() -> None:
     """A limit of its own fails on a busy machine, where nothing is wrong. A short one may be what is tested."""
-    limits = re.compile(r"(?:\btimeout=|\.(?:wait|join|result)\(|\bwait_for\(.*, )(\d+)(?:\.0)?[,)]")
+    named = r"\btimeout=|(?<!stop_)\bwithin_s=|\.(?:wait|join|result)\(|\bwait_for\(.*, "
+    limits = re.compile(rf"(?:{named})(\d+)(?:\.0)?(?:[,)]|$)")
     of_others = ("xporter(", "sqlite3.connect(", "def ")  # what they are told is no wait of ours
     found = [
         f"{path.relative_to(HERE)}:{number}"

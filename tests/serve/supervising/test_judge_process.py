@@ -57,7 +57,6 @@ def keep(folder: Path, script: str, until: "asyncio.Event | int", **settings: ob
                 keeper.done()
                 or ((folder / "starts").exists() and telemetry.value("tracegrade.judge.restarts") >= until)
             ),
-            within_s=60,
         )
         stop.set()
         await keeper

@@ -90,7 +90,7 @@ def test_a_suite_is_imported_run_watched_cancelled_resumed_and_compared(tmp_path
 
             page.evaluate("window.unchanged = true")
             models.allow(4)
-            page.locator(".progress .note", has_text=f"4 of {UNITS}").wait_for(timeout=20_000)
+            page.locator(".progress .note", has_text=f"4 of {UNITS}").wait_for(timeout=600_000)
             row = page.locator("#cases tr", has_text="case-1")
             assert "3 pass" in row.inner_text()
             assert page.evaluate("window.unchanged")
@@ -107,7 +107,7 @@ def test_a_suite_is_imported_run_watched_cancelled_resumed_and_compared(tmp_path
 
             page.get_by_role("button", name="Go on").click()
             models.allow(100)
-            page.get_by_text("✓ done").wait_for(timeout=30_000)
+            page.get_by_text("✓ done").wait_for(timeout=600_000)
             assert page.locator(".progress .note", has_text=f"{UNITS} of {UNITS}").is_visible()
             assert page.locator("main[data-live]").count() == 0
             links = page.locator("#models tbody th a")
