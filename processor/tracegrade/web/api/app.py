@@ -94,7 +94,7 @@ class Api(FastAPI):
         self.router.routes.append(Route("/openapi.json", _document, middleware=[Middleware(Needs, right="read")]))
         self.state.prefix, self.state.routers = prefix, routers
         self.state.undecoded = tuple(undecoded)
-        self.state.longest_body, self.state.body_within_s = longest_body, WITHIN_S
+        self.state.longest_body = longest_body
         for router in routers:
             self.include_router(router)
 
@@ -112,7 +112,7 @@ class Api(FastAPI):
             scope = {**scope, "method": "GET"}
         if scope["type"] == "http" and scope["method"] not in ("GET", "OPTIONS"):
             try:
-                body = await whole_body(scope, receive, self.state.longest_body, self.state.body_within_s)
+                body = await whole_body(scope, receive, self.state.longest_body, WITHIN_S)
             except Refusal as refusal:
                 await refusal.answer()(scope, receive, send)
                 return
