@@ -97,7 +97,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     drop_carried_errors(executions)
     read_outcomes(executions, nodes)
     executions = without_requests(executions, requests)
-    kept = fold(without_server_side(executions, nodes, top_down), requests, nodes, spans)
+    kept = fold(without_server_side(executions, nodes, top_down), requests, turns.chats, spans)
     paired = pair(kept, requests, nodes, turns)
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
@@ -105,9 +105,9 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     unread = sorted([*unread, *nameless], key=SPAN_ORDER) if unread or nameless else []
     runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
-    calls = build_calls(paired, runs, top_down, spans, tool_name, redacted=redacted)
+    calls = build_calls(paired, runs, top_down, turns.chats, spans, tool_name, redacted=redacted)
     if any(map(_REFERS, seen)):
-        say_stored_elsewhere(calls, paired, nodes)
+        say_stored_elsewhere(calls, paired, turns.chats)
     for node in nodes:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection
@@ -119,7 +119,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, nodes),
         unread_tool_spans=[span.span_id.hex() for span in unread],
-        unread=unread_work(nodes, nameless, models, calls),
+        unread=unread_work(turns.chats, nameless, models, calls),
         redacted=redacted,
     )
 

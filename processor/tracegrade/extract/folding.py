@@ -38,14 +38,14 @@ _QUALIFIERS = ("__", "-", ".", "/", ":")
 
 
 def fold(
-    executions: Sequence[Execution], requests: Sequence[ToolRequest], nodes: Sequence[Node], spans: Sequence[Span]
+    executions: Sequence[Execution], requests: Sequence[ToolRequest], chats: Sequence[Node], spans: Sequence[Span]
 ) -> list[Execution]:
     """One execution for each call, in order of start; the others are merged into it and listed in its `also`.
 
     Args:
         executions: in order of start.
         requests: an id that was requested more than once is an id used again, not one call shown twice.
-        nodes: all nodes of the trace.
+        chats: all model calls of the trace.
         spans: all spans of the trace.
     """
     if len(executions) < 2:
@@ -57,7 +57,7 @@ def fold(
     if any(_may_be_nested(execution) for execution in kept):
         kept = _fold_nested(kept, spans)
     if len({execution.node.span.scope for execution in kept}) > 1:
-        kept = _fold_near(kept, {node.span.scope for node in nodes if node.kind == "chat"})
+        kept = _fold_near(kept, {chat.span.scope for chat in chats})
     return kept
 
 

@@ -19,6 +19,7 @@ from tracegrade.model.stand_ins import MASK
 USER_ROLES = ("user", "human")
 ASSISTANT_ROLES = ("assistant", "model", "ai", "")
 
+_RESULTS = attrgetter("results")
 _CALL_TYPES = frozenset({"tool_call", "server_tool_call", "tool_use", "tool-call", "function_call"})
 _ID_KEYS = ("call_id", "id", "tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "ref")
 _RESULT_TYPES = frozenset(
@@ -82,12 +83,10 @@ def _read_list(value: JsonValue) -> list[Message]:
         for position, item in enumerate(value)
         if isinstance(item, dict)
     ]
-    for message in messages:
-        if message.results:  # few lists: most are what models answer
-            written = [item for item in value if isinstance(item, dict)]
-            say_empty(messages, written, _has_content)
-            _tell_apart(messages, written)
-            break
+    if any(map(_RESULTS, messages)):  # few lists: most are what models answer
+        written = [item for item in value if isinstance(item, dict)]
+        say_empty(messages, written, _has_content)
+        _tell_apart(messages, written)
     return messages
 
 
@@ -175,9 +174,6 @@ def _tell_apart(messages: list[Message], written: Sequence[dict[str, JsonValue]]
                 message.results = tuple(ShownResult(None, text) for text in texts)
 
 
-_results_of = attrgetter("results")
-
-
 def _has_content(message: dict[str, JsonValue]) -> bool:
     return message.get("content") is not None or bool(message.get("parts")) or MASK in message
 
@@ -200,7 +196,7 @@ def say_empty(
         written: what each of them was read from.
         has_content: whether that has a content.
     """
-    if not any(map(_results_of, messages)):
+    if not any(map(_RESULTS, messages)):
         return
     empty = [
         message

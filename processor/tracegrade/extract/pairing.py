@@ -337,11 +337,17 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
                 paired.arguments = requested
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
-    elif request is not None and (not WRAPPERS.isdisjoint(arguments.value) or _asks_for_null(request.call.arguments)):
+    elif request is not None and (
+        not WRAPPERS.isdisjoint(arguments.value)
+        or ("null" in asked if type(asked := request.call.arguments) is str else _holds_null(asked))
+    ):
         paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
+    if paired.error is not None:
+        return
+    returned = paired.output.value
     is_missing = paired.output.status in ("absent", "redacted", "truncated")
-    is_blank = paired.output.value == ""
-    if paired.error is None and (is_missing or is_blank or execution.is_part or may_wrap(paired.output.value)):
+    is_blank = returned == ""
+    if is_missing or is_blank or execution.is_part or may_wrap(returned):
         shown = (
             results.of(request)
             if request is not None
@@ -362,10 +368,8 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
                 paired.output = open_output(paired.output, output.result)
 
 
-def _asks_for_null(arguments: JsonValue) -> bool:
-    """Whether a model's arguments may hold a null, which some executions leave out."""
-    if isinstance(arguments, str):
-        return "null" in arguments
+def _holds_null(arguments: JsonValue) -> bool:
+    """Whether a model's arguments, if they are no text, hold a null, which some executions leave out."""
     return isinstance(arguments, dict) and None in arguments.values()
 
 

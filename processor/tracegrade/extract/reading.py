@@ -231,6 +231,7 @@ class Dialect(NamedTuple):
     arguments: Callable[[Span], JsonValue] = _nothing
     output: Callable[[Span], JsonValue] = _nothing
     agent_name: Callable[[Span], str] = no_name
+    answer: Callable[[Span], str] = no_name  # of an agent span, where it is known without reading messages
     model: Callable[[Span], str] = no_name  # of a chat span
     session: Callable[[Span], str] = no_name
     user: Callable[[Span], str] = no_name

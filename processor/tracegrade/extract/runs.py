@@ -20,6 +20,7 @@ Not every agent span is a run: frameworks wrap a run in further spans that are c
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from tracegrade import semconv as s
@@ -38,6 +39,7 @@ AnySpan = TypeVar("AnySpan", bound=Span)
 _PROMPT_MEMBERS = ("task", "input", "prompt", "query", "question", "message", "user_prompt", "user_input", "user_msg")
 # Members that hold the rest: LangGraph's callbacks, a bound Python call.
 _STATE_MEMBERS = ("inputs", "outputs", "kwargs", "args")
+_DIALECT = attrgetter("dialect")
 _AROUND_AGENTS = ("invoke_workflow", "handle_conversation_turn")
 CREATE_AGENT = "create_agent"
 """The operation of making an agent, which is no run of it."""
@@ -160,7 +162,8 @@ def describe_runs(
     members: dict[Node | None, list[Node]] = {}
     for node in nodes:
         members.setdefault(node.run, []).append(node)
-    dialects = {id(node.dialect): node.dialect for node in nodes}
+    read_by = [*map(_DIALECT, nodes)]
+    dialects = dict(zip(map(id, read_by), read_by, strict=True))
     sessions = {key: each.session_of for key, each in dialects.items() if each.reads_sessions}
     users = {key: each.user_of for key, each in dialects.items() if each.reads_users}
     whose = (
@@ -288,6 +291,8 @@ def _prompt(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Key
 def _answer(span: Span, agents: Sequence[Node], chats: Sequence[Node], keys: Keys) -> str | None:
     """The final answer: the output of an agent span, else the text of its last model call, else the root's output."""
     for agent in agents:
+        if known := agent.dialect.answer(agent.span):
+            return known
         outputs = agent.outputs()
         if outputs and (text := last_text(outputs[-1:], ASSISTANT_ROLES)) is not None:
             return text

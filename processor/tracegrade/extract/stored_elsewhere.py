@@ -14,15 +14,15 @@ from tracegrade.model.tool_call import ToolCall
 _MESSAGES = (s.INPUT_MESSAGES + s.REFERENCE, s.OUTPUT_MESSAGES + s.REFERENCE)
 
 
-def say_stored_elsewhere(calls: Sequence[ToolCall], paired_calls: Sequence[PairedCall], nodes: Sequence[Node]) -> None:
+def say_stored_elsewhere(calls: Sequence[ToolCall], paired_calls: Sequence[PairedCall], chats: Sequence[Node]) -> None:
     """Set the status of values that calls lack and that their sender stored elsewhere.
 
     Args:
         calls: in order.
         paired_calls: what each of them was made of.
-        nodes: all nodes of the trace.
+        chats: all model calls of the trace.
     """
-    runs = {node.run for node in nodes if node.kind == "chat" and _has(node, _MESSAGES)}
+    runs = {chat.run for chat in chats if _has(chat, _MESSAGES)}
     for call, paired in zip(calls, paired_calls, strict=True):
         if call.arguments_status != "absent" and call.output_status != "absent":
             continue

@@ -41,11 +41,15 @@ def agents_within_tools(nodes: Sequence[Node], spans: Sequence[Span]) -> list[No
         nodes: those of the trace, each with its parent.
         spans: all spans of the trace.
     """
-    inner = [(node, host) for node in nodes if node.kind in ("chat", "tool") and (host := _host(node)) is not None]
-    busy = {host for node, host in inner if node.kind == "tool"}
-    inner = [(node, host) for node, host in inner if host in busy]  # others ask a model something
-    if not inner:
-        return []
+    around = {node.parent for node in nodes if node.kind == "tool"}
+    busy = {host for above in around if (host := _host(above)) is not None}  # others ask a model something
+    if not busy:
+        return []  # nearly always
+    inner = [
+        (node, host)
+        for node in nodes
+        if node.kind in ("chat", "tool") and (host := _host(node.parent)) is not None and host in busy
+    ]
     models = {host for node, host in inner if node.kind == "chat"}
     by_id: dict[bytes, Span] = {}
     steps: dict[bytes, list[Span]] = {}
@@ -70,9 +74,8 @@ def _run(span: Span, name: str) -> Node:
     return Node(shown, "agent", SHAPE, Keys(agent=(own_keys.NAME,)))
 
 
-def _host(node: Node) -> Node | None:
-    """The tool's execution that a node is directly within, or what of an agent without a name lies between."""
-    above = node.parent
+def _host(above: Node | None) -> Node | None:
+    """The tool's execution that is `above` a node, or what of an agent without a name lies between."""
     if above is None or above.kind == "tool":
         return above
     is_shown = above.kind == "agent" and above.parent is not None and above.parent.kind == "tool"

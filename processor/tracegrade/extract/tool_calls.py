@@ -18,6 +18,7 @@ def build_calls(
     paired_calls: Sequence[PairedCall],
     runs: Sequence[AgentRun],
     top_down: Sequence[Node],
+    chats: Sequence[Node],
     spans: Sequence[Span],
     tool_name: Callable[[str], str] | None = None,
     *,
@@ -40,9 +41,9 @@ def build_calls(
     of_agents = {run.span_id for run in run_of.values()}
     stray = next((run for run in runs if run.span_id not in of_agents), runs[0])
     depths = _depths(paired_calls, top_down)
-    batches = _batches(paired_calls, _steps(paired_calls, top_down, spans))
+    batches = _batches(paired_calls, _steps(paired_calls, top_down, chats, spans))
     turns = _turns(paired_calls)
-    names = {run.agent for run in runs} | _speaking(top_down)
+    names = {run.agent for run in runs} | _speaking(chats)
     calls = []
     for paired, batch in zip(paired_calls, batches, strict=True):
         node = paired.node
@@ -67,9 +68,9 @@ def build_calls(
     return calls
 
 
-def _speaking(nodes: Sequence[Node]) -> set[str]:
+def _speaking(chats: Sequence[Node]) -> set[str]:
     """The agents that model calls name where they name several: an SDK's name would be the same on all of them."""
-    named = {node.named_agent() for node in nodes if node.kind == "chat" and node.keys.agent} - {""}
+    named = {chat.named_agent() for chat in chats if chat.keys.agent} - {""}
     return named if len(named) > 1 else set()
 
 
@@ -167,7 +168,7 @@ def _batches(paired_calls: Sequence[PairedCall], steps: Mapping[Node, tuple[int,
 
 
 def _steps(
-    paired_calls: Sequence[PairedCall], top_down: Sequence[Node], spans: Sequence[Span]
+    paired_calls: Sequence[PairedCall], top_down: Sequence[Node], chats: Sequence[Node], spans: Sequence[Span]
 ) -> dict[Node, tuple[int, int]]:
     """Start and end, in ns, of the outermost span in which a call that no message requested is all that happens.
 
@@ -178,7 +179,7 @@ def _steps(
         return {}  # nearly all
     by_id = {span.span_id: span for span in spans}
     acting = Counter(step.span_id for node in top_down for step in _spans_between(node, by_id))
-    asked_ns = sorted(node.span.start_ns for node in top_down if node.kind == "chat")
+    asked_ns = sorted(chat.span.start_ns for chat in chats)
     steps = {}
     for node in alone:
         for step in _spans_between(node, by_id):

@@ -51,7 +51,7 @@ def find_tool_requests(nodes: Sequence[Node], turns: Turns, executions: Sequence
     """
     _restore_overwritten(executions, turns)
     executing = {execution.node.run for execution in executions}
-    chats = _with_outputs([node for node in nodes if node.kind == "chat"], turns, executing)
+    chats = _with_outputs(turns.chats, turns, executing)
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
     requests: list[ToolRequest] = []
     turn = 0

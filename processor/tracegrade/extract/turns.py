@@ -11,7 +11,7 @@ class Turns:
     """The model calls of a trace. Reads no message before it is asked, and each new one once."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._chats = [node for node in nodes if node.kind == "chat"]
+        self.chats = [node for node in nodes if node.kind == "chat"]  # in order of start
         self._before: dict[Node, Node] | None = None
         self._after: dict[Node, Node] = {}
         self._new: dict[Node, tuple[list[Message], bool]] = {}
@@ -55,7 +55,7 @@ class Turns:
         if self._before is None:
             self._before = {}
             latest: dict[Node | None, Node] = {}
-            for chat in self._chats:
+            for chat in self.chats:
                 before = latest.get(chat.run)
                 if before is not None:
                     self._before[chat] = before

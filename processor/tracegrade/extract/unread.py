@@ -53,14 +53,14 @@ def _names_gen_ai(scope: str) -> bool:
 
 
 def unread_work(
-    nodes: Sequence[Node], nameless: Iterable[Span], models: Iterable[tuple[Span, bool]], calls: Sequence[ToolCall]
+    chats: Sequence[Node], nameless: Iterable[Span], models: Iterable[tuple[Span, bool]], calls: Sequence[ToolCall]
 ) -> list[UnreadWork]:
     """The work of a trace that could not be read, in order of start.
 
     Content that was not recorded is none: that has reasons of its own.
 
     Args:
-        nodes: what was read.
+        chats: the model calls that were read, in order of start.
         nameless: tool spans that do not name their tool.
         models: spans of models that neither a dialect nor shape could read, each with whether it holds content.
         calls: all calls that were read.
@@ -68,14 +68,12 @@ def unread_work(
     found = [_work(span, "tool span without a name") for span in nameless]
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
-    for place, node in enumerate(nodes):
-        if node.kind != "chat":
-            continue
+    for place, node in enumerate(chats):
         if not node.outputs():
             if (
                 _holds_content(node.span)
                 and not node.inputs()
-                and not _is_shown_by_another(node, nodes[place + 1 :], calls)
+                and not _is_shown_by_another(node, chats[place + 1 :], calls)
             ):
                 found.append(_work(node.span, "messages not readable"))
         elif not calls and says_tool_calls(node.span):
@@ -89,8 +87,6 @@ def _is_shown_by_another(node: Node, later: Sequence[Node], calls: Sequence[Tool
     A span within it may show the same model call, and the next model call of its run is given what this one said.
     """
     for other in later:
-        if other.kind != "chat":
-            continue
         if other.is_below(node) and other.outputs():
             return True
         if other.run is node.run and (messages := other.inputs()):

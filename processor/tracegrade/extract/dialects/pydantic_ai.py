@@ -7,7 +7,7 @@ model gives that is no tool call.
 import re
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import decode
+from tracegrade.extract.decode.values import decode, is_masked
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message, read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
@@ -62,6 +62,12 @@ def _said_in_run(span: Span) -> list[Message]:
     for message in messages:
         message.calls = tuple(call for call in message.calls if call.name != _OUTPUT_TOOL)
     return messages
+
+
+def _answer(span: Span) -> str:
+    result = span.attributes.get(s.PYDANTIC_FINAL_RESULT)
+    text = result.strip() if isinstance(result, str) else ""
+    return "" if is_masked(text) else text
 
 
 def _inputs(span: Span) -> list[Message]:
@@ -122,5 +128,6 @@ DIALECT: Dialect = gen_ai.VARIANT._replace(
     ),
     is_refused=_is_refused,
     outputs=_outputs,
+    answer=_answer,
     inputs=_inputs,
 )
