@@ -21,6 +21,12 @@ FIRING = [("checkout-order", "shop", "firing")]
 RESOLVED = [("checkout-order", "shop", "resolved")]
 
 
+@pytest.fixture(autouse=True)
+def undiagnosed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What broke is found, and tested, in `diagnose`."""
+    monkeypatch.setattr("tracegrade.alert.loop.with_diagnoses", lambda connection, incidents, *how, anew: incidents)
+
+
 def test_it_fires_once_then_is_resolved_once(stage: Stage) -> None:
     stage.receive(0, "fail", "fail")
     assert stage.step(1) == FIRING

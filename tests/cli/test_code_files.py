@@ -121,7 +121,7 @@ def test_workers_of_a_replay_run_it_and_what_they_find_is_stored_as_by_one_proce
         assert sorted(json.loads(line)["score"] for line in shown.splitlines()) == [0.0, 1.0]
 
 
-def test_a_backtest_takes_the_file_of_either_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backtest_takes_the_file_of_either_side(place: Path) -> None:
     repository = place / "rules"
     for line in ("init -q -b main", "add -A", "-c user.name=x -c user.email=x@example.com commit -q -m first"):
         subprocess.run(("git", *line.split()), cwd=repository, check=True, capture_output=True)
@@ -129,9 +129,8 @@ def test_a_backtest_takes_the_file_of_either_side(place: Path, monkeypatch: pyte
     assert "no rule changed" in invoke("rules", "backtest", "rules", "-c", "s.yaml", "--against", "HEAD", *SINCE).stdout
     (repository / "few_calls.py").write_text(STRICTER)
     by_settings, by_option = ("backtest", "-c", "s.yaml"), ("--allow-code", "backtest", "-c", "off.yaml")
-    monkeypatch.setattr(workers, "SPANS_HERE", 0)
-    for allowed, other, jobs in ((by_settings, "HEAD", "1"), (by_settings, "then", "1"), (by_option, "HEAD", "2")):
-        asked = ("rules", *allowed, "rules", "--against", other, "--jobs", jobs, "--format", "json")
+    for allowed, other in ((by_settings, "HEAD"), (by_settings, "then"), (by_option, "HEAD")):
+        asked = ("rules", *allowed, "rules", "--against", other, "--format", "json")
         result = invoke(*asked, *SINCE)
         assert result.exit_code == 0, result.output
         (rule,) = json.loads(result.stdout)["rules"]
