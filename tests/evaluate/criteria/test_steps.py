@@ -49,6 +49,41 @@ def test_a_value_from_elsewhere_counts_all_that_is_looked_at(actual: JsonValue, 
 
 
 @pytest.mark.parametrize(
+    "output",
+    [
+        "1 " * 250_000,  # each may be a number, an amount or a date
+        "+1-" * 400_000,
+        [1] * 700_000,
+        {str(number): number for number in range(300_000)},
+    ],
+    ids=["numbers in a text", "characters", "numbers", "keys"],
+)
+def test_reading_outputs_is_work_of_each_answer(output: JsonValue) -> None:
+    """Also of a second one over the same run, for which they were read before."""
+    judge = EVALUATORS["grounded-answer"]
+    evidence = Evidence([call("page", {}, output=output)], "Hello", "It costs 12 EUR.")
+    for _ in range(2):
+        with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
+            judge.evaluate(evidence, judge.read_criteria({}), judge.read_settings({}))
+
+
+def test_long_prose_is_read_without_its_characters_being_counted_one_by_one() -> None:
+    judge = EVALUATORS["grounded-answer"]
+    prose = "Words without any of it, and more of them.\n\n" * 100_000
+    evidence = Evidence([call("page", {}, output=prose + "12 EUR")], "Hello", "It costs 12 EUR.")
+    assert judge.evaluate(evidence, judge.read_criteria({}), judge.read_settings({})).score == 1.0
+
+
+def test_rounding_what_was_given_is_work() -> None:
+    judge = EVALUATORS["grounded-answer"]
+    output = [number + 0.25 for number in range(100_000)]
+    answer = " ".join(f"0.{'1' * places}" for places in range(1, 30))
+    evidence = Evidence([call("page", {}, output=output)], "Hello", answer)
+    with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
+        judge.evaluate(evidence, judge.read_criteria({}), judge.read_settings({"sums": False}))
+
+
+@pytest.mark.parametrize(
     ("evaluator", "criteria", "answer"),
     [
         ("grounded-answer", {}, "1 EUR, " * 200_000),

@@ -76,7 +76,7 @@ def test_what_an_answer_names() -> None:
         "Order ORD-1042 (#77) of 12 March 2026 costs EUR 1,200.50, 15 % off. See https://shop.example/o/1042. "
         "Call at 10:30, in 2-3 days; 5GB; mail a@b.example, version 1.2.3, Alice."
     )
-    assert [tuple(claim) for claim in (*claims(answer), *names_in(answer, ["alice", "Bob"], Work()))] == [
+    assert [tuple(claim) for claim in (*claims(answer, Work()), *names_in(answer, ["alice", "Bob"], Work()))] == [
         ("id", "ORD-1042"),
         ("id", "77"),
         ("date", "12 March 2026"),
@@ -94,7 +94,7 @@ def test_what_an_answer_names() -> None:
 
 @given(st.text(st.sampled_from("a1-.,@/:# €may5\n"), max_size=300))
 def test_any_answer_is_read(answer: str) -> None:
-    assert all(claim.text for claim in claims(answer))
+    assert all(claim.text for claim in claims(answer, Work()))
 
 
 def judged(answer: str, outputs: list[Any], call: Any, prompt: str | None = "Where is A-1?", **settings: Any) -> Any:

@@ -31,7 +31,6 @@ from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import is_unknown
 
-_STEPS_OF_A_CHARACTER = 16  # of an answer, at which any of what is looked for may begin
 _MAX_SHOWN = 100  # values of each sort in the details
 _WHAT = {
     "number": "number",
@@ -89,8 +88,7 @@ class _Judged(NamedTuple):
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work()
     answer = json_text(evidence.final_answer if evidence.final_answer is not None else "")
-    work.spend(len(answer) * _STEPS_OF_A_CHARACTER)
-    named = chain(claims(answer), names_in(answer, criteria.names, work))
+    named = chain(claims(answer, work), names_in(answer, criteria.names, work))
     found = [claim for claim in named if _counts(claim, criteria, settings)]
     if evidence.redacted and is_unknown(answer):
         doubt = "the final answer was redacted"
@@ -119,9 +117,10 @@ def _counts(claim: Claim, criteria: Criteria, settings: Settings) -> bool:
 
 
 def _judge(found: Sequence[Claim], sources: Sources, settings: Settings, work: Work) -> _Judged:
-    judged = _Judged([], [], [])
+    work.spend(sources.steps)
+    judged, rounded = _Judged([], [], []), set[int]()
     for claim in found:
-        if (source := sources.of(claim, work)) is not None:
+        if (source := sources.of(claim, work, rounded)) is not None:
             judged.given.append((claim, source))
         elif settings.sums and (parts := sources.summing_up_to(claim, work)) is not None:
             judged.derived.append((claim, parts))

@@ -33,7 +33,13 @@ _TOKEN = re.compile(
     ),
     re.IGNORECASE,
 )
+# None of these goes over two white spaces, nor is without one of what `_SIGN` finds: long prose has few such parts.
+_APART = re.compile(r"\s\s+")
+_SIGN = re.compile(r"[\d@]|www\.|https?://", re.IGNORECASE)
 _SHORTEST_ID = 4
+# What `_TOKEN` takes of a text in which it may find something, whatever the text; and what it finds takes.
+_STEPS_OF_A_CHARACTER = 6
+_STEPS_OF_A_TOKEN = 22
 _VERB = re.compile(r"\bmay\b")  # 5 may be late
 
 
@@ -44,10 +50,14 @@ class Claim(NamedTuple):
     text: str
 
 
-def claims(answer: str) -> Iterator[Claim]:
-    """The values that `answer` names, each once, in its order."""
+def claims(answer: str, work: Work) -> Iterator[Claim]:
+    """The values that `answer` names, each once, in its order.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
     seen: set[Claim] = set()
-    for claim in _found(answer):
+    for claim in _found(answer, work):
         if claim not in seen:
             seen.add(claim)
             yield claim
@@ -66,8 +76,19 @@ def names_in(answer: str, names: Sequence[str], work: Work) -> Iterator[Claim]:
             yield Claim("name", name)
 
 
-def _found(answer: str) -> Iterator[Claim]:
-    for token in _TOKEN.finditer(answer):
+def _tokens(text: str, work: Work) -> Iterator[re.Match[str]]:
+    work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
+    for part in _APART.split(text):
+        work.spend()
+        if _SIGN.search(part):
+            work.spend(len(part) * _STEPS_OF_A_CHARACTER)
+            for token in _TOKEN.finditer(part):
+                work.spend(_STEPS_OF_A_TOKEN)
+                yield token
+
+
+def _found(answer: str, work: Work) -> Iterator[Claim]:
+    for token in _tokens(answer, work):
         match token.lastgroup:
             case "url":
                 yield Claim("url", token["url"].rstrip(".,;:!?*_"))

@@ -6,11 +6,13 @@ stands there as whole words, in any letter case.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cached_property
 from typing import NamedTuple
 
 from tracegrade.evaluate.criteria.seen_values import folded, holds_words
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.grounding.claims import Claim, claims
 from tracegrade.evaluate.grounding.dates import Day, days
@@ -21,6 +23,9 @@ from tracegrade.model.json_value import JsonValue
 
 _STEPS_OF_A_CLAIM = 60  # which is read as all that it may mean
 _STEPS_OF_A_SUM = 5
+_STEPS_OF_A_SCALAR = 3  # of an output
+_STEPS_OF_A_NUMBER = 9
+_STEPS_OF_A_ROUNDING = 6
 _MOST_SUMMED = 2000  # different numbers
 
 
@@ -32,13 +37,23 @@ class Source(NamedTuple):
 
 
 class Sources:
-    """All that was given in one run, read once for all answers."""
+    """All that was given in one run, read once for all answers.
+
+    ``steps`` is what reading takes. Every evaluation spends them, so that none depends on what was judged before it;
+    where they are more than the limit, not all was read.
+    """
 
     def __init__(self, evidence: Evidence) -> None:
+        self._work = Work()
         self._numbers: dict[Decimal, Source] = {}
         self._days: dict[Day, Source] = {}
         self._texts: list[tuple[Source, str]] = []
         self._rounded: dict[int, dict[Decimal, Source]] = {}
+        with suppress(EvaluatorError):
+            self._read(evidence)
+        self.steps = self._work.limit - self._work.left
+
+    def _read(self, evidence: Evidence) -> None:
         if evidence.prompt is not None:
             self._add(Source("prompt"), evidence.prompt)
         for number, call in enumerate(evidence.calls, 1):
@@ -47,12 +62,16 @@ class Sources:
 
     def _add(self, source: Source, value: JsonValue) -> None:
         texts = []
+        if isinstance(value, str):
+            self._work.spend(len(value) // CHARACTERS_READ_PER_STEP)
         for scalar in _scalars(decoded(value) if isinstance(value, str) else value):
+            self._work.spend(_STEPS_OF_A_SCALAR)
             if isinstance(scalar, str):
                 texts.append(scalar)
-                for claim in claims(scalar):
+                for claim in claims(scalar, self._work):
                     self._add_claim(source, claim)
             elif not isinstance(scalar, bool) and scalar is not None:
+                self._work.spend(_STEPS_OF_A_NUMBER)
                 self._numbers.setdefault(abs(Decimal(str(scalar))), source)
                 texts.append(str(scalar))
         self._texts.append((source, folded(" ".join(texts))))
@@ -68,8 +87,13 @@ class Sources:
             for number in readings(claim.text):
                 self._numbers.setdefault(number, source)
 
-    def of(self, claim: Claim, work: Work) -> Source | None:
+    def of(self, claim: Claim, work: Work, rounded: set[int]) -> Source | None:
         """Where `claim` stands; None where it stands nowhere.
+
+        Args:
+            claim: what is looked for.
+            work: of the evaluation.
+            rounded: the numbers of decimals to which the evaluation has had all given numbers rounded, which are noted.
 
         Raises:
             EvaluatorError: ``work_bound``.
@@ -78,7 +102,7 @@ class Sources:
         if claim.kind == "date":
             return next((self._days[day] for day in sorted(days(claim.text), key=str) if day in self._days), None)
         if claim.kind in ("number", "amount", "percent"):
-            return self._of_number(claim)
+            return self._of_number(claim, work, rounded)
         words = folded(claim.text)
         for source, text in self._texts:
             work.spend(1 + len(text) // CHARACTERS_READ_PER_STEP)
@@ -90,14 +114,18 @@ class Sources:
     def _ascending(self) -> Sequence[Decimal]:
         return sorted(self._numbers)
 
-    def _of_number(self, claim: Claim) -> Source | None:
+    def _of_number(self, claim: Claim, work: Work, rounded: set[int]) -> Source | None:
         for number in sorted(readings(claim.text)):
             shares = (number, number / 100) if claim.kind == "percent" else (number,)
             for wanted in shares:
                 if (source := self._numbers.get(wanted)) is not None:
                     return source
-            if (places := decimals(claim.text)) and (source := self._rounded_to(places).get(number)) is not None:
-                return source
+            if places := decimals(claim.text):
+                if places not in rounded:
+                    work.spend(_STEPS_OF_A_ROUNDING * len(self._numbers))
+                    rounded.add(places)
+                if (source := self._rounded_to(places).get(number)) is not None:
+                    return source
         return None
 
     def _rounded_to(self, places: int) -> dict[Decimal, Source]:
