@@ -27,13 +27,14 @@ class Work:
     before, such as ``$from``.
     """
 
-    __slots__ = ("evidence", "left", "limit", "position")
+    __slots__ = ("_read", "evidence", "left", "limit", "position")
 
     def __init__(self, limit: int = WORK_LIMIT, evidence: "Evidence | None" = None) -> None:
         self.limit = limit
         self.left = limit
         self.evidence = evidence
         self.position: int | None = None
+        self._read: set[object] | None = None
 
     @property
     def doubts(self) -> bool:
@@ -69,6 +70,18 @@ class Work:
     def known(self, text: str) -> str:
         """`text` with `UNKNOWN` in place of what was redacted."""
         return known_text(text) if self.redacted else text
+
+    def spend_once(self, what: object, steps: int) -> None:
+        """Count the steps of reading `what`, which is read once for all evaluations: each counts them, and once.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        if self._read is None:
+            self._read = set()
+        if what not in self._read:
+            self._read.add(what)
+            self.spend(steps)
 
     def spend(self, steps: int = 1) -> None:
         """Count `steps`.

@@ -49,6 +49,40 @@ def test_a_value_from_elsewhere_counts_all_that_is_looked_at(actual: JsonValue, 
 
 
 @pytest.mark.parametrize(
+    ("source", "sought", "output"),
+    [
+        ("page.output", "a b", "c " * 2_600_000),
+        ("page.output", 7.5, "1 " * 2_600_000),
+        ("page.output", 7.5, [1] * 300_000),
+        ("page.output", True, [False] * 300_000),
+        ("page.output[*]", 7.5, [1] * 300_000),
+    ],
+    ids=["words", "numbers in a text", "numbers", "true and false", "items of a path"],
+)
+@pytest.mark.parametrize("which", ["any", "first", "last"])
+def test_reading_a_source_is_work_of_each_evaluation(
+    source: str, sought: JsonValue, output: JsonValue, which: str
+) -> None:
+    """Also of a second one over the same run, for which it was read before."""
+    calls = [call("page", {}, output=output), call("send", {"q": sought}, start_ns=10, end_ns=11)]
+    evidence = Evidence(calls, "Hello", "Bye")
+    expected = compile_expected({"$from": {"source": source, "call": which}})
+    for _ in range(2):
+        work = Work(evidence=evidence)
+        work.position = 1
+        with pytest.raises(EvaluatorError, match="more than 5000000 steps"):
+            expected.matches(sought, work)
+
+
+def test_a_source_is_read_once_for_all_values_of_an_evaluation() -> None:
+    calls = [call("page", {}, output="a b " * 100_000), call("send", {}, start_ns=10, end_ns=11)]
+    work = Work(evidence=Evidence(calls, "Hello", "Bye"))
+    work.position = 1
+    expected = compile_expected({"$from": "page.output"})
+    assert all(expected.matches("a b", work) for _ in range(100))
+
+
+@pytest.mark.parametrize(
     "output",
     [
         "1 " * 250_000,  # each may be a number, an amount or a date

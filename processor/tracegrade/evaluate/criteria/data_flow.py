@@ -335,7 +335,7 @@ class _Run:
     """What the calls of a run hold, by their places in its order.
 
     Every part is read once, for all values that are looked for, when the first is: so a value costs the same however
-    many calls came before. Reading is no work of an evaluation, which must not depend on what was judged before it.
+    many calls came before. Each evaluation counts the steps of reading, whatever was judged before it.
     """
 
     __slots__ = ("_parts", "_redacted", "calls", "nameless")

@@ -14,14 +14,15 @@ Worked example of `SeenAnywhere`: the outputs at the places 0, 1 and 2 are ``{"c
 """
 
 import re
-import sys
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import cycle
 from typing import TypeAlias, TypeVar
 
 from tracegrade.evaluate.criteria.text_matchers import text_of
 from tracegrade.evaluate.criteria.value_matchers import is_number
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
@@ -30,6 +31,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 Key = TypeVar("Key", bound=Hashable)
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*")
+_STEPS_OF_A_VALUE = 20  # that is put into an index under two keys
 _STEPS_OF_A_SCALAR = 8  # looked up in three indexes
 _STEPS_OF_A_PLACE = 5  # where a text stands, perhaps inside of a word
 # Scripts from here on are written without spaces between words.
@@ -44,18 +46,26 @@ class SeenAsWhole:
     ``calls`` are the places that were looked at, ascending, and ``values`` those found at each of them.
     """
 
-    __slots__ = ("_identities", "_places", "_texts", "calls")
+    __slots__ = ("_identities", "_places", "_steps", "_texts", "calls")
 
     def __init__(self, calls: Sequence[int], values: Sequence[tuple[int, Sequence[JsonValue]]]) -> None:
         self.calls = calls
         self._identities = Identities()
-        work = Work(sys.maxsize)
-        self._places = _index((place, [self._identities.of(value, work) for value in found]) for place, found in values)
-        # Texts of what is no text: models write numbers as texts, and the other way round.
-        self._texts = _index((place, _othertexts_in(found)) for place, found in values)
+        self._places: Mapping[int, Sequence[int]] = {}
+        self._texts: Mapping[str, Sequence[int]] = {}
+        work = Work()
+        with suppress(EvaluatorError):
+            work.spend(_STEPS_OF_A_VALUE * sum(len(found) for _, found in values))
+            self._places = _index(
+                (place, [self._identities.of(value, work) for value in found]) for place, found in values
+            )
+            # Texts of what is no text: models write numbers as texts, and the other way round.
+            self._texts = _index((place, _othertexts_in(found)) for place, found in values)
+        self._steps = work.limit - work.left
 
     def first(self, actual: JsonValue, start: int, end: int, work: Work) -> int:
         """The first place at which `actual` stands."""
+        work.spend_once(self, self._steps)
         found = _next(self._places.get(self._identities.of(actual, work)), start, end)
         if isinstance(actual, str):
             return _next(self._texts.get(actual), start, found)
@@ -70,12 +80,13 @@ class SeenAnywhere:
     ``calls`` are the places that were looked at, ascending, and ``values`` the one at each of them.
     """
 
-    __slots__ = ("_folded", "_numbers", "_scalars", "_values", "_words", "calls")
+    __slots__ = ("_folded", "_numbers", "_scalars", "_steps", "_values", "_words", "calls")
 
     def __init__(self, calls: Sequence[int], values: Sequence[tuple[int, JsonValue]]) -> None:
         self.calls = calls
         self._values = values
-        # Made when the first text or number is looked for.
+        # Made when the first text or number is looked for; with the steps that each takes.
+        self._steps: dict[str, tuple[object, int]] = {}
         self._folded: dict[int, str] = {}
         self._words: Mapping[str, Sequence[int]] | None = None
         self._numbers: Mapping[Hashable, Sequence[int]] | None = None
@@ -100,13 +111,13 @@ class SeenAnywhere:
         if scalar is None or scalar == "" or scalar != scalar:
             return end
         if is_number(scalar):
-            end = _next(self._intexts_in().get(scalar), start, end)
-            return _next(self._notexts_in().get((False, scalar)), start, end)
-        end = _next(self._notexts_in().get(scalar if isinstance(scalar, str) else (True, scalar)), start, end)
+            end = _next(self._intexts_in(work).get(scalar), start, end)
+            return _next(self._notexts_in(work).get((False, scalar)), start, end)
+        end = _next(self._notexts_in(work).get(scalar if isinstance(scalar, str) else (True, scalar)), start, end)
         text = text_of(scalar) or ""
         work.spend(len(text))  # which is split into words, at worst one a character, each of which is looked up
         words = folded(text)
-        index = self._in_words()
+        index = self._in_words(work)
         # Where the words stand each of them does: only there, where the rarest is, are they looked for.
         places = min((index.get(word, ()) for word in _WORD.findall(words)), key=len, default=())
         for at in range(bisect_left(places, start), bisect_left(places, end)):
@@ -116,25 +127,49 @@ class SeenAnywhere:
                 return places[at]
         return end
 
-    def _in_words(self) -> Mapping[str, Sequence[int]]:
+    def _in_words(self, work: Work) -> Mapping[str, Sequence[int]]:
         """The places of each word in texts."""
         if self._words is None:
-            # No folded text holds a line break, so nothing is found across two of them.
-            self._folded = {place: "\n".join(map(folded, texts_in(value))) for place, value in self._values}
-            self._words = _index((place, _WORD.findall(text)) for place, text in self._folded.items())
+            self._words = {}
+            with self._reading("words") as reading:
+                # No folded text holds a line break, so nothing is found across two of them.
+                self._folded = {
+                    place: "\n".join(map(folded, _read_texts(value, reading))) for place, value in self._values
+                }
+                self._words = _index((place, _WORD.findall(text)) for place, text in self._folded.items())
+        self._spend(work, "words")
         return self._words
 
-    def _intexts_in(self) -> Mapping[Hashable, Sequence[int]]:
+    def _intexts_in(self, work: Work) -> Mapping[Hashable, Sequence[int]]:
         """The places of each number in texts."""
         if self._numbers is None:
-            self._numbers = _index((place, _numbers(texts_in(value))) for place, value in self._values)
+            self._numbers = {}
+            with self._reading("numbers") as reading:
+                self._numbers = _index((place, _numbers(_read_texts(value, reading))) for place, value in self._values)
+        self._spend(work, "numbers")
         return self._numbers
 
-    def _notexts_in(self) -> Mapping[Hashable, Sequence[int]]:
+    def _notexts_in(self, work: Work) -> Mapping[Hashable, Sequence[int]]:
         """The places of each scalar that is no text: by whether it is true or false, and its value; and by its text."""
         if self._scalars is None:
-            self._scalars = _index((place, _keys(_scalars(value))) for place, value in self._values)
+            self._scalars = {}
+            with self._reading("scalars") as reading:
+                self._scalars = _index(
+                    (place, _keys(_scalars(value, reading), reading)) for place, value in self._values
+                )
+        self._spend(work, "scalars")
         return self._scalars
+
+    @contextmanager
+    def _reading(self, index: str) -> Iterator[Work]:
+        """Counts the steps in which an index is made; one that takes more than any evaluation has is not made."""
+        reading = Work()
+        with suppress(EvaluatorError):
+            yield reading
+        self._steps[index] = object(), reading.limit - reading.left
+
+    def _spend(self, work: Work, index: str) -> None:
+        work.spend_once(*self._steps[index])
 
 
 def _index(found: Iterable[tuple[int, Iterable[Key]]]) -> dict[Key, list[int]]:
@@ -177,14 +212,26 @@ def may_be_seen(value: JsonValue) -> bool:
     return bool(scalars) and all(scalar is not None and scalar != "" and scalar == scalar for scalar in scalars)
 
 
-def texts_in(value: JsonValue) -> Iterator[str]:
-    """Every text inside `value`, in order."""
-    return (scalar for scalar in _scalars(value) if isinstance(scalar, str))
+def texts_in(value: JsonValue, work: Work) -> Iterator[str]:
+    """Every text inside `value`, in order; each value inside is a step.
+
+    Raises:
+        EvaluatorError: ``work_bound``.
+    """
+    return (scalar for scalar in _scalars(value, work) if isinstance(scalar, str))
 
 
-def _keys(scalars: Iterable[Scalar]) -> Iterator[Hashable]:
+def _read_texts(value: JsonValue, work: Work) -> Iterator[str]:
+    """Every text inside `value`, in order, to be split into words or numbers: each character is a step."""
+    for text in texts_in(value, work):
+        work.spend(len(text))
+        yield text
+
+
+def _keys(scalars: Iterable[Scalar], work: Work) -> Iterator[Hashable]:
     for scalar in scalars:
         if scalar is not None and not isinstance(scalar, str):
+            work.spend(_STEPS_OF_A_VALUE)
             yield isinstance(scalar, bool), scalar
             yield text_of(scalar)
 

@@ -169,8 +169,8 @@ def _found(
     settings: Settings,
     work: Work,
 ) -> list[_Flow]:
-    outputs = list(_outputs(evidence, sources))
-    given = list(_arguments(evidence, targets, criteria.arguments))
+    outputs = list(_outputs(evidence, sources, work))
+    given = list(_arguments(evidence, targets, criteria.arguments, work))
     prompt = evidence.prompt if settings.unless_in_prompt else None
     return [
         flow for flow in _flows(outputs, given, settings, work) if prompt is None or not _stands_in(prompt, flow, work)
@@ -201,21 +201,21 @@ def _flows(outputs: Sequence[_Text], given: Sequence[_Text], settings: Settings,
                 yield _Flow(returned, given_to, value)
 
 
-def _outputs(evidence: Evidence, meant: Sequence[bool]) -> Iterator[_Text]:
+def _outputs(evidence: Evidence, meant: Sequence[bool], work: Work) -> Iterator[_Text]:
     """The texts in what calls returned."""
     for place, batch in _in_order(evidence, meant):
-        for text in texts_in(evidence.calls[place].output):
+        for text in texts_in(evidence.calls[place].output, work):
             yield _Text(place, batch, "", known_text(text) if evidence.redacted else text)
 
 
-def _arguments(evidence: Evidence, meant: Sequence[bool], names: Sequence[str] | None) -> Iterator[_Text]:
+def _arguments(evidence: Evidence, meant: Sequence[bool], names: Sequence[str] | None, work: Work) -> Iterator[_Text]:
     """The texts in what calls were given, by argument."""
     for place, batch in _in_order(evidence, meant):
         arguments = evidence.calls[place].arguments
         if isinstance(arguments, dict):
             for name, value in arguments.items():
                 if names is None or name in names:
-                    for text in texts_in(value):
+                    for text in texts_in(value, work):
                         yield _Text(place, batch, name, known_text(text) if evidence.redacted else text)
 
 
