@@ -6,8 +6,8 @@ from itertools import islice
 
 from hypothesis import strategies as st
 
+from build.canonical import canonical_line
 from build.otlp import Content, log_payload, log_records_of, payload, spans_of
-from canonical import canonical_line
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.sessions import MAX_TRACES, KnownSession, SessionKey
 from tracegrade.assemble.settings import TracesSettings

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from build import store_with
+from build.canonical import canonical_line
 from build.harness import NS_PER_S
 from build.otlp import Content, agent_span, log_payload, payload, spans_of, tool_span
 from build.stored_alerts import store_incident
 from build.stored_runs import run_of
-from canonical import canonical_line
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config

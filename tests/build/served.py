@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import grpc
 from click.testing import CliRunner, Result
 
-from canonical import canonical_line
+from build.canonical import canonical_line
 from tracegrade.cli import main
 from waiting import eventually
 

@@ -18,8 +18,8 @@ from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each, rest_long, store_with
+from build.processes import processes_with
 from build.scripted_models import calling, prompt_of, serving, write_models
-from processes import processes_with
 from tracegrade.cli import main
 from tracegrade.models.pace import Stopped
 from tracegrade.store.heads import trace_heads

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from build.kept import Kept, id_of, secret_trace
-from parquet_files import names, rows
+from build.parquet_files import names, rows
 from tracegrade.codec.results import decode_result
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.deliver.cut import Cut

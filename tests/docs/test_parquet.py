@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from build.parquet_files import TRACE_ID
 from build.records import decisions_of, summary_of
-from parquet_files import TRACE_ID
 from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.names import path_name

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from build import store_with
+from build.canonical import canonical_line
 from build.judged_traces import START_NS, judged
 from build.otlp import agent_span, payload, tool_span
-from canonical import canonical_line
 from tracegrade.cli import main
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config

@@ -6,9 +6,9 @@ from hashlib import blake2b
 import pytest
 
 from build import each, rest_long
+from build.canonical import canonical_line
 from build.harness import Run, records
 from build.otlp import Content, agent_span, otlp_span, tool_span
-from canonical import canonical_line
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.pipeline.replay import replay_records
 from tracegrade.rule.load import load_rules

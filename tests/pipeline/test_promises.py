@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from build.canonical import canonical_line
 from build.harness import Run, batches_of, packing, records
 from build.otlp import Content, agent_span, log_payload, logged_trace, otlp_log, otlp_span, tool_span
-from canonical import canonical_line
 from tracegrade.assemble.closed_traces import ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.record import Encoding, Record

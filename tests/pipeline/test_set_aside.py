@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build.canonical import canonical_line
 from build.harness import batches_of, records
 from build.otlp import Content, agent_span, otlp_span, payload, spans_of, tool_span
-from canonical import canonical_line
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.local import LocalJournal

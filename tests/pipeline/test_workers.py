@@ -9,7 +9,7 @@ import pytest
 
 from build.harness import records
 from build.otlp import Content, logged_trace
-from pipeline.shown import Shown, end_on_trace_4, everything
+from build.shown import Shown, end_on_trace_4, everything
 from pipeline.test_promises import SETTINGS, order_trace
 from pipeline.test_sessions import turn
 from tracegrade.assemble.settings import TracesSettings

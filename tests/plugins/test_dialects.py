@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-import packages
-from packages import run, run_commands
+from build import packages
+from build.packages import run, run_commands
 from tracegrade.cli import main
 from tracegrade.config import Config
 from tracegrade.plugins.entry_points import PluginError

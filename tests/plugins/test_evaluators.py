@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-import packages
-from packages import run, run_commands
+from build import packages
+from build.packages import run, run_commands
 from tracegrade.plugins.entry_points import PluginError
 from tracegrade.plugins.installed import load_plugins
 

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
-from processes import processes_with
+from build.processes import processes_with
 from tracegrade.model.signal import Signal
 from tracegrade.models.pace import Stopped
 from tracegrade.suites.agents.arrivals import MAX_BYTES, Arrivals, Arrived

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine, MetaData, column, create_engine, select, text
 
+from build.canonical import canonical_line
 from build.engines import POSTGRESQL, needs_postgresql, without_tables
 from build.otlp import payload, tool_span
 from build.served import Server, export
-from canonical import canonical_line
 from store.test_migrations import upgrade
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.preview import preview

@@ -17,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from build.browser import browser
 from build.shop import HOUR, SECOND, WRONG_QUANTITY, crawl, fill, order, traffic
 from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_experiments
@@ -27,7 +28,6 @@ from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.place import sqlite_url
 from tracegrade.suites.keeping import add_suite
 from tracegrade.web.api.suites import EXAMPLE
-from web.browser import browser
 
 _TRACES = 3000
 _FAILING, _LONG = 900_001, 900_002

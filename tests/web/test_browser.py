@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from build.browser import axe, browser
 from build.shop import GOOD, SECOND, WRONG_ORDER, WRONG_QUANTITY, fill, order
 from build.shop_incidents import fall, over, store, store_waiting
 from build.shop_runs import store_run
 from build.site import Site
 from tracegrade.suites.keeping import add_suite
 from tracegrade.web.api.suites import EXAMPLE
-from web.browser import axe, browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from build.asgi import call
+from build.browser import axe, browser
 from build.scripted_models import write_models
 from build.site import Site, serving
 from build.suite_runs import SUITE, store_suite_runs
@@ -19,7 +20,6 @@ from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.store.jobs import Job, claim, note, stored_jobs
 from tracegrade.store.open import changing_store
 from tracegrade.web.app import build_app
-from web.browser import axe, browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

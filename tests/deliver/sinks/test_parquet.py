@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from build.parquet_files import TRACE_ID, names, rows
 from build.records import summary_of
-from parquet_files import TRACE_ID, names, rows
 from tracegrade.codec.results import new_result
 from tracegrade.deliver.cut import Cut
 from tracegrade.deliver.parquet.columns import COLUMNS

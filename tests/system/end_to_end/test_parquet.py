@@ -17,9 +17,9 @@ from reliability.load import count_stored, send
 from build.everything import places_of
 from build.kept import id_of, secret_trace
 from build.otlp import payload, spans_of
+from build.parquet_files import names, rows
 from build.s3_server import BUCKET, S3Server
 from build.served import Server, alive, export, served
-from parquet_files import names, rows
 from tracegrade.access.tokens import new_token
 from tracegrade.codec.results import decode_result
 from tracegrade.journal.reader import JournalReader

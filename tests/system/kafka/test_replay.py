@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from kafka.broker import Broker
 from kafka.group import LOGS, SPANS
 
+from build.canonical import canonical_line
 from build.otlp import Content, payload, spans_of
-from canonical import canonical_line
 from pipeline.test_sessions import turn
 from tracegrade.cli import main
 from waiting import eventually

@@ -24,7 +24,7 @@ def members(broker: Broker, group: str) -> set[str]:
     """The names of the clients in a group, as the broker shows them."""
     client = AdminClient({"bootstrap.servers": broker.address})  # with it, what was asked of it would go
     asked = client.describe_consumer_groups([group])
-    return {member.client_id for member in asked[group].result(60).members}
+    return {member.client_id for member in asked[group].result(600).members}
 
 
 def says_away(judge: Judge) -> bool:

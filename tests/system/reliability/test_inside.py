@@ -12,7 +12,7 @@ from reliability.conftest import Report
 from reliability.load import lost_and_doubled, send, stored, wait_until_stored
 from reliability.table import Row
 
-import packages
+from build import packages
 from build.otlp import agent_span, payload, tool_span
 from build.served import Downstream, Server, export, exporter, served
 from waiting import eventually
