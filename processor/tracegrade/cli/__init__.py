@@ -61,8 +61,9 @@ class _LazyGroup(click.Group):
 def _print_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
         from tracegrade.build import build_version
+        from tracegrade.cli.output import print_line
 
-        click.echo(f"tracegrade {build_version()}")
+        print_line(f"tracegrade {build_version()}")
         context.exit()
 
 
