@@ -123,6 +123,11 @@ LAST_OUTPUT = {"name": "b", "args": {"id": {"$from": {"source": "*.output", "cal
 @each(
     ("evaluator", "written", "names", "if_all", "found"),
     [
+        ("multi-turn", {"expected_tool": "b"}, "b", "pass", "not_evaluable"),
+        ("multi-turn", {"expected_tool": "b"}, "a", "fail", "not_evaluable"),
+        # Already longer than is enough.
+        ("multi-turn", {"expected_tool": "b"}, "a b", "fail", "fail"),
+        ("multi-turn", {"expected_tool": "b", "valid_prerequisites": ["a"]}, "a b", "pass", "not_evaluable"),
         ("partial-order", {"steps": ["a", "b"]}, "a b", "pass", "pass"),
         ("partial-order", {"steps": ["a", "b"]}, "a", "fail", "not_evaluable"),
         ("partial-order", {"steps": ["a", "b"], "extra": "count"}, "a b", "pass", "not_evaluable"),
@@ -269,6 +274,9 @@ RANGES: list[tuple[str, dict[str, Any]]] = [
     ("schema-validation", {"parameters_schema": {"required": ["x", "id"]}, "occurrence": "last"}),
     ("tool-call-order", {"tool_calls_order": ["a", "b"], "strict": True}),
     ("tool-permission", {"allowed_tools": ["a"]}),
+    ("multi-turn", {"expected_tool": "b", "expected_params": {"id": "Rome"}, "optimal_hops": 1}),
+    ("multi-turn", {"expected_tool": "b", "valid_prerequisites": ["a"], "optimal_hops": 3}),
+    ("multi-turn", {"expected_tool": None}),
 ]
 
 

@@ -36,7 +36,7 @@ from tracegrade.evaluate.compare.case_scoring import (
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import listed_names
-from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.evaluate.wording import agreeing, counted, listed
@@ -67,8 +67,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
     again = again and again[: _fewest_repeats(evidence, chain)]
-    expected = listed_names(criteria.expected_tool) if criteria.expected_tool is not None else ()
-    on_the_way = {name.lower() for name in (*criteria.valid_prerequisites, *expected)}
+    on_the_way = _on_the_way(criteria)
     off_the_way = [call for call in chain if call.name.lower() not in on_the_way]
     best: tuple[float, float, ScoredCall, ParamScore] | None = None
     for last in _may_be_last(evidence, criteria):
@@ -81,6 +80,25 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     _, completion, last, params = best
     detours = [call.name for call in off_the_way if call is not last]
     return _scored(criteria, chain, completion, (last, params), again, detours)
+
+
+def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
+    """Further calls make the chain longer; at best one of them is what was expected, and no call is repeated at once.
+
+    Of the calls that are known, at most the last may be off the way without being a detour. At worst nothing is left.
+    """
+    chain = evidence.once(scored_calls)
+    on_the_way = _on_the_way(criteria)
+    off_the_way = sum(call.name.lower() not in on_the_way for call in chain)
+    efficiency = min(1.0, criteria.optimal_hops / (len(chain) + 1))
+    most = efficiency - _PENALTY * max(0, off_the_way - 1)
+    return 0.0, max(score, round(most, _DECIMALS))
+
+
+def _on_the_way(criteria: Criteria) -> set[str]:
+    """The names of the tools that are expected or prerequisites, in lower case."""
+    expected = listed_names(criteria.expected_tool) if criteria.expected_tool is not None else ()
+    return {name.lower() for name in (*criteria.valid_prerequisites, *expected)}
 
 
 def _may_be_last(evidence: Evidence, criteria: Criteria) -> Sequence[ScoredCall]:
@@ -150,4 +168,5 @@ EVALUATOR = Evaluator(
     reads=frozenset({"arguments"}),
     knows_unknown=True,
     compared=_compared,
+    with_further_calls=_with_further_calls,
 )
