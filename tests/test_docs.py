@@ -168,10 +168,10 @@ def _judged(output: str) -> list[tuple[str, str]]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and the store that it leaves."""
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "tracegrade", "demo", "--once", "--data-dir", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "tracegrade", "demo", "--once", "--data-dir", "kept"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
-    return done.stdout, folder / "tracegrade.db"
+    return done.stdout, folder / "kept" / "tracegrade.db"
 
 
 def _ask(demo: tuple[str, Path], query: str) -> list[tuple[object, ...]]:

@@ -393,6 +393,14 @@ class TestNew:
         ]
         assert (tmp_path / "rules" / name / "traces" / f"{trace_id(1)}.json").exists()
 
+    def test_what_could_not_be_read_of_the_trace_is_said(self, tmp_path: Path) -> None:
+        agent, call = spans(1)
+        nameless = replace(call, name="work", span_id=b"9" * 8, attributes={"gen_ai.operation.name": "execute_tool"})
+        store_with(tmp_path, replace(judged(1), spans=encode_spans([agent, call, nameless], [])))
+        options = ("--in", tmp_path / "rules", "--from-trace", trace_id(1), "--data-dir", tmp_path)
+        made = run("new", "a/b", *options)
+        assert "was not read: which tool a call is of cannot be read" in made.output
+
     def test_all_agents_of_a_trace_are_expected_or_the_one_that_is_named(self, tmp_path: Path) -> None:
         agent, call = spans(1)
         booking, hold = replace(agent, span_id=b"9" * 8), replace(call, span_id=b"8" * 8, parent_span_id=b"9" * 8)

@@ -62,7 +62,7 @@ def _demo(folder: Path, once: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     config_path = folder / "demo.yaml"
     ports = _free_ports() if once else _usual_ports()
-    config_path.write_text(_CONFIG.format(data_dir=json.dumps(str(folder), ensure_ascii=False), **ports))
+    config_path.write_text(_CONFIG.format(data_dir=json.dumps(str(folder.resolve()), ensure_ascii=False), **ports))
     config = load_config(config_path)
     return asyncio.run(_serve(ReceiveRole(config, config_path, with_judge=True), config, once))
 

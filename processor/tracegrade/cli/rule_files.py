@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from tracegrade.cli.asking_servers import Asking, asking_options
+from tracegrade.cli.how_read import print_how_read
 from tracegrade.cli.output import EXIT_FAILED, output_option, print_line, print_table, reports_errors
 from tracegrade.cli.redaction import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
@@ -139,6 +140,7 @@ def _from_stored(
         return new_rule.from_trace(rule_id, extract(trace, ToolAliases(config.traces.tool_aliases)), requests, agent)
 
     trace = trace_of(found[0])
+    print_how_read(extract(trace))  # the rule expects the calls that were read, which may not be all
     rule = drafted(trace).rule
     result = Redacted([trace])
     if redacts:

@@ -97,7 +97,10 @@ class _Seen:
 
 
 _BLIND = {
-    "not_evaluable": ("was never evaluable", "see the check 'content' for what is not recorded"),
+    "not_evaluable": (
+        "was never evaluable",
+        "see the checks 'content' and 'unread spans' for what is not recorded, or cannot be read",
+    ),
     "error": ("always ended in an error", "fix the rule"),
 }
 
@@ -110,7 +113,8 @@ def _of_rule(rule: Rule, seen: _Seen, decided: Mapping[str, _Decided]) -> Iterat
         if (blind := _BLIND.get(of_service.blind)) is not None:
             (reason, times), matched = of_service.reasons.most_common(1)[0], of_service.kinds.total()
             words, advice = blind
-            text = f"matched {matched} times in {seen.looked_at} and {words}; mostly ({times} times): {reason}"
+            text = f"matched {count(matched, 'time')} in {seen.looked_at} and {words}; mostly "
+            text += f"({count(times, 'time')}): {reason}"
             where = f"{rule.id}, {service or 'an unnamed service'}"
             evidence: dict[str, JsonValue] = {"decisions": matched, "reason": reason, "service": service}
             # Of a ready-made rule, that nobody sends what it reads is no fault of this installation.
