@@ -1,11 +1,12 @@
 import tracemalloc
-from typing import Any
+from typing import Any, get_args
 
 import build
 from build import each, span_id
 from tracegrade.extract.extract import extract
+from tracegrade.extract.how_read import spans_not_read
 from tracegrade.extract.unread import keys_of, looks_like_a_tool, looks_like_gen_ai, unread_spans
-from tracegrade.model.extraction import UnreadWork
+from tracegrade.model.extraction import Extraction, UnreadWork, WhyUnread
 
 
 @each(
@@ -203,3 +204,29 @@ def test_a_model_call_whose_messages_cannot_be_read_is_unread_unless_another_sho
 ) -> None:
     found = extract(build.trace(spans))
     assert [work.span_id for work in found.unread if work.why == "messages not readable"] == [*map(span_id, unread)]
+
+
+def test_each_span_that_was_not_read_says_why_and_what_would_have_it_read() -> None:
+    spans = [
+        {"id": 1, "name": "turn", "attributes": {"gen_ai.operation.name": "invoke_agent"}},
+        {"id": 2, "name": "step", "parent": 1, "unread_keys": ["acme.tool"]},
+        {"id": 3, "name": "work", "parent": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}},
+        {
+            "id": 4,
+            "name": "chat",
+            "parent": 1,
+            "attributes": {"gen_ai.operation.name": "chat", "gen_ai.response.finish_reasons": ["tool_calls"]},
+        },
+    ]
+    found = spans_not_read(extract(build.trace(spans)))
+    assert [(span.name, span.keys) for span in found] == [("step", ["acme.tool"]), ("work", ["gen_ai.operation.name"])]
+    assert all(span.why in span.sentence and span.advice for span in found)
+
+
+@each("why", list(get_args(WhyUnread)))
+def test_no_cause_is_without_its_words(why: WhyUnread) -> None:
+    trace = build.trace([{"id": 1, "name": "step"}])
+    work = UnreadWork(span_id(1), 0, why, "acme")
+    (found,) = spans_not_read(Extraction(trace, [], [], unread=[work]))
+    assert found.reason in work.sentence
+    assert found.advice
