@@ -200,3 +200,13 @@ def test_after_a_checkpoint_one_file_holds_everything(sqlite: Engine, tmp_path: 
     with reading(reader) as connection:
         assert len(results(connection, ResultFilter(), 10)) == 1
     reader.dispose()
+
+
+@pytest.mark.parametrize(("durable", "synchronous"), [(False, 1), (True, 2)])
+def test_who_commits_positions_behind_the_store_waits_for_its_disk(
+    tmp_path: Path, durable: bool, synchronous: int
+) -> None:
+    engine = open_store(url(tmp_path / "tracegrade.db"), durable=durable)
+    with engine.begin() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == synchronous  # 1: NORMAL, 2: FULL
+    engine.dispose()

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,8 +54,9 @@ class Publisher:
         self.last = durable
 
     def close(self) -> None:
-        """Write the last value to the disk and close the file."""
-        self._map.flush()
+        """Write the last value to the disk and close the file; a disk that refuses leaves it as a power cut does."""
+        with suppress(OSError):
+            self._map.flush()
         self._map.close()
 
 

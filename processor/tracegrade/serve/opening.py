@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Engine
@@ -57,10 +58,12 @@ def open_store_patiently(url: str, heartbeat: Heartbeat, metrics: JudgeMetrics) 
         conditions.begin("store_updating", "judging waits until the store is brought up to date")
         metrics.write_snapshot()
 
+    # Positions are committed behind what is stored: a power cut must not take it back.
+    open_durably = partial(open_store, url, update=True, durable=True)
     with ThreadPoolExecutor(1, thread_name_prefix="open-store") as opening:
         while True:
             try:
-                store = heartbeat.beat_until(opening.submit(open_store, url, update=True, updating=say_updating), 0)
+                store = heartbeat.beat_until(opening.submit(open_durably, updating=say_updating), 0)
                 break
             except StoreUnavailable as error:
                 conditions.begin("store_unavailable", f"judging waits: {error}")

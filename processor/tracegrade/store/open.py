@@ -105,6 +105,7 @@ def open_store(
     update: bool = False,
     updating: Callable[[], object] | None = None,
     tenant: str | None = None,
+    durable: bool = False,
 ) -> Engine:
     """An engine on the store at `url`.
 
@@ -115,6 +116,8 @@ def open_store(
             running over the same data folder: it would not know the tables any more.
         updating: called before tables with content are updated, which may take long.
         tenant: with read_only, show the rows of this tenant alone; None: of all.
+        durable: what is committed is on SQLite's disk, so that positions behind it may be committed; else a power cut
+            may take back the last transactions. PostgreSQL's always is.
 
     Raises:
         StoreError: no such store (read-only), one written by an older version (without `update`) or a newer one,
@@ -124,7 +127,9 @@ def open_store(
     parsed = _parse(url)
     try:
         engine = (
-            _sqlite(parsed, read_only, tenant) if parsed.get_backend_name() == "sqlite" else _postgresql(parsed, tenant)
+            _sqlite(parsed, read_only, tenant, durable)
+            if parsed.get_backend_name() == "sqlite"
+            else _postgresql(parsed, tenant)
         )
         with reading(engine) as connection:
             found = _version(connection)
@@ -158,7 +163,7 @@ def check_reachable(url: str, within_s: int) -> None:
     is_file = parsed.get_backend_name() == "sqlite"
     if not is_file and "connect_timeout" not in parsed.query:
         parsed = parsed.update_query_dict({"connect_timeout": str(within_s)})
-    engine = _sqlite(parsed, False, None) if is_file else _postgresql(parsed, None)
+    engine = _sqlite(parsed, False, None, False) if is_file else _postgresql(parsed, None)
     try:
         with reading(engine) as connection:
             problem = unfit(_version(connection), read_only=False, update=True)
@@ -359,7 +364,7 @@ def _parse(url: str) -> URL:
     return parsed
 
 
-def _sqlite(url: URL, read_only: bool, tenant: str | None) -> Engine:
+def _sqlite(url: URL, read_only: bool, tenant: str | None, durable: bool) -> Engine:
     if not url.database or url.database == ":memory:":
         raise StoreError("store.url: expected sqlite:///PATH, found no path; a store in memory would be lost")
     path = Path(url.database)
@@ -378,6 +383,8 @@ def _sqlite(url: URL, read_only: bool, tenant: str | None) -> Engine:
             connection.execute(f"PRAGMA {_AS_IT_IS_MADE}").close()
         for pragma in _READ_PRAGMAS if read_only else _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
+        if durable:
+            connection.execute("PRAGMA synchronous=FULL").close()
         if tenant is not None:
             show_one_tenant(connection, "sqlite", tenant)
         if read_only:

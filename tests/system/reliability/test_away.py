@@ -1,6 +1,7 @@
 """More of "What goes away, and what happens": a disk full for all processes, rules, certificates, a channel."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -42,9 +43,15 @@ def away(away_s: float) -> Iterator[None]:
 
 def _inside(server: Server, program: str) -> str:
     """What a Python program prints that sees the mounts of the server."""
+    return _entered(server, sys.executable, "-c", program, str(server.data))
+
+
+def _entered(server: Server, *command: str) -> str:
     assert server.process is not None
-    enter = ["nsenter", "--preserve-credentials", "-U", "-m", "-t", str(server.process.pid)]
-    done = subprocess.run([*enter, sys.executable, "-c", program, str(server.data)], capture_output=True, text=True)
+    pid = str(server.process.pid)
+    is_own_user = os.readlink("/proc/self/ns/user") != os.readlink(f"/proc/{pid}/ns/user")
+    enter = ["nsenter", *(["--preserve-credentials", "-U"] if is_own_user else []), "-m", "-t", pid]
+    done = subprocess.run([*enter, *command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -115,6 +122,44 @@ def test_a_disk_that_is_full_for_all_processes_loses_nothing(tmp_path: Path, awa
         eventually(all_stored, "all results", every_s=0.5)
         assert sorted(children(server.process.pid)) == before, "a process was started again"
         eventually(lambda: not conditions(server), "the end of the condition")
+    finally:
+        assert server.stop() == 0
+
+
+def test_a_disk_that_becomes_read_only_refuses_senders_and_loses_nothing_answered(tmp_path: Path) -> None:
+    """As ext4 does after an error; it can be written again once it was unmounted, so `serve` is started again."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    mounts = f'mkdir -p "$0" && mount -o loop {image} "$0" && exec "$@"'
+    under = ["unshare", "-m", "sh", "-c", mounts]
+    if shutil.which("mkfs.ext4") is None or subprocess.run(["mkfs.ext4", "-q", image]).returncode:
+        pytest.skip("needs mkfs.ext4")
+    if subprocess.run([*under, str(tmp_path / "tried"), "true"], capture_output=True).returncode:
+        pytest.skip("no image of a disk can be mounted here: needs root")
+    server = Server(tmp_path)
+    server.under = [*under, str(server.data)]
+    server.start()
+
+    def count() -> str:
+        return _inside(server, _COUNT)
+
+    export(server.endpoints["grpc"], request_of(range(1, 6)))
+    eventually(lambda: count() == "5 20\n20 20\n", "the first results", every_s=0.5)
+    _entered(server, "mount", "-o", "remount,abort", str(server.data))
+    for number in (100, 200):
+        with pytest.raises(grpc.RpcError) as refused:
+            export(server.endpoints["grpc"], request_of(range(number, number + 5)), timeout_s=60)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert "the disk failed (Read-only file system)" in str(refused.value.details())
+    eventually(lambda: conditions(server) == {"disk_failing", "judge_down"}, "the conditions")
+    assert server.stop() == 0
+    subprocess.run(["fsck.ext4", "-fy", image], capture_output=True)  # 1: corrected
+    server.start()
+    try:
+        export(server.endpoints["grpc"], request_of(range(300, 305)))
+        eventually(lambda: count() == "10 40\n40 40\n", "all that was answered", every_s=0.5)
+        assert not conditions(server)
     finally:
         assert server.stop() == 0
 
