@@ -57,9 +57,15 @@ def test_a_judge_whose_store_takes_long_to_be_brought_up_to_date_is_alive(
     beats = Beats(tmp_path, monkeypatch)
 
     def slow(
-        url: str, *, read_only: bool = False, update: bool = False, updating: Callable[[], object] | None = None
+        url: str,
+        *,
+        read_only: bool = False,
+        update: bool = False,
+        updating: Callable[[], object] | None = None,
+        durable: bool = False,
     ) -> Engine:
         if not read_only:
+            assert durable, "positions are committed behind what is stored"
             assert updating is not None
             updating()
             snapshot = DataFolder(tmp_path).read_snapshot("judge")
