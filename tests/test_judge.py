@@ -1,5 +1,6 @@
 """One trace judged: how evaluations combine, and what becomes of what goes wrong."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tracegrade.model.sample_point import sample_point
 from tracegrade.model.span import Resource
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.record_judge import attribute_filter_for
+from tracegrade.rule.load import load_rules
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
@@ -67,6 +69,20 @@ def test_a_fail_weighs_more_than_what_cannot_be_evaluated_and_that_more_than_a_p
 def test_without_the_gate_what_is_there_is_scored() -> None:
     (evaluation,) = judge(trace("not json at all"), rules(ARGUMENTS), gated=False).evaluations
     assert (evaluation.outcome, evaluation.score) == ("pass", 1.0)
+
+
+def test_what_was_judged_is_freed_at_once() -> None:
+    """Collected once a minute, garbage of cycles would hold every trace of that minute."""
+    rule_set = load_rules(["builtin:default"])
+    judged = [trace(), trace()]
+    judge(judged.pop(), rule_set)  # what is learnt once
+    gc.collect()
+    gc.disable()
+    try:
+        judge(judged.pop(), rule_set)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_a_threshold_is_reached_within_rounding() -> None:

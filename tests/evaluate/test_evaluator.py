@@ -1,5 +1,5 @@
 from build import call
-from tracegrade.evaluate.compare.outputs import ActualOutput
+from tracegrade.evaluate.compare.outputs import ActualOutputs
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.wording import ArgumentExcerpts
@@ -24,7 +24,7 @@ def test_every_evaluation_pays_for_what_it_reads_also_when_another_has_read_it()
     spent = []
     for _ in range(2):
         work = Work()
-        output = ActualOutput(evidence, 0)
+        output = ActualOutputs(evidence)[0]
         assert output.decoded(work) == output.decoded(work) == {"a": 1}
         spent.append(work.limit - work.left)
     assert spent == [101, 101]

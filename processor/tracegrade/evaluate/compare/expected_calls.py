@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.outputs import ActualOutput, ExpectedOutput
+from tracegrade.evaluate.compare.outputs import ActualOutputs, ExpectedOutput
 from tracegrade.evaluate.criteria.expected import Difference, Expected, differences
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evidence import Evidence
@@ -104,7 +104,7 @@ def output_differences(
     Raises:
         EvaluatorError: ``work_bound``.
     """
-    actual = ActualOutput(evidence, position)
+    actual = ActualOutputs(evidence)[position]
     if expected.equals_within(actual, work) if partly else expected.equals(actual, work):
         return
     criterion = expected.as_value()

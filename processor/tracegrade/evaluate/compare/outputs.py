@@ -26,23 +26,27 @@ class DecodedOutputs(dict[int, JsonValue]):
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
-        self._calls = evidence.calls
+        self.calls = evidence.calls
 
     def __missing__(self, position: int) -> JsonValue:
-        output = self._calls[position].output
+        output = self.calls[position].output
         value = self[position] = decoded(output) if isinstance(output, str) else output
         return value
 
 
 class ActualOutput:
-    """The output of one call as one evaluation sees it."""
+    """The output of one call as one evaluation sees it.
 
-    __slots__ = ("_evidence", "_paid", "_position", "value")
+    Neither this nor `ActualOutputs` has the evidence, which may keep them: each would keep the other, and so the whole
+    trace, in memory until cyclic garbage is collected.
+    """
 
-    def __init__(self, evidence: Evidence, position: int) -> None:
-        output = evidence.calls[position].output
+    __slots__ = ("_decoded", "_paid", "_position", "value")
+
+    def __init__(self, outputs: DecodedOutputs, position: int) -> None:
+        output = outputs.calls[position].output
         self.value: JsonValue = "" if output is None else output
-        self._evidence = evidence
+        self._decoded = outputs
         self._position = position
         self._paid = False
 
@@ -54,7 +58,7 @@ class ActualOutput:
             # Counted even when another evaluation has decoded it: no bound depends on what else is judged.
             work.spend(1 + len(self.value) // CHARACTERS_READ_PER_STEP)
             self._paid = True
-        return self._evidence.once(DecodedOutputs)[self._position]
+        return self._decoded[self._position]
 
 
 class ActualOutputs(dict[int, ActualOutput]):
@@ -62,10 +66,10 @@ class ActualOutputs(dict[int, ActualOutput]):
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__()
-        self._evidence = evidence
+        self._decoded = evidence.once(DecodedOutputs)
 
     def __missing__(self, position: int) -> ActualOutput:
-        output = self[position] = ActualOutput(self._evidence, position)
+        output = self[position] = ActualOutput(self._decoded, position)
         return output
 
 
