@@ -35,7 +35,7 @@ _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*\Z")
 
 def sentence_name(name: str) -> str:
     """X of a span named "execute tool X", "tool: X" and the like, "" for others."""
-    found = _SENTENCE.match(name)
+    found = _SENTENCE.match(name) if " " in name or ":" in name else None
     if found is None or not _NEVER.isdisjoint((found["name"].lower(),)):
         return ""
     return without_method(found["name"])
