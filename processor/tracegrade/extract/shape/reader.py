@@ -151,12 +151,17 @@ class _Trace:
         asking = [looked for looked in left if looked.asks and not looked.is_foreign]
         around = {above for looked in asking for above in self._above(looked.span)}
         called = {looked.span.name for looked in asking if looked.span.span_id not in around}
-        chats = [
-            looked
-            for looked in (left if called else ())
-            if looked.span.name in called and looked.span.span_id not in around and looked.messages
-        ]
-        return [_chat_node(looked) for looked in chats], [looked for looked in left if looked not in chats]
+        if not called:
+            return [], left
+        chats: list[Node] = []
+        others: list[Looked] = []
+        for looked in left:
+            is_chat = looked.span.name in called and looked.span.span_id not in around and bool(looked.messages)
+            if is_chat:
+                chats.append(_chat_node(looked))
+            else:
+                others.append(looked)
+        return chats, others
 
     def _innermost(self, chats: list[Node]) -> list[Node]:
         """The model calls without those that are around several others."""
