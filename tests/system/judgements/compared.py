@@ -3,9 +3,8 @@
 import gzip
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,28 +32,28 @@ class Differences:
 
 
 def compared(before: Path, after: Path) -> Differences:
-    """What differs between two recorded files, which have the same parts in the same order."""
+    """What differs between two recorded files; a source that one of them lacks differs in all its lines."""
     found = Differences()
-    for old, new in zip_longest(_parts(before), _parts(after), fillvalue={}):
+    earlier, later = _texts_by_source(before), _texts_by_source(after)
+    for source in earlier.keys() | later.keys():
+        old, new = (_by_key(texts.get(source, ())) for texts in (earlier, later))
         for key in old.keys() | new.keys():
             found.lines += 1
             _compare(found, key, old.get(key), new.get(key))
     return found
 
 
-def _parts(path: Path) -> Iterator[dict[str, Line]]:
-    """The lines of one source after another, by what they are of; one source is in memory at a time."""
-    part: dict[str, Line] = {}
-    source = None
+def _texts_by_source(path: Path) -> dict[str, list[str]]:
+    """The lines of each source, as text, since all of them as objects take too much memory."""
+    texts: dict[str, list[str]] = defaultdict(list)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for text in file:
-            line = json.loads(text)
-            if line["source"] != source:
-                if part:
-                    yield part
-                part, source = {}, line["source"]
-            part[_key(line)] = line
-    yield part
+            texts[json.loads(text)["source"]].append(text)
+    return texts
+
+
+def _by_key(texts: Iterable[str]) -> dict[str, Line]:
+    return {_key(line): line for line in map(json.loads, texts)}
 
 
 def _key(line: Line) -> str:

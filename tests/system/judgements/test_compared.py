@@ -63,3 +63,9 @@ def test_what_could_not_be_evaluated_before_is_counted_as_judged(tmp_path: Path)
 def test_what_is_judged_in_one_file_alone_is_a_difference(tmp_path: Path) -> None:
     found = compared(written(tmp_path, "before", {}), written(tmp_path, "after", {"rule": "another"}))
     assert dict(found.others) == {"only before": 1, "only after": 1}
+
+
+def test_a_source_that_was_added_changes_no_other(tmp_path: Path) -> None:
+    before, after = written(tmp_path, "before", {}), written(tmp_path, "after", {"source": "case 0"})
+    after.write_bytes(after.read_bytes() + before.read_bytes())
+    assert dict(compared(before, after).others) == {"only after": 1}
