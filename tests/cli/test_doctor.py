@@ -117,22 +117,25 @@ def test_senders_that_are_rare_among_many_traces_are_looked_at(tmp_path: Path) -
     def of(number: int, agent: str, service: str = "shop") -> TraceResult:
         kept = spans(number, service)
         kept[0].attributes["gen_ai.agent.name"] = agent
-        if service == "mute":
+        if service == "mute" or agent == "nobody's":
             kept[1] = replace(kept[1], attributes={}, unread_keys=("acme.tool",))
         times = {"first_received_ns": now_ns, "last_received_ns": now_ns}
-        made = [evaluation(number, service=service, agent=agent)] if service == "shop" else []
+        is_judged = service == "shop" and agent != "nobody's"
+        made = [evaluation(number, service=service, agent=agent)] if is_judged else []
         return replace(judged(number, service=service, evaluations=made, **times), spans=encode_spans(kept, []))
 
     busy = [of(number, "busy") for number in range(10, 40)]
-    store_with(tmp_path, of(1, "rare"), of(2, "", service="mute"), *busy)
+    store_with(tmp_path, of(1, "rare"), of(2, "", service="mute"), of(3, "nobody's"), *busy)
     journal_of(tmp_path, otlp_span(1, 1)).close()
     found = run(tmp_path, "doctor", "--traces", "25").stdout
     assert found.startswith("Looked at the newest 25 stored traces (since 20")
-    assert " UTC), 2 more of services and agents that have few among them, 0 sessions, 1 span of the" in found
+    more = " UTC), 2 more of services and agents that have few among them, 1 more that no rule judged, 0 sessions, 1 span"
+    assert more in found
     asked = ("doctor", "--fail-on", "never", "--traces")
-    findings = {finding["check"]: finding for finding in run_json(tmp_path, *asked, "25")}
-    assert findings["unread spans"]["where"] == "mute, scope s"
-    assert findings["looked at"]["evidence"] == {"traces": 27, "sessions": 0, "journal_spans": 1}
+    findings = {(finding["check"], finding["where"]): finding for finding in run_json(tmp_path, *asked, "25")}
+    assert ("unread spans", "mute, scope s") in findings
+    assert ("unread spans", "shop, scope s") in findings
+    assert findings["looked at", ""]["evidence"] == {"traces": 28, "sessions": 0, "journal_spans": 1}
     (left_out, _) = (found for found in run_json(tmp_path, *asked, "1") if found["check"] == "looked at")
     assert left_out["level"] == "note"
     assert left_out["found"].startswith("3 senders (services and agents) of the last 7 days with few traces among the")

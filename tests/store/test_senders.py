@@ -3,7 +3,7 @@ from sqlalchemy import Engine
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import reading
-from tracegrade.store.senders import Sender, newest_of, recent_senders
+from tracegrade.store.senders import Sender, newest_not_judged, newest_of, recent_senders
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.series_bound import OTHER
 
@@ -40,3 +40,19 @@ def test_the_newest_of_each_sender_are_found_below_thousands_of_another(engine: 
         assert [tenant_id[1].hex() for tenant_id in found] == [trace_id(2), trace_id(1), trace_id(4)]
         assert list(newest_of(connection, wanted, START_NS + 3 * MINUTE_NS)) == found[2:], "only since that time"
         assert list(newest_of(connection, {}, START_NS)) == []
+
+
+def test_the_newest_that_no_rule_judged_are_found_beside_thousands_that_one_did(engine: Engine) -> None:
+    not_judged = [*(of(number, "desk", None) for number in range(1, 5)), of(5, "mute", None)]
+    StoreWriter(engine).write([*not_judged, *(of(number, "desk", "busy") for number in range(10, 200))])
+
+    def found(most_each: int = 9, most: int = 9, since_ns: int = START_NS, among: int = 1_000) -> list[str]:
+        with reading(engine) as connection:
+            return [key.hex() for _, key in newest_not_judged(connection, most_each, most, since_ns, among=among)]
+
+    assert found() == [trace_id(number) for number in (5, 4, 3, 2, 1)]
+    assert found(most_each=2) == [trace_id(number) for number in (5, 4, 3)]
+    assert found(most=2) == [trace_id(5), trace_id(4)]
+    assert found(since_ns=START_NS + 4 * MINUTE_NS) == [trace_id(5), trace_id(4)], "only since that time"
+    assert found(among=190) == []
+    assert found(since_ns=START_NS + DAY_NS) == []

@@ -37,8 +37,8 @@ _SIGNS = {"error": ("✗", "bold red"), "warning": ("!", "yellow"), "note": ("·
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="How many of the newest stored traces to examine; those of rare services and agents of the last 7 days come "
-    "on top.",
+    help="How many of the newest stored traces to examine; of the last 7 days, those of rare services and agents, and "
+    "some that no rule judged, come on top.",
 )
 @click.option(
     "--journal-mib",

@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -30,13 +31,14 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import reading_store
 from tracegrade.store.place import sqlite_path
 from tracegrade.store.read import newest_traces, stored_traces
-from tracegrade.store.senders import Sender, newest_of, recent_senders
+from tracegrade.store.senders import Sender, newest_not_judged, newest_of, recent_senders
 
 RARE_DAYS = 7
 """The time of which the senders are looked at that have few traces among the newest."""
 
 _DAY_NS = 86_400 * 10**9
 _TRACES_A_SENDER = 20
+_SEARCHED_FOR_NOT_JUDGED = 50_000  # traces; SQLite takes 0.05 s for them
 _MAX_NAMED = 5
 
 
@@ -71,7 +73,7 @@ def examine(
         config: its settings.
         rule_set: the rules in force.
         max_traces: how many of the newest stored traces are looked at, and at most so many more of the services and
-            agents of the last `RARE_DAYS` that have few among them.
+            agents of the last `RARE_DAYS` that have few among them, and of those that no rule judged.
         max_journal_bytes: how much of the newest part of the journal is looked at.
         tenant: whose data is looked at; None: everybody's, and what is of the installation as a whole, too.
     """
@@ -143,7 +145,7 @@ def _start(folder: DataFolder, reader: JournalReader, wanted: int) -> int:
 
 
 class _Store:
-    """What is read of the store: the newest traces, then the newest of each sender that has few among them."""
+    """What is read of the store: the newest traces, then the newest of each sender that has few among them, and some that no rule judged."""
 
     def __init__(self, config: Config, max_traces: int) -> None:
         self._config = config
@@ -165,6 +167,7 @@ class _Store:
             first_ns = min(extraction.trace.first_received_ns for extraction in self.extractions)
             examined.traces_text = f"the newest {count(newest, 'stored trace')} (since {time_text(first_ns)} UTC)"
             self._read_rare_senders(connection, examined)
+            self._read_not_judged(connection, examined)
         for session in newest_traces(connection, self._max_traces, sessions=True):
             self.decisions += session.decisions
             examined.sessions += 1
@@ -176,11 +179,7 @@ class _Store:
         wanted, left_out = rare[: self._max_traces], rare[self._max_traces :]
         most = max(1, min(_TRACES_A_SENDER, self._max_traces // max(1, len(wanted))))
         before = len(self.extractions)
-        for tenant, trace_id in newest_of(connection, dict.fromkeys(wanted, most), since_ns):
-            if (tenant, trace_id.hex()) not in self._seen:
-                for stored in stored_traces(connection, trace_id):
-                    if stored.trace.tenant == tenant:
-                        self._add(stored)
+        self._add_each(connection, newest_of(connection, dict.fromkeys(wanted, most), since_ns))
         if more := len(self.extractions) - before:
             examined.traces_text += f", {more} more of services and agents that have few among them"
         if left_out:
@@ -192,6 +191,24 @@ class _Store:
             text += f" with few traces among the newest not looked at: {names}{dots}"
             advice = "look at more traces: --traces"
             examined.findings.append(Finding("looked at", "note", "", text, advice, {"left_out": len(left_out)}))
+
+    def _read_not_judged(self, connection: Connection, examined: Examined) -> None:
+        """Take in some that no rule judged: an agent that no rule is about may be one of many of its service."""
+        since_ns = time.time_ns() - RARE_DAYS * _DAY_NS
+        before = len(self.extractions)
+        found = newest_not_judged(
+            connection, _TRACES_A_SENDER, self._max_traces, since_ns, among=_SEARCHED_FOR_NOT_JUDGED
+        )
+        self._add_each(connection, found)
+        if more := len(self.extractions) - before:
+            examined.traces_text += f", {more} more that no rule judged"
+
+    def _add_each(self, connection: Connection, trace_ids: Iterable[tuple[str, bytes]]) -> None:
+        for tenant, trace_id in [*trace_ids]:
+            if (tenant, trace_id.hex()) not in self._seen:
+                for stored in stored_traces(connection, trace_id):
+                    if stored.trace.tenant == tenant:
+                        self._add(stored)
 
     def _add(self, stored: TraceResult) -> None:
         trace = stored.trace

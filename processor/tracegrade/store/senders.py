@@ -1,5 +1,6 @@
 """The services and agents that sent traces lately, and the newest traces of each: also of those that send few."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
@@ -57,6 +58,36 @@ def newest_of(connection: Connection, senders: Mapping[Sender, int], since_ns: i
     if not left or (bounds := number_range(connection, since_ns, None)) is None:
         return
     yield from _of_services(connection, left, bounds, since_ns)
+
+
+def newest_not_judged(
+    connection: Connection, most_each: int, most: int, since_ns: int, *, among: int
+) -> Iterator[tuple[str, bytes]]:
+    """Tenant and id of the newest live traces in which no rule judged anything, `most_each` of a service, `most` in all.
+
+    Only the newest `among` rows are looked at, whatever they are: no index tells such traces apart, nor whose they are,
+    since agents of which no rule asks are not read.
+    """
+    bounds = number_range(connection, since_ns, None)
+    if bounds is None:
+        return
+    newest = (
+        select(traces.c.tenant, traces.c.service, traces.c.trace_id, traces.c.evaluations, traces.c.number)
+        .where(
+            traces.c.number.between(*bounds), IS_TRACE, traces.c.run == LIVE, traces.c.first_received_ns >= since_ns
+        )
+        .order_by(traces.c.number.desc())
+        .limit(among)
+        .subquery()
+    )
+    query = select(newest.c.tenant, newest.c.service, newest.c.trace_id).where(newest.c.evaluations == "[]")
+    found: Counter[tuple[str, str]] = Counter()
+    for tenant, service, trace_id in connection.execute(query.order_by(newest.c.number.desc())):
+        if found[tenant, service] < most_each:
+            found[tenant, service] += 1
+            yield tenant, bytes(trace_id)
+            if found.total() == most:
+                return
 
 
 def _of_services(
