@@ -145,7 +145,7 @@ def _start(folder: DataFolder, reader: JournalReader, wanted: int) -> int:
 
 
 class _Store:
-    """What is read of the store: the newest traces, then the newest of each sender that has few among them, and some that no rule judged."""
+    """What is read of the store: the newest traces, the newest of rare senders, and some that no rule judged."""
 
     def __init__(self, config: Config, max_traces: int) -> None:
         self._config = config

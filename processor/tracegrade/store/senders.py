@@ -63,7 +63,7 @@ def newest_of(connection: Connection, senders: Mapping[Sender, int], since_ns: i
 def newest_not_judged(
     connection: Connection, most_each: int, most: int, since_ns: int, *, among: int
 ) -> Iterator[tuple[str, bytes]]:
-    """Tenant and id of the newest live traces in which no rule judged anything, `most_each` of a service, `most` in all.
+    """Tenant and id of the newest live traces that no rule judged, at most `most_each` of a service and `most` in all.
 
     Only the newest `among` rows are looked at, whatever they are: no index tells such traces apart, nor whose they are,
     since agents of which no rule asks are not read.
@@ -73,9 +73,7 @@ def newest_not_judged(
         return
     newest = (
         select(traces.c.tenant, traces.c.service, traces.c.trace_id, traces.c.evaluations, traces.c.number)
-        .where(
-            traces.c.number.between(*bounds), IS_TRACE, traces.c.run == LIVE, traces.c.first_received_ns >= since_ns
-        )
+        .where(traces.c.number.between(*bounds), IS_TRACE, traces.c.run == LIVE, traces.c.first_received_ns >= since_ns)
         .order_by(traces.c.number.desc())
         .limit(among)
         .subquery()
