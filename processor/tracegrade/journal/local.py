@@ -139,8 +139,13 @@ class LocalJournal:
         bases = self._writer.bases
         return bases[0] if bases else self._writer.end
 
-    def append(self, entry: Entry) -> "Future[int]":
+    def append(self, entry: Entry, durable: "Future[int] | None" = None) -> "Future[int]":
         """Append `entry`.
+
+        Args:
+            entry: becomes a record.
+            durable: returned and settled; a new one when omitted. Callbacks that it has already run in the writing
+                thread, in the order of the records.
 
         Returns:
             The record's end position, once it is durable. It fails with `JournalFull` or `JournalUnavailable` when the
@@ -150,11 +155,11 @@ class LocalJournal:
             JournalRefused: not even tried: full, or closed.
             ValueError: the entry cannot be a record.
         """
-        return self.append_all((entry,))
+        return self.append_all((entry,), durable)
 
-    def append_all(self, entries: Sequence[Entry]) -> "Future[int]":
+    def append_all(self, entries: Sequence[Entry], durable: "Future[int] | None" = None) -> "Future[int]":
         """Append several entries in one commit and one segment: all of them are taken, or none is."""
-        future: Future[int] = Future()
+        future = durable or Future()
         self._queue.add(Append(entries, future), self._refusals.check_room)
         return future
 

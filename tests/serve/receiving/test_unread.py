@@ -1,4 +1,6 @@
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +55,27 @@ def test_a_judge_whose_position_was_deleted_reads_on_at_the_first_record_left(tm
     assert unread.behind(journal.end, 0, journal.end) == Items(0, 0)
     reader.close()
     journal.close()
+
+
+def test_a_record_is_noted_before_its_sender_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = LocalJournal.open(tmp_path)
+    unread = UnreadItems(journal, tmp_path, judged_to=0)
+    noting, may_note = threading.Event(), threading.Event()
+    note = unread._note_appended
+
+    def note_later(*arguments: Any) -> None:
+        noting.set()
+        may_note.wait()
+        note(*arguments)
+
+    monkeypatch.setattr(unread, "_note_appended", note_later)
+    answered = unread.append(entry(3))
+    noting.wait()
+    was_answered = answered.done()
+    may_note.set()
+    answered.result()
+    journal.close()
+    assert not was_answered
 
 
 def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:

@@ -133,11 +133,15 @@ class UnreadItems:
 
     def append(self, entry: Entry) -> "Future[int]":
         """As the journal's; the record is noted before the sender is answered."""
-        future = self._journal.append(entry)
-        if entry.signal in _JUDGED:
-            by_share = self._by_share(entry)
-            future.add_done_callback(lambda done: self._note_appended(done, entry.signal, by_share))
-        return future
+        if entry.signal not in _JUDGED:
+            return self._journal.append(entry)
+        by_share = self._by_share(entry)
+        # Two, as a future wakes those that wait for it before it calls its callbacks.
+        durable: Future[int] = Future()
+        noted: Future[int] = Future()
+        durable.add_done_callback(lambda done: self._note_appended(done, noted, entry.signal, by_share))
+        self._journal.append(entry, durable)
+        return noted
 
     def behind(self, position: int, deleted_to: int, committed: int, share: int = 0) -> Items | None:
         """The items of a share in records after `position` and `deleted_to`; forgets what is before `committed` too.
@@ -168,11 +172,16 @@ class UnreadItems:
             else self._before[share].after(position).plus(self._since[share].after(position))
         )
 
-    def _note_appended(self, done: "Future[int]", signal: Signal, by_share: Sequence[int]) -> None:
-        if done.exception() is None:
-            with self._lock:
-                for share, count in enumerate(by_share):
-                    self._since[share].note(done.result(), signal, count)
+    def _note_appended(
+        self, durable: "Future[int]", noted: "Future[int]", signal: Signal, by_share: Sequence[int]
+    ) -> None:
+        if (error := durable.exception()) is not None:
+            noted.set_exception(error)
+            return
+        with self._lock:
+            for share, count in enumerate(by_share):
+                self._since[share].note(durable.result(), signal, count)
+        noted.set_result(durable.result())
 
 
 class SkippedItems:
