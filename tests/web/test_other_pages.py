@@ -65,6 +65,9 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
                 "tracegrade.spans.open": [_point(55)],
                 "tracegrade.traces.closed": [_point(20, close_reason="settled", complete="true")],
                 "tracegrade.traces.not_decoded": [_point(15, reason="sampled_out")],
+                "tracegrade.extract.unread_model_spans": [
+                    _point(4, service="shop", scope="acme.ai", reason="messages not readable")
+                ],
                 "tracegrade.extract.calls_by_shape": [_point(9, service="shop", scope="acme.ai")],
             },
         ),
@@ -74,6 +77,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
     finally:
         shop.snapshots.clear()
     assert "Spans accepted 700" in page
+    assert "shop acme.ai 4 spans of model calls: messages not readable" in page
     assert "shop acme.ai 9 calls" in page
     assert "Requests refused 2" in page
     assert "Spans waiting 95 40 unread, 55 in open traces" in page

@@ -143,6 +143,15 @@ def unread_spans(extraction: Extraction) -> list[Span]:
     return [span for span in extraction.trace.spans if span.span_id.hex() in unread]
 
 
+def unread_model_spans(extraction: Extraction) -> list[tuple[UnreadWork, Span]]:
+    """What of models' work could not be read, with its span, in order of start."""
+    found = [work for work in extraction.unread if work.span_id not in extraction.unread_tool_spans]
+    if not found:
+        return []
+    spans = {span.span_id.hex(): span for span in extraction.trace.spans}
+    return [(work, spans[work.span_id]) for work in found]
+
+
 def read_by_shape(extraction: Extraction) -> list[tuple[ToolCall, Span]]:
     """Each call that no dialect reads, with its span, in the order of the calls."""
     found = [call for call in extraction.calls if call.dialect == SHAPE.name]

@@ -229,6 +229,9 @@ METRICS: dict[str, Metric] = {
     "tracegrade.extract.unread_tool_spans": Metric(
         "counter", "{span}", "Spans that look like tool calls and that no dialect reads", ("service", "scope")
     ),
+    "tracegrade.extract.unread_model_spans": Metric(
+        "counter", "{span}", "Spans of model calls that could not be read", ("service", "scope", "reason")
+    ),
     "tracegrade.extract.calls_by_shape": Metric(
         "counter", "{call}", "Calls that no dialect reads and that were read by shape", ("service", "scope")
     ),

@@ -1,6 +1,8 @@
 from pathlib import Path
 
+import build
 from tracegrade.build import build_version
+from tracegrade.extract.extract import extract
 from tracegrade.judge import Judgement
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Resource, Span
@@ -43,6 +45,24 @@ def test_traces_that_are_not_decoded_are_counted_with_their_spans_by_reason(tmp_
     assert value("tracegrade.traces.not_decoded", reason="sampled_out") == 1
     assert value("tracegrade.spans.not_decoded", reason="sampled_out") == 1
     assert value("tracegrade.traces.closed", close_reason="settled", complete="true") == 3
+
+
+def test_spans_of_models_that_could_not_be_read_are_counted_by_reason(tmp_path: Path) -> None:
+    metrics = JudgeMetrics(DataFolder(tmp_path))
+    trace = build.trace(
+        [
+            {"id": 1, "attributes": {"gen_ai.operation.name": "execute_tool"}},
+            {
+                "id": 2,
+                "attributes": {"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"acme": 1}]'},
+            },
+        ]
+    )
+    metrics.count_closed([JudgedTrace(1, trace, Judgement(extract(trace)))])
+    place = {"service": trace.resource.service, "scope": trace.spans[0].scope}
+    value, reason = metrics.telemetry.value, "messages not readable"
+    assert value("tracegrade.extract.unread_model_spans", **place, reason=reason) == 1
+    assert value("tracegrade.extract.unread_tool_spans", **place) == 1
 
 
 def _not_decoded(number: int, reason: str, *, spans: int) -> JudgedTrace:

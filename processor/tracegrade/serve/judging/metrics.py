@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from tracegrade.extract.unread import read_by_shape, unread_spans
+from tracegrade.extract.unread import read_by_shape, unread_model_spans, unread_spans
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.judged import Judged, JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
@@ -70,6 +70,9 @@ class JudgeMetrics:
                 self.telemetry.add("tracegrade.extract.dialect_errors")
             for span in unread_spans(item.judgement.extraction):
                 self._count_scope("tracegrade.extract.unread_tool_spans", span.resource.service, span.scope)
+            for work, span in unread_model_spans(item.judgement.extraction):
+                name = "tracegrade.extract.unread_model_spans"
+                self._count_scope(name, span.resource.service, span.scope, reason=work.why)
             for _, span in read_by_shape(item.judgement.extraction):
                 self._count_scope("tracegrade.extract.calls_by_shape", span.resource.service, span.scope)
             for scope in item.judgement.extraction.silent_scopes:
@@ -94,9 +97,9 @@ class JudgeMetrics:
         # After the position was taken, so that everything skipped before the snapshot's position is in it.
         self._folder.write_snapshot(self.name, snapshot | {"skipped": self._skipped[-MAX_SKIPPED:]})
 
-    def _count_scope(self, metric: str, service: str, scope: str) -> None:
+    def _count_scope(self, metric: str, service: str, scope: str, **labels: str) -> None:
         if (service, scope) not in self._scopes:
             if len(self._scopes) >= MAX_SCOPES:
                 service = scope = "other"
             self._scopes.add((service, scope))
-        self.telemetry.add(metric, service=service, scope=scope)
+        self.telemetry.add(metric, service=service, scope=scope, **labels)
