@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from generator.cases import flow, judged
 from generator.fields import Row, field_rows
 from tracegrade.cli.output import markdown_table
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.registry import EVALUATORS, PLACES
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "evaluators"
 _COLUMNS = ("field", "takes", "default", "meaning")
@@ -81,12 +82,22 @@ def judge(evaluator: Evaluator[Any, Any], example: dict[str, Any]) -> dict[str, 
 
 
 def _about(evaluator: Evaluator[Any, Any]) -> str:
-    """What the evaluator's module says of it, without the first sentence, which is the summary."""
-    module = importlib.import_module(f"tracegrade.evaluate.evaluators.{evaluator.name.replace('-', '_')}")
-    first, _, rest = inspect.cleandoc(ast.get_docstring(ast.parse(inspect.getsource(module))) or "").partition("\n\n")
+    """The text below the evaluator in its module, or that of the module without its first sentence, the summary."""
+    module, _, attribute = PLACES[evaluator.name].partition(".")
+    source = inspect.getsource(importlib.import_module(f"tracegrade.evaluate.evaluators.{module}"))
+    tree = ast.parse(source)
+    for assigned, below in pairwise(tree.body):
+        match assigned, below:
+            case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
+                if name == attribute:
+                    return _as_markdown(inspect.cleandoc(text))
+    first, _, rest = inspect.cleandoc(ast.get_docstring(tree) or "").partition("\n\n")
     sentence = first.partition(": ")[2].replace("\n", " ")
     text = rest if sentence.rstrip().endswith("?") and sentence.count("?") == 1 else f"{sentence}\n\n{rest}"
-    text = text[0].upper() + text[1:] if text.strip() else ""
+    return _as_markdown(text[0].upper() + text[1:] if text.strip() else "")
+
+
+def _as_markdown(text: str) -> str:
     return re.sub(r"``([^`]+)``", r"`\1`", text).strip()
 
 

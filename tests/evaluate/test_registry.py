@@ -10,17 +10,19 @@ from build import each, score
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, Evidence
-from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.registry import EVALUATORS, PLACES
 from tracegrade.model.tool_call import ToolCall
 
 _FOLDER = Path(import_module("tracegrade.evaluate.evaluators").__path__[0])
 
 
-def test_the_folder_holds_the_evaluators_of_the_dict_and_nothing_else() -> None:
+def test_the_folder_holds_the_evaluators_of_the_registry_and_nothing_else() -> None:
     names = [path.stem for path in _FOLDER.glob("*.py") if path.stem != "__init__"]
-    modules = [import_module(f"tracegrade.evaluate.evaluators.{name}") for name in names]
-    assert {module.EVALUATOR.name: module.EVALUATOR for module in modules} == EVALUATORS
-    assert len(modules) == len(EVALUATORS)
+    members = [vars(import_module(f"tracegrade.evaluate.evaluators.{name}")) for name in names]
+    found = [member for module in members for member in module.values() if isinstance(member, Evaluator)]
+    assert sorted(found, key=lambda evaluator: evaluator.name) == [EVALUATORS[name] for name in sorted(EVALUATORS)]
+    assert [evaluator.name for evaluator in EVALUATORS.values()] == list(EVALUATORS)
+    assert {place.partition(".")[0] for place in PLACES.values()} == set(names)
 
 
 @each("evaluator", EVALUATORS.values(), ids=list(EVALUATORS))

@@ -88,7 +88,7 @@ def decision_without_values(decision: Decision) -> Decision:
 
 
 def _is_ours(evaluation: Evaluation) -> bool:
-    from tracegrade.evaluate.registry import EVALUATORS  # all of them: only who hides something needs to wait for that
+    from tracegrade.evaluate.registry import EVALUATORS  # seldom needed, and it loads pydantic
 
     return evaluation.evaluator in EVALUATORS
 

@@ -1,70 +1,71 @@
-"""All evaluators by name, in the order in which tables show them; and those in force: ours, and those of packages."""
+"""All evaluators by name, in the order in which tables show them; and those in force: ours, and those of packages.
 
-from collections.abc import Iterable, Mapping
+The module of an evaluator is imported when a rule, a case or a table first asks for it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.evaluators import (
-    abstention,
-    args_schema,
-    budget,
-    condition,
-    constraints,
-    contains,
-    data_flow,
-    exact_match,
-    grounded_answer,
-    handoffs,
-    json_similarity,
-    loop_repetition,
-    multi_turn,
-    overall_score,
-    param_accuracy,
-    partial_order,
-    ragas_tool_call_accuracy,
-    ragas_tool_call_f1,
-    schema_validation,
-    tool_call_accuracy,
-    tool_call_args,
-    tool_call_count,
-    tool_call_order,
-    tool_call_output,
-    tool_case,
-    tool_permission,
-    tool_selection,
-    trajectory,
-)
 
-EVALUATORS: dict[str, Evaluator[Any, Any]] = {
-    "tool-call-order": tool_call_order.EVALUATOR,
-    "tool-call-args": tool_call_args.EVALUATOR,
-    "tool-call-output": tool_call_output.EVALUATOR,
-    "tool-call-count": tool_call_count.EVALUATOR,
-    "tool-call-accuracy": tool_call_accuracy.EVALUATOR,
-    "trajectory": trajectory.EVALUATOR,
-    "partial-order": partial_order.EVALUATOR,
-    "ragas-tool-call-accuracy": ragas_tool_call_accuracy.EVALUATOR,
-    "ragas-tool-call-f1": ragas_tool_call_f1.EVALUATOR,
-    "tool-selection": tool_selection.EVALUATOR,
-    "param-accuracy": param_accuracy.EVALUATOR,
-    "overall-score": overall_score.EVALUATOR,
-    "tool-case": tool_case.EVALUATOR,
-    "multi-turn": multi_turn.EVALUATOR,
-    "abstention": abstention.EVALUATOR,
-    "schema-validation": schema_validation.EVALUATOR,
-    "exact-match": exact_match.EVALUATOR,
-    "contains": contains.EVALUATOR,
-    "json-similarity": json_similarity.EVALUATOR,
-    "grounded-answer": grounded_answer.EVALUATOR,
-    "loop-repetition": loop_repetition.EVALUATOR,
-    "tool-permission": tool_permission.EVALUATOR,
-    "args-schema": args_schema.EVALUATOR,
-    "budget": budget.EVALUATOR,
-    "data-flow": data_flow.EVALUATOR,
-    "handoffs": handoffs.EVALUATOR,
-    "constraints": constraints.EVALUATOR,
-    "condition": condition.EVALUATOR,
+# Where each is: the module in evaluators/, and its name there.
+PLACES: dict[str, str] = {
+    "tool-call-order": "tool_call_order.EVALUATOR",
+    "tool-call-args": "tool_call_args.EVALUATOR",
+    "tool-call-output": "tool_call_output.EVALUATOR",
+    "tool-call-count": "tool_call_count.EVALUATOR",
+    "tool-call-accuracy": "tool_call_accuracy.EVALUATOR",
+    "trajectory": "trajectory.EVALUATOR",
+    "partial-order": "partial_order.EVALUATOR",
+    "ragas-tool-call-accuracy": "ragas_tool_call_accuracy.EVALUATOR",
+    "ragas-tool-call-f1": "ragas_tool_call_f1.EVALUATOR",
+    "tool-selection": "tool_case.TOOL_SELECTION",
+    "param-accuracy": "tool_case.PARAM_ACCURACY",
+    "overall-score": "tool_case.OVERALL_SCORE",
+    "tool-case": "tool_case.TOOL_CASE",
+    "multi-turn": "tool_case.MULTI_TURN",
+    "abstention": "abstention.EVALUATOR",
+    "schema-validation": "schema_validation.EVALUATOR",
+    "exact-match": "expected_output.EXACT_MATCH",
+    "contains": "contains.EVALUATOR",
+    "json-similarity": "expected_output.JSON_SIMILARITY",
+    "grounded-answer": "grounded_answer.EVALUATOR",
+    "loop-repetition": "loop_repetition.EVALUATOR",
+    "tool-permission": "tool_permission.EVALUATOR",
+    "args-schema": "args_schema.EVALUATOR",
+    "budget": "budget.EVALUATOR",
+    "data-flow": "data_flow.EVALUATOR",
+    "handoffs": "handoffs.EVALUATOR",
+    "constraints": "constraints.EVALUATOR",
+    "condition": "condition.EVALUATOR",
 }
+
+
+class Evaluators(Mapping[str, Evaluator[Any, Any]]):
+    """The evaluators of `PLACES`, imported one by one as they are asked for, then `added`."""
+
+    def __init__(self, added: Mapping[str, Evaluator[Any, Any]]) -> None:
+        self._loaded = {**added}
+        self._names = [*PLACES, *added]
+
+    def __getitem__(self, name: str) -> Evaluator[Any, Any]:
+        if name not in self._loaded:
+            module, _, attribute = PLACES[name].partition(".")
+            self._loaded[name] = getattr(import_module(f"tracegrade.evaluate.evaluators.{module}"), attribute)
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in PLACES or name in self._loaded
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+EVALUATORS = Evaluators({})
 
 
 class Package(NamedTuple):
@@ -74,11 +75,11 @@ class Package(NamedTuple):
     version: str
 
 
-_in_force: Mapping[str, Evaluator[Any, Any]] = EVALUATORS
+_in_force = EVALUATORS
 _packages: Mapping[str, Package] = {}
 
 
-def evaluators() -> Mapping[str, Evaluator[Any, Any]]:
+def evaluators() -> Evaluators:
     """All that a rule may name: ours, then those of installed packages."""
     return _in_force
 
@@ -91,5 +92,5 @@ def packages() -> Mapping[str, Package]:
 def put_beside(added: Iterable[Evaluator[Any, Any]], packages: Mapping[str, Package]) -> None:
     """Have rules name `added`, of installed packages, beside ours: before a process reads its first rule."""
     global _in_force, _packages
-    _in_force = {**EVALUATORS, **{evaluator.name: evaluator for evaluator in added}}
+    _in_force = Evaluators({evaluator.name: evaluator for evaluator in added})
     _packages = packages

@@ -6,7 +6,7 @@ Source: Maheidem/llm-benchmark-studio, routers/helpers.py (the weights, the mode
 expected).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from tracegrade.evaluate.call_facts import unread_call
-from tracegrade.evaluate.compare.differences import listed_differences, origins_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
+from tracegrade.evaluate.compare.differences import listed_differences
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.expected import Difference, Expected, ExpectedObject, LiteralValue
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
@@ -24,11 +23,11 @@ from tracegrade.evaluate.criteria.regular_expressions import regex_expression, s
 from tracegrade.evaluate.criteria.semantic import Model
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.criteria.value_modes import ValueModes
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.json_values import json_equal, json_text
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.whole_calls import argument_object, calls_in_name
-from tracegrade.evaluate.wording import detailed, listed
+from tracegrade.evaluate.wording import detailed
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_mask, holds_unknown
@@ -140,14 +139,6 @@ def _scored(call: ToolCall, position: int) -> list[ScoredCall]:
     return [replace(found[0], arguments=arguments or found[0].arguments), *found[1:]]
 
 
-def the_calls(evidence: Evidence, occurrence: Literal["first", "last"]) -> list[ScoredCall]:
-    """The call that is scored, and those that may be it, since their order is unknown; none when nothing was called.
-
-    Of several, the one that scores best counts.
-    """
-    return ending_calls(evidence.once(scored_calls), at_the_end(evidence, occurrence), occurrence)
-
-
 def ending_calls(
     calls: Sequence[ScoredCall], positions: Collection[int], occurrence: Literal["first", "last"]
 ) -> list[ScoredCall]:
@@ -171,16 +162,6 @@ def stays_first(evidence: Evidence, positions: Sequence[int]) -> bool:
     So it does where all of that work began after it. False without any call.
     """
     return bool(positions) and unread_call(evidence, evidence.calls[min(positions)]) is None
-
-
-def range_of_case(
-    evidence: Evidence, occurrence: Literal["first", "last"], expected: ExpectedTool, score: float
-) -> tuple[float, float]:
-    """The least and the most that the score of the first or last call can be, if others were made in unread work."""
-    if occurrence == "first" and stays_first(evidence, range(len(evidence.calls))):
-        return score, score
-    # Where no call is expected, one is one too many, whichever it is: its parameters alone may be right.
-    return 0.0, 1.0 if expected is not None or not evidence.calls else PARAM_WEIGHT
 
 
 def is_expected(expected: str | Sequence[str], name: str) -> bool:
@@ -318,55 +299,3 @@ def _number(value: JsonValue) -> float | int | None:
 def overall(tool: float, param: float | None) -> float:
     """The tool counts 0.6 and the parameters 0.4; the tool alone where those are not scored."""
     return tool if param is None else TOOL_WEIGHT * tool + PARAM_WEIGHT * param
-
-
-def explain_case(expected: str | Sequence[str] | None, call: ScoredCall | None, params: ParamScore) -> str:
-    """What was called and what was not as expected, in words that name tools and parameters."""
-    wanted = (
-        "no call" if expected is None else " or ".join(listed([name]) for name in listed_names(expected)) or "nothing"
-    )
-    found = "nothing was called" if call is None else f"{listed([call.name])} was called"
-    text = f"{wanted} was expected, {found}"
-    return f"{text}; {wrong_params(params)}." if params.wrong else f"{text}."
-
-
-def wrong_params(params: ParamScore) -> str:
-    """The parameters that are not as expected, and where they should have come from."""
-    return "; ".join([f"parameters not as expected: {listed(params.wrong)}", *origins_of(params.looked_up)])
-
-
-def reads_params(
-    expected: ExpectedObject | None, evidence: Evidence, occurrence: Literal["first", "last"], part: CallPart
-) -> Iterable[int]:
-    """The position of the call whose parameters are scored, if any are."""
-    if part != "arguments" or expected is None or not expected.members:
-        return ()
-    return at_the_end(evidence, occurrence)
-
-
-def score_case(
-    evidence: Evidence,
-    occurrence: Literal["first", "last"],
-    expected_tool: str | Sequence[str] | None,
-    expected_params: ExpectedObject | None,
-    agree: Agree,
-    work: Work,
-) -> Score:
-    """Score the tool and the parameters of one call, and both together.
-
-    Raises:
-        EvaluatorError: ``work_bound``.
-    """
-    calls: Sequence[ScoredCall | None] = the_calls(evidence, occurrence) or [None]
-    found = [(call, tool_score(expected_tool, call), param_score(expected_params, call, agree, work)) for call in calls]
-    call, tool, params = max(found, key=lambda scored: overall(scored[1], scored[2].score))
-    details: dict[str, JsonValue] = {"tool_selection": tool, "param_accuracy": params.score, **params.details()}
-    return Score(overall(tool, params.score), details, explain_case(expected_tool, call, params))
-
-
-def expected_call(tool: str | Sequence[str] | None, params: Expected | None) -> ExpectedCalls:
-    """The one call that a case expects, with these parameters at least; none where no tool should be called."""
-    if tool is None:
-        return ExpectedCalls([])
-    names = listed_names(tool)
-    return ExpectedCalls([ExpectedCall(names) if params is None else expected_arguments(names, params, partly=True)])

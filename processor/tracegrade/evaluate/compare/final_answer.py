@@ -8,33 +8,21 @@ Source: UiPath/uipath-python, eval/evaluators/output_evaluator.py.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from typing import Annotated, TypeAlias
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field
 
-from tracegrade.evaluate.criteria.compile import compile_value
-from tracegrade.evaluate.criteria.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
-from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
-from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
-from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.criteria.expected import Expected, Path
+from tracegrade.evaluate.criteria.parameters import NotedSettings
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import decoded_container, excerpt, json_text
-from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 
 WHOLE = "*"
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MAX_LINES_LISTED = 200
-
-ExpectedValue: TypeAlias = Annotated[
-    Expected,
-    compiled_by(lambda value, matchers: compile_value(value, matchers=matchers)),
-    as_written,
-    WithJsonSchema({}),
-]
 
 
 def _check_key(key: str) -> str:
@@ -73,12 +61,6 @@ def _path(key: str) -> Path:
     return () if key == WHOLE else tuple(name or int(index) for name, index in _STEP.findall(key))
 
 
-class OutputCriteria(ParameterModel):
-    """What is expected."""
-
-    expected_output: Annotated[ExpectedValue, Field(description="The answer: a text, or any JSON value.")]
-
-
 class Absent:
     """The part is not there."""
 
@@ -102,64 +84,6 @@ def answered(evidence: Evidence, settings: AnswerSettings) -> "JsonValue | Absen
     return parts[settings.target_output_key] if isinstance(settings.target_output_key, str) else parts
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The judged part of the answer beside what is expected of it, and both for the details."""
-
-    expected: Expected
-    actual: JsonValue
-    details: dict[str, JsonValue]
-
-    def lines(self, settings: AnswerSettings) -> tuple[str, str] | None:
-        """Both sides, where they are judged line by line."""
-        expected = self.expected.source
-        if settings.judges_lines and isinstance(expected, str) and isinstance(self.actual, str):
-            return expected, self.actual
-        return None
-
-    def decoded(self) -> JsonValue:
-        """The answer as the object or list that it is the JSON of, where one is expected."""
-        if isinstance(self.actual, str) and isinstance(self.expected.source, dict | list):
-            container = decoded_container(self.actual)
-            return self.actual if container is None else container
-        return self.actual
-
-    def meets_matcher(self, work: Work) -> bool:
-        """Whether a matcher is expected that the answer meets as the text that it is, decoded or not.
-
-        Raises:
-            EvaluatorError: ``work_bound``.
-        """
-        return is_matcher(self.expected) and self.expected.matches(self.actual, work)
-
-
-def is_matcher(expected: Expected) -> bool:
-    """Whether a matcher is expected of the value as a whole."""
-    return not isinstance(expected.opened(), ExpectedObject | ExpectedList | LiteralValue)
-
-
-def unread_settings(criteria: "OutputCriteria", settings: AnswerSettings) -> str | None:
-    """Which setting says nothing, with these criteria."""
-    if settings.judges_lines and is_matcher(criteria.expected_output):
-        return "line_by_line_evaluator is of texts, and a matcher is met by the whole answer or not; leave it out"
-    return None
-
-
-def compared(evidence: Evidence, criteria: OutputCriteria, settings: AnswerSettings) -> Compared | None:
-    """What is judged, None when the answer lacks the part.
-
-    Raises:
-        EvaluatorError: ``invalid_criteria``, the expected answer has no such part.
-    """
-    actual = answered(evidence, settings)
-    if isinstance(actual, Absent):
-        return None
-    expected = expected_part(criteria.expected_output, settings)
-    if evidence.final_answer is None and expected.source is None:
-        actual = None  # null was expected, and is no text here
-    return Compared(expected, actual, shown(expected, actual))
-
-
 def _value_at(value: JsonValue, path: Path) -> "JsonValue | Absent":
     for step in path:
         if isinstance(step, str):
@@ -171,37 +95,6 @@ def _value_at(value: JsonValue, path: Path) -> "JsonValue | Absent":
                 return ABSENT
             value = value[step]
     return value
-
-
-def expected_part(expected: Expected, settings: AnswerSettings) -> Expected:
-    """What is expected of the judged part.
-
-    Raises:
-        EvaluatorError: ``invalid_criteria``, the expected answer has no such part.
-    """
-    if settings.target_output_key == WHOLE:
-        return expected
-    if isinstance(expected.source, str) and (container := decoded_container(expected.source)) is not None:
-        expected = LiteralValue(container)
-    parts = {key: _part_at(expected, key, path) for key, path in settings.paths}
-    if isinstance(settings.target_output_key, str):
-        return parts[settings.target_output_key]
-    source: JsonValue = {key: part.source for key, part in parts.items()}
-    literal = all(isinstance(part, LiteralValue) for part in parts.values())
-    return LiteralValue(source) if literal else ExpectedObject(source, parts)
-
-
-def _part_at(expected: Expected, key: str, path: Path) -> Expected:
-    part = expected
-    for step in path:
-        opened = part.opened()
-        if isinstance(opened, ExpectedObject) and isinstance(step, str) and step in opened.members:
-            part = opened.members[step]
-        elif isinstance(opened, ExpectedList) and isinstance(step, int) and step < len(opened.items):
-            part = opened.items[step]
-        else:
-            raise EvaluatorError("invalid_criteria", f"expected_output has no part {key!r} (target_output_key)")
-    return part
 
 
 def judge_lines(
