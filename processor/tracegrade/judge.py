@@ -318,6 +318,7 @@ class _JudgedPair:
             reason,
             score.explanation,
             score.details,
+            None if score.pairing is None else score.pairing.kept(),
         )
 
     def sampled_out(self) -> Decision:

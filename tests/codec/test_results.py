@@ -7,7 +7,7 @@ import pytest
 from build.records import summary_of
 from tracegrade.codec.packing import pack
 from tracegrade.codec.results import ResultError, decode_result, encode_result, new_result, unpack_summary
-from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
+from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair, Pairing
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
 
@@ -17,13 +17,18 @@ def _distinct(record: type, **given: Any) -> Any:
     return record(**{field.name: field.name for field in fields(record)} | given)
 
 
+def _evaluations(pair: Pair) -> list[Evaluation]:
+    pairings = (None, Pairing(range(3)), Pairing([1, None, 0, None], {3}))
+    return [_distinct(Evaluation, pair=pair, pairing=pairing) for pairing in pairings]
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_what_is_packed_comes_back_field_by_field(hidden: bool) -> None:
     call = _distinct(ToolCall, error=ToolError("timeout", "too late"), failure_hidden=hidden)
     subject = _distinct(JudgedSubject, missing=["root"])
     pair = _distinct(Pair, subject=subject)
     measured = (("tokens", 12.5), ("cost", None))
-    decision = _distinct(Decision, pair=pair, evaluations=[_distinct(Evaluation, pair=pair)], measured=measured)
+    decision = _distinct(Decision, pair=pair, evaluations=_evaluations(pair), measured=measured)
     shared = {name: getattr(subject, name) for name in ("tenant", "run", "trace_id", "revision", "close_reason")}
     shared |= {name: getattr(subject, name) for name in ("complete", "missing", "release")}
     trace = _distinct(

@@ -8,11 +8,19 @@ import pytest
 from build import each
 from tracegrade.evaluate import registry
 from tracegrade.evaluate.criteria.expected import Difference
-from tracegrade.evaluate.evaluator import Evaluator, Evidence, ExpectedCall, ExpectedCalls, ParameterModel, Score
+from tracegrade.evaluate.evaluator import (
+    Evaluator,
+    Evidence,
+    ExpectedCall,
+    ExpectedCalls,
+    Pairing,
+    ParameterModel,
+    Score,
+)
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.evaluation_spec import read_item
-from tracegrade.web.alignment import Alignment, aligned, beside
+from tracegrade.web.alignment import NOT_STORED, READ_OTHERWISE, Alignment, aligned, beside
 
 
 def made(name: str, arguments: Any = None, output: Any = None, batch: int | None = None) -> ToolCall:
@@ -34,10 +42,19 @@ def made(name: str, arguments: Any = None, output: Any = None, batch: int | None
     )
 
 
-def lines(item: dict[str, Any], *calls: ToolCall) -> list[tuple[str, int | None, int | None]]:
-    found = aligned(read_item(item), Evidence(calls))
+def judged(item: dict[str, Any], *calls: ToolCall) -> Alignment | None:
+    """What the page shows of the evaluation of `calls`."""
+    spec, evidence = read_item(item), Evidence(calls)
+    return aligned(spec, evidence, spec.evaluator.evaluate(evidence, spec.criteria, spec.settings).pairing)
+
+
+def _lines(found: Alignment | None) -> list[tuple[str, int | None, int | None]]:
     assert found is not None
     return [(row.state, row.index, row.position) for row in found.rows]
+
+
+def lines(item: dict[str, Any], *calls: ToolCall) -> list[tuple[str, int | None, int | None]]:
+    return _lines(judged(item, *calls))
 
 
 def order(*names: str, **settings: Any) -> dict[str, Any]:
@@ -133,7 +150,7 @@ def test_lines(item: dict[str, Any], calls: list[ToolCall], expected: list[tuple
 
 
 def _found(item: dict[str, Any], *calls: ToolCall) -> Alignment:
-    found = aligned(read_item(item), Evidence(calls))
+    found = judged(item, *calls)
     assert found is not None
     return found
 
@@ -168,13 +185,106 @@ def test_a_thousand_further_calls_are_one_line() -> None:
 
 def test_what_compares_no_calls_has_no_lines() -> None:
     item = {"evaluator": "contains", "search_text": "x"}
-    assert aligned(read_item(item), Evidence([made("a")])) is None
+    assert judged(item, made("a")) is None
 
 
 def test_what_takes_too_much_work_is_left_out() -> None:
+    calls = [made("a", {"x": [*range(300)], "y": number}) for number in range(700)]
+    expected = [("a", {"x": [*range(300)], "y": number}) for number in range(700)]
+    assert judged(args(*expected), *calls) is None
+
+
+def test_seven_hundred_calls_none_of_which_fits_are_shown() -> None:
     calls = [made("a", {"x": number}) for number in range(700)]
-    expected = [("a", {"x": -number - 1}) for number in range(700)]
-    assert aligned(read_item(args(*expected)), Evidence(calls)) is None
+    found = judged(args(*[("a", {"x": -number - 1}) for number in range(700)]), *calls)
+    assert found is not None
+    assert found.count("differs") == 700
+
+
+def test_a_result_without_pairs_has_its_calls_apart_and_says_so() -> None:
+    spec, evidence = read_item(order("a", "b")), Evidence([made("b"), made("a")])
+    found = aligned(spec, evidence, None)
+    assert _lines(found) == [("apart", 1, None), ("apart", 2, None), ("apart", None, 1), ("apart", None, 2)]
+    assert found is not None
+    assert found.note == NOT_STORED
+    many = aligned(spec, Evidence([made("a")] * 1000), None)
+    assert many is not None
+    assert [len(row.folded) for row in many.rows] == [0, 0, 999]
+
+
+@each("pairing", [Pairing([0, 2]), Pairing([0]), Pairing([0, 1, None])])
+def test_pairs_of_other_calls_than_are_read_now_are_not_shown(pairing: Pairing) -> None:
+    found = aligned(read_item(order("a", "b")), Evidence([made("a"), made("b")]), pairing)
+    assert found is not None
+    assert {row.state for row in found.rows} == {"apart"}
+    assert found.note == READ_OTHERWISE
+
+
+def test_beyond_a_thousand_expected_calls_the_page_says_which_it_shows() -> None:
+    spec, evidence = read_item(order(*["a"] * 1001)), Evidence([made("a")] * 1001)
+    pairing = spec.evaluator.evaluate(evidence, spec.criteria, spec.settings).pairing
+    assert pairing is not None
+    found = aligned(spec, evidence, pairing.kept())
+    assert found is not None
+    assert [found.count("matched"), found.count("missing"), found.count("extra")] == [1000, 0, 1]
+    assert found.note == "The pairs of the first 1,000 of 1,001 expected calls are stored; the others are not shown."
+
+
+@each(
+    ("item", "calls", "expected"),
+    [
+        pytest.param(
+            {"evaluator": "tool-case", "expected_tool": "a"},
+            [made("b"), made("a")],
+            [("extra", None, 1), ("out_of_order", 1, 2)],
+            id="tool-case scores the first call alone",
+        ),
+        pytest.param(
+            {"evaluator": "trajectory", "match": "exact", "tool_calls": ["a", "b"]},
+            [made("a"), made("x"), made("b")],
+            [("matched", 1, 1), ("extra", None, 2), ("out_of_order", 2, 3)],
+            id="trajectory with match: exact compares position by position",
+        ),
+        pytest.param(
+            order("a", "b", strict=True),
+            [made("a"), made("x"), made("b")],
+            [("matched", 1, 1), ("extra", None, 2), ("matched", 2, 3)],
+            id="a strict order is compared as a whole",
+        ),
+        pytest.param(
+            {"evaluator": "trajectory", "tool_calls": [{"name": "a", "args": {"x": 1}}, "b"]},
+            [made("a", {"x": 2}), made("b")],
+            [("differs", 1, 1), ("matched", 2, 2)],
+            id="a call with other arguments in its place",
+        ),
+        pytest.param(
+            {"evaluator": "ragas-tool-call-f1", "reference_tool_calls": [{"name": "a"}, {"name": "a"}]},
+            [made("a"), made("a")],
+            [("matched", 1, 1), ("extra", None, 2)],
+            id="ragas-tool-call-f1 counts repeated calls once",
+        ),
+        pytest.param(
+            {"evaluator": "ragas-tool-call-accuracy", "reference_tool_calls": [{"name": "a"}, {"name": "b"}]},
+            [made("b")],
+            [("missing", 1, None), ("matched", 2, 1)],
+            id="ragas-tool-call-accuracy, where the names are not those expected",
+        ),
+        pytest.param(
+            {
+                "evaluator": "tool-call-output",
+                "strict": True,
+                "tool_outputs": [{"name": "a", "output": output} for output in "xy"],
+            },
+            [made("a", output="y"), made("a", output="y")],
+            [("differs", 1, 1), ("matched", 2, 2)],
+            id="strict outputs are compared turn by turn",
+        ),
+    ],
+)  # fmt: skip
+def test_the_pairs_are_those_of_the_score(
+    item: dict[str, Any], calls: list[ToolCall], expected: list[tuple[str, int | None, int | None]]
+) -> None:
+    assert lines(item, *calls) == expected
 
 
 class CalledEarly:
@@ -186,6 +296,12 @@ class CalledEarly:
 
     class Settings(ParameterModel):
         within: int = 3
+
+    @staticmethod
+    def score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+        names = [call.name for call in evidence.calls]
+        place = names.index(criteria.tool) if criteria.tool in names else None
+        return Score(float(place is not None and place < settings.within), pairing=Pairing([place]))
 
     @staticmethod
     def expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
@@ -206,7 +322,7 @@ def called_early() -> Iterator[None]:
         summary="Was a tool called within the first calls of the run?",
         Criteria=CalledEarly.Criteria,
         Settings=CalledEarly.Settings,
-        score=lambda evidence, criteria, settings: Score(1.0),
+        score=CalledEarly.score,
         expected_calls=CalledEarly.expected_calls,
     )
     registry.put_beside([evaluator], {evaluator.name: registry.Package("acme-evaluators", "2.0")})
@@ -219,7 +335,7 @@ def test_what_the_evaluator_of_a_package_expects_is_shown_too() -> None:
     item = {"evaluator": "called-early", "tool": "find"}
     calls = [made("login"), made("find", {"id": 2})]
     assert lines(item, *calls) == [("extra", None, 1), ("differs", 1, 2)]
-    found = aligned(read_item(item), Evidence(calls))
+    found = judged(item, *calls)
     assert found is not None
     assert [(row.expected.arguments, row.differences[0].found) for row in found.rows if row.expected is not None] == [
         ({"id": 1}, 2)
@@ -230,12 +346,12 @@ def test_what_the_evaluator_of_a_package_expects_is_shown_too() -> None:
 @pytest.mark.usefixtures("called_early")
 def test_a_mistake_in_it_leaves_the_evaluation_without_a_comparison() -> None:
     item = {"evaluator": "called-early", "tool": "find"}
-    assert aligned(read_item({**item, "broken": True}), Evidence([made("find", {"id": 1})])) is None
-    assert aligned(read_item(item), Evidence([made("find")])) is None  # its differ finds no id
+    assert judged({**item, "broken": True}, made("find", {"id": 1})) is None
+    assert judged(item, made("find")) is None  # its differ finds no id
 
 
 def test_an_evaluator_that_expects_no_particular_calls_has_none() -> None:
-    assert aligned(read_item({"evaluator": "budget", "max_calls": 3}), Evidence([made("a")])) is None
+    assert judged({"evaluator": "budget", "max_calls": 3}, made("a")) is None
 
 
 def calls(*named: tuple[str, Any]) -> list[ToolCall]:

@@ -16,7 +16,7 @@ from typing import Any
 from tracegrade.codec.json_text import from_json, to_json
 from tracegrade.codec.packing import pack, unpack
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
+from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair, Pairing
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import BACKFILL, NotDecoded, RunSummary, TraceResult, TraceSummary
 
@@ -27,6 +27,7 @@ _RECORD_VERSION = 2
 _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", "missing", "release")
 # The place of what was backfilled, by rule id; the other parts come before it.
 _BACKFILLED = 4
+_PAIRING = [field.name for field in fields(Evaluation)].index("pairing") - 1  # a row is without the pair
 _ERROR = [field.name for field in fields(ToolCall)].index("error")
 # The fields that every stored summary has, in their order; the others come after them and are read one by one.
 _values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-3])
@@ -227,9 +228,28 @@ def _evaluation_rows(evaluations: Sequence[Evaluation]) -> list[tuple[Any, ...]]
             e.reason,
             e.explanation,
             e.details,
+            *(() if e.pairing is None else (_pairing_row(e.pairing),)),
         )
         for e in evaluations
     ]
+
+
+_NOT_ASKED = -1
+
+
+def _pairing_row(pairing: Pairing) -> int | list[int | None]:
+    """The positions, or their number where the first calls are paired in turn, as mostly they are."""
+    positions = pairing.positions
+    if isinstance(positions, range):
+        return len(positions)
+    return [_NOT_ASKED if index in pairing.not_asked else at for index, at in enumerate(positions)]
+
+
+def _pairing(row: int | list[int | None]) -> Pairing:
+    if isinstance(row, int):
+        return Pairing(range(row))
+    not_asked = {index for index, at in enumerate(row) if at == _NOT_ASKED}
+    return Pairing([None if at == _NOT_ASKED else at for at in row] if not_asked else row, not_asked)
 
 
 def _call_rows(calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
@@ -275,10 +295,16 @@ def _decisions(summary: dict[str, Any], subjects: list[list[Any]], rows: list[li
     return [_decision(judged, row) for row in rows]
 
 
+def _evaluation(pair: Pair, row: list[Any]) -> Evaluation:
+    if len(row) > _PAIRING:
+        row[_PAIRING] = _pairing(row[_PAIRING])
+    return Evaluation(pair, *row)
+
+
 def _decision(subjects: list[JudgedSubject], row: list[Any]) -> Decision:
     subject, rule_id, rule_hash, level, probability, kind, outcome, reason, evaluations, *measured = row
     pair = Pair(subjects[subject], rule_id, rule_hash, level, probability)
-    decision = Decision(pair, kind, outcome, reason, [Evaluation(pair, *evaluation) for evaluation in evaluations])
+    decision = Decision(pair, kind, outcome, reason, [_evaluation(pair, evaluation) for evaluation in evaluations])
     if measured:
         decision.measured = tuple((name, value) for name, value in measured[0])
     return decision

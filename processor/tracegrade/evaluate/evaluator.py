@@ -17,6 +17,7 @@ from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.model.evaluation import Pairing
 
 # With what evaluators of other packages need beside it.
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ExpectedCall",
     "ExpectedCalls",
     "NotedSettings",
+    "Pairing",
     "ParameterModel",
     "Reads",
     "Score",
@@ -97,8 +99,8 @@ class Evaluator(Generic[C, S]):
         compared: the positions of the calls of which it reads that part; asked only when some call lacks it.
         never_scores: why, with these criteria and settings, nothing could ever be scored, or not as they say; a rule of
             which that is said is refused.
-        expected_calls: the calls that these criteria expect, which the page shows beside the calls made; None for an
-            evaluator that expects no particular calls.
+        expected_calls: the calls that these criteria expect, which the page shows beside the calls made, paired as
+            `Score.pairing` says; None for an evaluator that expects no particular calls.
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
         settings_said: the settings of which `sentences` say all that there is to say.
         pairing: how calls are paired with several expected calls of one tool; None if no tool has several, or if their

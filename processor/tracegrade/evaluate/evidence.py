@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from tracegrade.model.evaluation import Outcome
+from tracegrade.model.evaluation import Outcome, Pairing
 from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
@@ -156,9 +156,11 @@ class Score:
 
     Where something that cannot be read makes a difference, ``score`` is the least that it may be, ``at_best`` the most,
     and ``doubt`` one sentence that says what cannot be read; ``at_best`` is None where all is known.
+
+    ``pairing`` says which call was counted as which of the `Evaluator.expected_calls`; None where there are none.
     """
 
-    __slots__ = ("_details", "_explanation", "_justify", "at_best", "doubt", "score")
+    __slots__ = ("_details", "_explanation", "_justify", "at_best", "doubt", "pairing", "score")
 
     def __init__(
         self,
@@ -169,10 +171,12 @@ class Score:
         justify: Callable[[], Justification] | None = None,
         at_best: float | None = None,
         doubt: str = "",
+        pairing: Pairing | None = None,
     ) -> None:
         self.score = score
         self.at_best = at_best
         self.doubt = doubt
+        self.pairing = pairing
         self._details: dict[str, JsonValue] = {} if details is None else details
         self._explanation = explanation
         self._justify = justify

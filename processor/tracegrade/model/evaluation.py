@@ -1,8 +1,9 @@
 """The results of judging: evaluations, and one decision for every (subject, rule) pair."""
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.model.json_value import JsonValue
 
@@ -90,12 +91,43 @@ class Pair:
     probability: float = 1.0
 
 
+class Pairing(NamedTuple):
+    """Which call made was counted as which expected call: positions alone, never values.
+
+    Attributes:
+        positions: by the index of the expected call, the position among the calls judged of the call paired with it;
+            None for none.
+        not_asked: the indexes of expected calls that nothing asked for as things went, such as those of a branch that
+            was not chosen.
+        more: how many more pairs there may be, where it took too much work to see; not stored.
+    """
+
+    positions: Sequence[int | None]
+    not_asked: Set[int] = frozenset()
+    more: float = 0
+
+    def kept(self) -> "Pairing":
+        """What is stored of it: the pairs of the first `MAX_PAIRS` expected calls; a range where they are in turn."""
+        positions = self.positions
+        if isinstance(positions, range) and len(positions) <= MAX_PAIRS:
+            return self
+        in_turn = range(min(len(positions), MAX_PAIRS))
+        kept = [*positions[:MAX_PAIRS]]
+        return Pairing(in_turn if kept == [*in_turn] else kept, {index for index in self.not_asked if index in in_turn})
+
+
+MAX_PAIRS = 1000
+"""The most expected calls of one evaluation whose pairs are stored."""
+
+
 @dataclass(slots=True)
 class Evaluation:
     """One evaluator's judgement of one subject.
 
     ``score`` is None unless the outcome is pass or fail. ``reason`` says why an evaluation is not_evaluable or error,
-    "" otherwise. ``details`` is the evaluator's justification.
+    "" otherwise. ``details`` is the evaluator's justification. ``pairing`` is stored for the page, but neither sent nor
+    part of the JSON; None where the evaluator expects no particular calls, without a score, and in results from before
+    it was stored.
     """
 
     pair: Pair
@@ -109,6 +141,7 @@ class Evaluation:
     reason: str
     explanation: str
     details: dict[str, JsonValue]
+    pairing: Pairing | None = None
 
     @property
     def rule_id(self) -> str:

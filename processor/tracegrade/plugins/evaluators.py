@@ -13,6 +13,7 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.evaluation import Pairing
 from tracegrade.plugins.entry_points import Plugin
 
 MAX_DETAILS = 64 * 1024  # characters of details and explanation of one score, as JSON
@@ -120,4 +121,15 @@ def _kept(given: Score) -> Score:
         raise ScoreError(f"expected at most {MAX_DETAILS} characters of details, found {len(text)}")
     details, explanation = json.loads(text)
     score = None if number is None else float(number)
-    return Score(score, details, explanation, at_best=at_best, doubt=given.doubt)
+    return Score(score, details, explanation, at_best=at_best, doubt=given.doubt, pairing=_pairing(given.pairing))
+
+
+def _pairing(given: Pairing | None) -> Pairing | None:
+    if given is None:
+        return None
+    if not isinstance(given, Pairing):
+        raise ScoreError(f"pairing: expected a {Pairing.__module__}.Pairing or None, found {type(given).__name__}")
+    places = [*(place for place in given.positions if place is not None), *given.not_asked]
+    if not all(type(place) is int and place >= 0 for place in places):
+        raise ScoreError("pairing: expected positions of calls and None, and indexes of expected calls, all from 0")
+    return Pairing([*given.positions], {*given.not_asked})

@@ -142,4 +142,4 @@ def _alignment(item: CaseResult, evidence: Evidence) -> Alignment | None:
         spec = read_item({"evaluator": DEFAULT_EVALUATOR, **item.expected})
     except (ValidationError, ValueError):  # of an evaluator that is no longer installed
         return None
-    return aligned(spec, evidence)
+    return aligned(spec, evidence, item.pairing)

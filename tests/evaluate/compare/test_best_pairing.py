@@ -92,11 +92,9 @@ def judged(
     criteria = evaluator.read_criteria({key: [{"name": tool, part: what} for tool, what in expected]})
     read = evaluator.read_settings(how if name != "trajectory" else {"match": "any_order", "score": "recall", **how})
     evidence = Evidence([build.call(tool, args, output=args) for tool, args in made])
-    laid = evaluator.expected_calls(criteria, read)
-    assert laid is not None
-    assert laid.lay is not None
-    pairs = laid.lay(evidence, Work(evidence=evidence)).pairs
-    return evaluator.evaluate(evidence, criteria, read), [pairs.get(index) for index in range(len(expected))]
+    score = evaluator.evaluate(evidence, criteria, read)
+    assert score.pairing is not None
+    return score, [*score.pairing.positions]
 
 
 @given(st.sampled_from(sorted(KINDS)), st.data())

@@ -10,9 +10,9 @@ from tracegrade.evaluate.compare.bipartite_matching import Matching
 from tracegrade.evaluate.compare.subsequence import (
     ExpectedOrder,
     align,
+    all_in_order,
     arrange,
-    contains_in_order,
-    is_arrangement,
+    arrangement,
     longest_common_subsequence,
     longest_of_single_calls,
 )
@@ -41,61 +41,78 @@ def _brute_force_length(expected: Sequence[str], groups: Sequence[Sequence[str]]
     return max(len(s) for s in subsequences if any(_contains(order, s) for order in _arrangements(groups)))
 
 
+def _placed(groups: Sequence[Sequence[str]]) -> tuple[list[str], list[list[int]]]:
+    """The names, and the positions of each group."""
+    positions = iter(range(sum(map(len, groups))))
+    return [name for group in groups for name in group], [[next(positions) for _ in group] for group in groups]
+
+
+def _longest(expected: Sequence[str], groups: Sequence[Sequence[str]], work: Work) -> list[tuple[int, int]]:
+    return longest_common_subsequence(ExpectedOrder(expected), *_placed(groups), work)
+
+
 @given(st.lists(names, max_size=5), groups_of_names)
 def test_it_is_the_longest_over_every_order_that_the_groups_allow(expected: list[str], groups: list[list[str]]) -> None:
-    found = longest_common_subsequence(ExpectedOrder(expected), groups, Work())
+    found = _longest(expected, groups, Work())
     assert len(found) == _brute_force_length(expected, groups)
-    assert found == sorted(set(found))
-    common = [expected[position] for position in found]
+    indexes = [index for index, _ in found]
+    assert indexes == sorted(set(indexes))
+    common = [expected[index] for index in indexes]
     assert any(_contains(order, common) for order in _arrangements(groups))
+    made, placed = _placed(groups)
+    assert [made[position] for _, position in found] == common
+    assert len({position for _, position in found}) == len(found)
+    number = {position: place for place, group in enumerate(placed) for position in group}
+    assert [number[position] for _, position in found] == sorted(number[position] for _, position in found)
 
 
 @given(st.lists(names, max_size=6), groups_of_names)
 def test_an_arrangement_is_one_of_every_order_that_the_groups_allow(
     expected: list[str], groups: list[list[str]]
 ) -> None:
-    assert is_arrangement(expected, groups) is (expected in _arrangements(groups))
-
-
-@given(groups_of_names)
-def test_every_order_that_the_groups_allow_is_an_arrangement(groups: list[list[str]]) -> None:
-    assert all(is_arrangement(order, groups) for order in _arrangements(groups))
+    made, placed = _placed(groups)
+    for order in (expected, *_arrangements(groups)):
+        found = arrangement(order, made, placed)
+        assert (found is not None) is (order in _arrangements(groups))
+        if found is not None:
+            assert [made[position] for position in found] == order
+            assert sorted(found) == list(range(len(made)))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=6), st.lists(st.sampled_from("abc"), max_size=4))
 def test_names_are_in_order_when_all_of_them_are_a_common_subsequence(names: list[str], wanted: list[str]) -> None:
-    found = longest_common_subsequence(ExpectedOrder(wanted), [[name] for name in names], Work())
-    assert contains_in_order(names, wanted) is (len(found) == len(wanted))
+    found = _longest(wanted, [[name] for name in names], Work())
+    assert all_in_order(wanted, names) == ([at for _, at in found] if len(found) == len(wanted) else None)
 
 
 @given(st.lists(names, max_size=8), st.lists(st.sampled_from("abcx"), max_size=8))
 def test_single_calls_are_aligned_as_groups_of_one_are(expected: list[str], made: list[str]) -> None:
     order = ExpectedOrder(expected)
     rows = align(len(expected), [[order.fits.get(name, {})] for name in made], Work())
-    assert longest_of_single_calls(order, made, Work()) == [index for index, _ in rows]
+    assert longest_of_single_calls(order, made, Work()) == rows
 
 
 def test_names_that_nobody_expects_cost_nothing() -> None:
     work = Work(10)
-    assert longest_common_subsequence(ExpectedOrder(["a"]), [["x"]] * 1000 + [["a"]], work) == [0]
+    assert _longest(["a"], [["x"]] * 1000 + [["a"]], work) == [(0, 1000)]
     assert work.left == 9
 
 
 def test_what_is_all_there_costs_one_scan() -> None:
     work = Work(3000)
-    assert longest_common_subsequence(ExpectedOrder(["a"] * 3000), [["a"]] * 3000, work) == list(range(3000))
+    assert _longest(["a"] * 3000, [["a"]] * 3000, work) == [(place, place) for place in range(3000)]
     assert work.left == 0
 
 
 @pytest.mark.long
 def test_work_is_bounded() -> None:
     with pytest.raises(EvaluatorError, match="steps") as error:
-        longest_common_subsequence(ExpectedOrder(["a"] * 3000 + ["b"]), [["a"]] * 3000, Work())
+        _longest(["a"] * 3000 + ["b"], [["a"]] * 3000, Work())
     assert error.value.type == "work_bound"
     with pytest.raises(EvaluatorError, match="steps"):
         longest_of_single_calls(ExpectedOrder(["a"] * 3000), ["a"] * 2000, Work())
     with pytest.raises(EvaluatorError, match="steps"):
-        longest_common_subsequence(ExpectedOrder(["a"] * 1000), [["a"] * 100] * 2, Work())
+        _longest(["a"] * 1000, [["a"] * 100] * 2, Work())
 
 
 fits = st.dictionaries(st.integers(0, 3), st.sampled_from([0.5, 1.0]), max_size=4)

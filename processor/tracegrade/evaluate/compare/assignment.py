@@ -11,7 +11,7 @@ Worked example: two searches are expected, the first with any arguments, the sec
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from tracegrade.evaluate.call_facts import names as names_of
 from tracegrade.evaluate.call_facts import positions_by_name, positions_of
@@ -22,6 +22,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import WORK_LIMIT, Work
+from tracegrade.model.evaluation import Pairing
 
 Found = TypeVar("Found")
 _Held = TypeVar("_Held", covariant=True)
@@ -45,18 +46,8 @@ TOO_MANY = (
 )
 
 
-class Pairs(NamedTuple):
-    """The position of the call paired with each expected call, None for none.
-
-    ``more`` says how many more pairs there may be, where it took too much work to see.
-    """
-
-    of: Sequence[int | None]
-    more: int = 0
-
-
 # The names of the expected calls and what each matches, the calls made and what was found of each.
-Pairing: TypeAlias = Callable[[Sequence[str], Sequence[Matches[Found]], Evidence, ByPosition[Found], Work], Pairs]
+Pair: TypeAlias = Callable[[Sequence[str], Sequence[Matches[Found]], Evidence, ByPosition[Found], Work], Pairing]
 
 PairingWord: TypeAlias = Literal["first", "best", "positional"]
 
@@ -102,7 +93,7 @@ def in_step(
 
 def pair_first(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
-) -> Pairs:
+) -> Pairing:
     """For each expected call in order, the first unused call of its name that it matches; None where none does.
 
     A call taken early is not given back, unless the order in which the calls were made is unknown.
@@ -112,12 +103,12 @@ def pair_first(
     """
     if evidence.once(Timeline).has_ties:
         return pair_best(names, wanted, evidence, found, work)
-    return Pairs(_scan(names, wanted, evidence, found, work))
+    return Pairing(_scan(names, wanted, evidence, found, work))
 
 
 def pair_best(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
-) -> Pairs:
+) -> Pairing:
     """As many expected calls as possible, each paired with a call of its name that it matches.
 
     Of the pairings that have most pairs the one that gives the first expected call its earliest call, then the second,
@@ -128,7 +119,7 @@ def pair_best(
     """
     pairs = _scan(names, wanted, evidence, found, work)
     if None not in pairs:
-        return Pairs(pairs)
+        return Pairing(pairs)
     again = after_scan(work, evidence)
 
     def fits(index: int, position: int) -> bool:
@@ -138,7 +129,7 @@ def pair_best(
 
     made = evidence.once(positions_by_name)
     groups = ((indexes, [made.get(name, ())] * len(indexes)) for name, indexes in positions_of(names).items())
-    return Pairs(pairs, sum(improve(pairs, indexes, candidates, fits, again) for indexes, candidates in groups))
+    return Pairing(pairs, more=sum(improve(pairs, indexes, candidates, fits, again) for indexes, candidates in groups))
 
 
 def after_scan(work: Work, evidence: Evidence) -> Work:
@@ -249,7 +240,7 @@ def in_turn(
 
 def pair_in_turn(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
-) -> Pairs:
+) -> Pairing:
     """For each expected call, the call of its name of the same rank (the second with the second), if it matches it.
 
     Raises:
@@ -266,10 +257,10 @@ def pair_in_turn(
     for name, indexes in positions_of(names).items():
         for index, position in in_turn(indexes, evidence.once(Timeline).ranks(made.get(name, ())), fit, work):
             pairs[index] = position
-    return Pairs(pairs)
+    return Pairing(pairs)
 
 
-PAIRINGS: dict[PairingWord, Pairing[Any]] = {"first": pair_first, "best": pair_best, "positional": pair_in_turn}
+PAIRINGS: dict[PairingWord, Pair[Any]] = {"first": pair_first, "best": pair_best, "positional": pair_in_turn}
 
 
 def nearest_unpaired(names: Sequence[str], evidence: Evidence, pairs: Sequence[int | None]) -> list[int | None]:

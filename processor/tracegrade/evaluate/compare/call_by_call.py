@@ -11,7 +11,7 @@ from tracegrade.evaluate.compare.assignment import (
     ByPosition,
     Found,
     Matches,
-    Pairing,
+    Pair,
     in_step,
     nearest_unpaired,
 )
@@ -21,6 +21,7 @@ from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.json_values import written
 from tracegrade.evaluate.wording import all_of, counted, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 MAX_EXPLAINED = 200  # expected calls
@@ -112,7 +113,7 @@ class Comparison(Generic[Found]):
         self._work = Work(evidence=evidence)
         self._pairs: Sequence[int | None] = ()
 
-    def score(self, pair: Pairing[Found], *, all_or_nothing: bool) -> Score:
+    def score(self, pair: Pair[Found], *, all_or_nothing: bool) -> Score:
         """The share of expected calls that were matched, or 1 when all are, else 0.
 
         Nothing expected and nothing called is 1; nothing expected and something called is 0.
@@ -123,11 +124,12 @@ class Comparison(Generic[Found]):
         wanted, evidence, found = self._expected.wanted, self._evidence, self._found
         if in_step(names, wanted, evidence, found, self._work, steps=1):
             self._pairs = range(len(names))
-            return Score(1.0, justify=self._justify_all)
+            return Score(1.0, justify=self._justify_all, pairing=Pairing(self._pairs))
         self._work = Work(evidence=evidence)  # nothing that led nowhere is counted
-        self._pairs, more = pair(names, wanted, evidence, found, self._work)
+        pairing = pair(names, wanted, evidence, found, self._work)
+        self._pairs, more = pairing.positions, pairing.more
         if None not in self._pairs:
-            return Score(1.0, justify=self._justify_all)
+            return Score(1.0, justify=self._justify_all, pairing=pairing)
         matched = len(names) - self._pairs.count(None)
         shown = nearest_unpaired(names, self._evidence, self._pairs)
         differ = listed_differences(self._compared.root, self._failed(shown))
@@ -136,7 +138,8 @@ class Comparison(Generic[Found]):
         text = self._explain_failed(matched, uncalled, differ)
         of = len(names)
         least, most = (float(part == of) if all_or_nothing else part / of for part in (matched, matched + more))
-        return Score(least, details, text, at_best=most if more else None, doubt=TOO_MANY if more else "")
+        at_best, doubt = (most, TOO_MANY) if more else (None, "")
+        return Score(least, details, text, at_best=at_best, doubt=doubt, pairing=pairing)
 
     def _justify_all(self) -> Justification:
         text = f"{all_of(len(self._expected.names), 'expected call')} made with the expected {self._compared.words}."
@@ -148,7 +151,7 @@ class Comparison(Generic[Found]):
         text = "No calls were expected and none were made."
         if calls:
             text = f"No calls were expected, but {counted(calls, 'call')} made."
-        return Score(float(not calls), {self._compared.key: {"_result": text}}, text)
+        return Score(float(not calls), {self._compared.key: {"_result": text}}, text, pairing=Pairing(()))
 
     def _failed(self, shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
         for index, position in enumerate(shown):

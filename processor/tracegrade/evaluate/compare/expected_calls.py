@@ -1,19 +1,19 @@
 """Which calls an evaluation expects, and what of each: for people to look at, beside the calls made.
 
-What judges is the evaluator's score; this only says what stands beside what. See `Evaluator.expected_calls`.
+Which call was counted as which is what the evaluator's `Score.pairing` says. See `Evaluator.expected_calls`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.outputs import ActualOutputs, ExpectedOutput
 from tracegrade.evaluate.criteria.expected import Difference, Expected, differences
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.evaluate.timeline import Concurrency
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 # Where the call at a position is not as expected; nothing where it is.
@@ -41,19 +41,12 @@ class ExpectedCall:
     differ: Differ = _nothing_else
 
 
-class Laid(NamedTuple):
-    """Which call made is which expected call: ``pairs`` has its position by the expected call's place among `calls`.
-
-    ``not_asked`` are the expected calls that nothing asks for as things went, such as those of a branch not chosen.
-    """
-
-    pairs: dict[int, int]
-    not_asked: Set[int]
-
-
-def laid(pairs: Sequence[int | None]) -> Laid:
-    """`pairs`, the position paired with each expected call, all of which are asked for."""
-    return Laid({index: position for index, position in enumerate(pairs) if position is not None}, frozenset())
+def paired(size: int, pairs: Iterable[tuple[int, int]]) -> Pairing:
+    """The pairing of (index, position) `pairs`, where so many calls are expected."""
+    positions: list[int | None] = [None] * size
+    for index, position in pairs:
+        positions[index] = position
+    return Pairing(positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +54,10 @@ class ExpectedCalls:
     """All calls that an evaluation expects.
 
     Attributes:
-        calls: each of them, in the order in which the criteria have them.
-        in_order: whether that order counts.
-        concurrency: whether calls that were made together count in the best order, or in that of their starts.
-        lay: which call is which, where the evaluator says it itself. Raises EvaluatorError, ``work_bound``.
+        calls: each of them, in the order in which the criteria have them: what a `Score.pairing` counts by.
     """
 
     calls: Sequence[ExpectedCall]
-    in_order: bool = False
-    concurrency: Concurrency = "batches"
-    lay: Callable[[Evidence, Work], Laid] | None = None
 
 
 def expected_arguments(names: Sequence[str], args: Expected, *, partly: bool = False) -> ExpectedCall:
@@ -91,9 +78,9 @@ def expected_output(name: str, output: ExpectedOutput, *, partly: bool = False) 
     return ExpectedCall([name], output=output.source, differ=differ)
 
 
-def reference_calls(references: Iterable[ReferenceCall] | None, *, in_order: bool = False) -> ExpectedCalls:
+def reference_calls(references: Iterable[ReferenceCall] | None) -> ExpectedCalls:
     """The calls of a reference, each with its arguments and no others."""
-    return ExpectedCalls([expected_arguments([call.name], call.args) for call in references or ()], in_order)
+    return ExpectedCalls([expected_arguments([call.name], call.args) for call in references or ()])
 
 
 def output_differences(

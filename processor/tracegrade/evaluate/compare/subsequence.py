@@ -17,16 +17,15 @@ position 2 with its a at position 0, so the first b was paired with nothing. Wal
 was worth something; where several alignments are worth the same, that is the one shown.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, repeat
-from operator import contains
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TypeAlias
 
 from tracegrade.evaluate.call_facts import positions_of
 from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
 from tracegrade.evaluate.work import Work
 
-Groups: TypeAlias = Sequence[Sequence[str]]
+Groups: TypeAlias = Sequence[Sequence[int]]
 FitGroups: TypeAlias = Sequence[Sequence[Fits]]
 
 
@@ -42,41 +41,59 @@ class ExpectedOrder:
         self.bits = {name: sum(1 << index for index in at) for name, at in positions.items()}
 
 
-def contains_in_order(names: Iterable[str], wanted: Iterable[str]) -> bool:
-    """Whether `names` has all `wanted` in their order, whatever stands between; linear in both."""
-    rest = iter(names)
-    # Each search goes on behind what the last one found.
-    return all(map(contains, repeat(rest), wanted))  # type: ignore[arg-type]  # `in` takes any iterator
+def all_in_order(wanted: Sequence[str], names: Sequence[str]) -> list[int] | None:
+    """The first places in `names` that have all `wanted` in their order, whatever stands between; linear in both."""
+    found: list[int] = []
+    at = -1
+    try:
+        for name in wanted:
+            at = names.index(name, at + 1)
+            found.append(at)
+    except ValueError:
+        return None
+    return found
 
 
-def longest_common_subsequence(order: ExpectedOrder, groups: Groups, work: Work) -> list[int]:
-    """The positions in `order` of the names that `groups` contain in that order, as many as possible; ascending.
+def longest_common_subsequence(
+    order: ExpectedOrder, names: Sequence[str], groups: Groups, work: Work
+) -> list[tuple[int, int]]:
+    """The names of `order` that calls have in that order, as many as possible.
+
+    Args:
+        order: what is expected.
+        names: of the calls.
+        groups: their positions, those together that count in their best order.
+        work: as everywhere.
+
+    Returns:
+        (expected, call) positions, ascending by what is expected.
 
     Raises:
         EvaluatorError: ``work_bound``.
     """
     fits = order.fits
-    kept = [names for group in groups if (names := _wanted(group, fits))]
-    if _contain_all(order.names, kept, work):
-        return list(range(len(order.names)))
-    found = align(len(order.names), [[fits[name] for name in group] for group in kept], work)
-    return [index for index, _ in found]
+    kept = [positions for group in groups if (positions := _wanted(group, names, fits))]
+    if (found := _all_in_groups(order.names, names, kept, work)) is not None:
+        return found
+    calls = [position for group in kept for position in group]
+    aligned = align(len(order.names), [[fits[names[position]] for position in group] for group in kept], work)
+    return [(index, calls[rank]) for index, rank in aligned]
 
 
-def _wanted(group: Sequence[str], fits: Mapping[str, Fits]) -> list[str]:
-    """The names that are expected, each as often as it is expected at most: a large group shrinks to what matters."""
+def _wanted(group: Sequence[int], names: Sequence[str], fits: Mapping[str, Fits]) -> list[int]:
+    """The calls that are expected, of a name as many as expected at most: a large group shrinks to what matters."""
     if len(group) == 1:
-        return [group[0]] if group[0] in fits else []
-    left = {name: len(fits[name]) for name in group if name in fits}
+        return [group[0]] if names[group[0]] in fits else []
+    left = {name: len(fits[name]) for position in group if (name := names[position]) in fits}
     kept = []
-    for name in group:
-        if left.get(name):
-            left[name] -= 1
-            kept.append(name)
+    for position in group:
+        if left.get(names[position]):
+            left[names[position]] -= 1
+            kept.append(position)
     return kept
 
 
-def longest_of_single_calls(order: ExpectedOrder, names: Sequence[str], work: Work) -> list[int]:
+def longest_of_single_calls(order: ExpectedOrder, names: Sequence[str], work: Work) -> list[tuple[int, int]]:
     """`longest_common_subsequence` where every group is of one name: the same table, a row as one number.
 
     A row's bit j is 0 where best[j + 1] is one more than best[j], so a row is made by a handful of operations on whole
@@ -88,19 +105,20 @@ def longest_of_single_calls(order: ExpectedOrder, names: Sequence[str], work: Wo
     Source: Hyyrö, Bit-parallel LCS-length computation revisited (2004).
     """
     size = len(order.names)
-    calls = [bits for bits in map(order.bits.get, names) if bits is not None]
+    calls = [(position, bits) for position, bits in enumerate(map(order.bits.get, names)) if bits is not None]
     work.spend((1 + size) * len(calls))
     row = whole = (1 << size) - 1
-    changes: list[tuple[int, int]] = []  # rows before calls that changed them, and those calls: few, in a long run
-    for bits in calls:
+    # Rows before calls that changed them, and those calls: few, in a long run.
+    changes: list[tuple[int, int, int]] = []
+    for position, bits in calls:
         met = row & bits
         after = (row + met | row - met) & whole
         if after != row:
-            changes.append((row, bits))
+            changes.append((row, position, bits))
             row = after
-    found: list[int] = []
+    found: list[tuple[int, int]] = []
     j = size
-    for before, bits in reversed(changes):
+    for before, position, bits in reversed(changes):
         wanted, row = _had(row, j), before
         if _had(before, j) == wanted:
             continue  # as much can be had without this call
@@ -109,7 +127,7 @@ def longest_of_single_calls(order: ExpectedOrder, names: Sequence[str], work: Wo
         while _had(before, j) + 1 != wanted:
             places ^= 1 << j
             j = places.bit_length() - 1
-        found.append(j)
+        found.append((j, position))
     return found[::-1]
 
 
@@ -161,20 +179,23 @@ def _without_more_of_the_same(group: Sequence[Fits]) -> Sequence[int]:
     return kept
 
 
-def _contain_all(expected: Sequence[str], groups: Groups, work: Work) -> bool:
-    """Whether `groups` contain all of `expected` in order: each takes of what is left as much as it holds."""
+def _all_in_groups(
+    expected: Sequence[str], names: Sequence[str], groups: Groups, work: Work
+) -> list[tuple[int, int]] | None:
+    """All of `expected` in order, where `groups` have them: each takes of what is left as much as it holds."""
     work.spend(len(groups))
-    done = 0
+    found: list[int] = []
     for group in groups:
         if len(group) == 1:
-            done += done < len(expected) and expected[done] == group[0]
+            if len(found) < len(expected) and expected[len(found)] == names[group[0]]:
+                found.append(group[0])
             continue
-        left = list(group)
-        while done < len(expected) and expected[done] in left:
+        left = {position: names[position] for position in group}
+        while len(found) < len(expected) and expected[len(found)] in left.values():
             work.spend(len(left))
-            left.remove(expected[done])
-            done += 1
-    return done == len(expected)
+            found.append(next(position for position, name in left.items() if name == expected[len(found)]))
+            del left[found[-1]]
+    return list(enumerate(found)) if len(found) == len(expected) else None
 
 
 def _row_after_one(fits: Fits, before: list[float], work: Work) -> list[float]:
@@ -272,12 +293,17 @@ def arrange(size: int, groups: FitGroups, work: Work) -> list[tuple[int, int]]:
     return pairs
 
 
-def is_arrangement(expected: Sequence[str], groups: Groups) -> bool:
-    """Whether some order of the names inside each group makes them exactly `expected`."""
-    start = 0
+def arrangement(expected: Sequence[str], names: Sequence[str], groups: Groups) -> list[int] | None:
+    """The calls in an order, inside each group, in which their names are exactly `expected`; None where none is."""
+    found: list[int] = []
     for group in groups:
-        end = start + len(group)
-        if sorted(expected[start:end]) != sorted(group):
-            return False
-        start = end
-    return start == len(expected)
+        free: dict[str, list[int]] = {}
+        for position in reversed(group):
+            free.setdefault(names[position], []).append(position)
+        for name in expected[len(found) : len(found) + len(group)]:
+            if not free.get(name):
+                return None
+            found.append(free[name].pop())
+        if any(free.values()):
+            return None
+    return found if len(found) == len(expected) else None

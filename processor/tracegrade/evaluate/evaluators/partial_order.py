@@ -32,7 +32,7 @@ from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsErr
 from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.call_facts import arguments, unread_call
 from tracegrade.evaluate.compare.differences import listed_differences
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, expected_arguments
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments, paired
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
@@ -40,6 +40,7 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Scor
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 
@@ -120,8 +121,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if (unread := unread_call(evidence)) is not None:
         # A call that is not known may be any step, and where those that are none count, such a one.
         at_worst = 0.0 if settings.extra == "count" else score
-        return Score(at_worst, justify=justify, at_best=1.0, doubt=unread)
-    return Score(score, justify=justify)
+        return Score(at_worst, justify=justify, at_best=1.0, doubt=unread, pairing=_pairing(found, len(plain)))
+    return Score(score, justify=justify, pairing=_pairing(found, len(plain)))
+
+
+def _pairing(found: _Found, steps: int) -> Pairing:
+    made = [(one.step, one.call) for one in found.alignment.made]
+    not_asked = set(range(steps)).difference(found.missing, [step for step, _ in made])
+    return paired(steps, made)._replace(not_asked=not_asked)
 
 
 def _missing(plain: Sequence[PlainStep], made: Sequence[Made]) -> list[int]:
@@ -241,13 +248,7 @@ def _expected(criteria: Criteria, settings: Settings) -> ExpectedCalls:
         ExpectedCall(step.names) if step.args is None else expected_arguments(step.names, step.args, partly=True)
         for step in criteria.read.plain
     ]
-
-    def lay(evidence: Evidence, work: Work) -> Laid:
-        found = _find(evidence, criteria, settings, work)
-        pairs = {one.step: one.call for one in found.alignment.made}
-        return Laid(pairs, set(range(len(calls))) - pairs.keys() - set(found.missing))
-
-    return ExpectedCalls(calls, in_order=True, concurrency=settings.concurrency, lay=lay)
+    return ExpectedCalls(calls)
 
 
 EVALUATOR = Evaluator(

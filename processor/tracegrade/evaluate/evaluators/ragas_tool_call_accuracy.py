@@ -16,21 +16,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.call_facts import arguments, names, positions_by_name
 from tracegrade.evaluate.compare.assignment import most_pairs
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
-from tracegrade.evaluate.compare.subsequence import is_arrangement
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, paired, reference_calls
+from tracegrade.evaluate.compare.subsequence import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, scalar_text
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 # Arguments are sorted by this much of their text: long enough to tell calls apart, short enough to be cheap.
@@ -67,18 +69,18 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not references or not made:
         alike = not references and not made
         text = "No calls were expected and none were made." if alike else "Calls were expected or made, but not both."
-        return Score(float(alike), {"aligned": alike}, text)
+        return Score(float(alike), {"aligned": alike}, text, pairing=Pairing([None] * len(references)))
     is_tied: bool = evidence.once(Timeline).has_ties
     if not settings.strict_order:
         aligned = sorted(criteria.names) == sorted(made)
     elif is_tied:
-        groups = evidence.once(Timeline).groups("sequential")
-        aligned = is_arrangement(criteria.names, [[made[position] for position in group] for group in groups])
+        aligned = arrangement(criteria.names, made, evidence.once(Timeline).groups("sequential")) is not None
     else:
         aligned = criteria.names == made
     if not aligned:
         order = "in the order of the reference" if settings.strict_order else "as often as in the reference"
-        return Score(0.0, {"aligned": False}, f"The names called are not those expected, {order}.")
+        text = f"The names called are not those expected, {order}."
+        return Score(0.0, {"aligned": False}, text, pairing=_by_name(criteria, evidence, settings))
     actual = evidence.once(arguments)
     wanted: Sequence[int] = range(len(references))
     found: Sequence[int] = range(len(made))
@@ -88,6 +90,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     if settings.strict_order and is_tied:
         found = _in_best_order(references, evidence, actual, work)
+    pairing = paired(len(references), zip(wanted, found, strict=True))
     shares = [0.0] * len(references)
     differ: list[tuple[str, Iterator[Difference]]] = []
     lines: dict[int, str] = {}
@@ -102,7 +105,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     score = sum(shares) / len(shares)
     details: dict[str, JsonValue] = {"aligned": True, "explained_tool_calls": [lines[index] for index in sorted(lines)]}
     if score == 1:
-        return Score(score, details, f"{all_of(len(references), 'reference call')} made with the expected arguments.")
+        text = f"{all_of(len(references), 'reference call')} made with the expected arguments."
+        return Score(score, details, text, pairing=pairing)
     shown = listed_differences("args", differ)
     if shown:
         details["differences"] = shown
@@ -117,7 +121,21 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             ]
         )
         + ".",
+        pairing=pairing,
     )
+
+
+def _by_name(criteria: Criteria, evidence: Evidence, settings: Settings) -> Pairing | None:
+    """The names that both sides have, which a reader compares; None where it takes too much work to see."""
+    made = evidence.once(names)
+    if settings.strict_order:
+        order, groups = ExpectedOrder(criteria.names), evidence.once(Timeline).groups("sequential")
+        try:
+            return paired(len(criteria.names), longest_common_subsequence(order, made, groups, Work()))
+        except EvaluatorError:
+            return None
+    free = {name: iter(positions) for name, positions in evidence.once(positions_by_name).items()}
+    return Pairing([next(free.get(name, iter(())), None) for name in criteria.names])
 
 
 def _in_best_order(
@@ -207,7 +225,7 @@ def _printed(value: JsonValue) -> str:
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
-    return reference_calls(criteria.reference_tool_calls, in_order=settings.strict_order)
+    return reference_calls(criteria.reference_tool_calls)
 
 
 def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:

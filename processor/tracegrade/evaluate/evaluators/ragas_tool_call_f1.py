@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.compare.differences import MAX_DIFFERENCES, looked_up, origins_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, paired, reference_calls
 from tracegrade.evaluate.criteria.expected import Lookup
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
@@ -34,13 +34,14 @@ class Criteria(ParameterModel):
     reference_tool_calls: Annotated[list[ReferenceCall], Field(description="The calls, in any order.")]
 
     @cached_property
-    def by_name(self) -> dict[str, list[ReferenceCall]]:
-        """The distinct calls of each name."""
-        found: dict[str, list[ReferenceCall]] = {}
-        for call in self.reference_tool_calls:
+    def by_name(self) -> dict[str, list[int]]:
+        """The indexes of the distinct calls of each name."""
+        calls = self.reference_tool_calls
+        found: dict[str, list[int]] = {}
+        for index, call in enumerate(calls):
             known = found.setdefault(call.name, [])
-            if not any(call.args.source == other.args.source for other in known):
-                known.append(call)
+            if not any(call.args.source == calls[other].args.source for other in known):
+                known.append(index)
         return found
 
 
@@ -54,12 +55,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = _distinct(evidence, work)
     predicted = sum(map(len, made.values()))
     expected = sum(map(len, criteria.by_name.values()))
-    true_positives = 0
+    pairs: dict[int, int] = {}
     unmatched: list[str] = []
     lookups: list[Lookup] = []
-    for name, calls in criteria.by_name.items():
+    for name, indexes in criteria.by_name.items():
         free = list(made.get(name, ()))
-        for call in calls:
+        for index in indexes:
+            call = criteria.reference_tool_calls[index]
             found = next((p for p in free if _matches(call, p, actual[p], work)), None)
             if found is None:
                 unmatched.append(name)
@@ -68,7 +70,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                     lookups += call.args.lookups(work)
             else:
                 free.remove(found)
-                true_positives += 1
+                pairs[index] = found
+    true_positives = len(pairs)
     precision = true_positives / predicted if predicted else 0.0
     recall = true_positives / expected if expected else 0.0
     score = round(2 * precision * recall / (precision + recall), _DECIMALS) if true_positives else 0.0
@@ -83,7 +86,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     text = f"{counted(true_positives, 'call')} {agreeing(true_positives, 'is', 'are')} on both sides"
     text += f", of {predicted} made and {expected} expected"
     reasons = [f"not made so: {listed(unmatched)}"] if unmatched else []
-    return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".")
+    size = len(criteria.reference_tool_calls)
+    repeated = set(range(size)).difference(*criteria.by_name.values())
+    pairing = paired(size, pairs.items())._replace(not_asked=repeated)
+    return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".", pairing=pairing)
 
 
 def _distinct(evidence: Evidence, work: Work) -> dict[str, list[int]]:

@@ -18,7 +18,6 @@ matcher, or compared by ``values``, ``best`` is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -30,7 +29,6 @@ from tracegrade.evaluate.compare.assignment import (
     TOO_MANY,
     Matches,
     PairingWord,
-    Pairs,
     in_step,
     nearest_unpaired,
     pairing_in_force,
@@ -38,7 +36,7 @@ from tracegrade.evaluate.compare.assignment import (
 from tracegrade.evaluate.compare.call_by_call import CompiledNames
 from tracegrade.evaluate.compare.contention import first_contended, may_contend, may_contend_in_part
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, Laid, laid, reference_calls
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.parameters import ParameterModel
@@ -49,6 +47,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 Arguments: TypeAlias = dict[str, JsonValue]
@@ -111,7 +110,7 @@ class Criteria(ComparedValues):
     def all_made(self) -> Score:
         """The score of these calls and no others."""
         count = len(self.expected.names)
-        return _score_of([*range(count)], count, [], [])
+        return _score_of(Pairing(range(count)), count, [], [])
 
 
 class Settings(ParameterModel):
@@ -139,7 +138,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if in_step(criteria.expected.names, whole, evidence, actual, Work(evidence=evidence), steps=0):
         return criteria.all_made
     work = Work(evidence=evidence)  # nothing that led nowhere is counted
-    taken_by, more = _align(criteria, evidence, settings, work)
+    pairing = _align(criteria, evidence, settings, work)
+    taken_by = pairing.positions
     uncalled: list[str] = []
     found: list[JsonValue] = []
     if None in taken_by:
@@ -154,16 +154,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 if position is not None and taken_by[i] is None
             ),
         )
-    return _score_of(taken_by, len(actual), uncalled, found, more)
+    return _score_of(pairing, len(actual), uncalled, found)
 
 
-def _score_of(
-    taken_by: Sequence[int | None], calls: int, uncalled: list[str], found: list[JsonValue], more: int = 0
-) -> Score:
-    """The score of that many calls made, when each reference call was taken by the call at that position.
-
-    `more` pairs may exist.
-    """
+def _score_of(pairing: Pairing, calls: int, uncalled: list[str], found: list[JsonValue]) -> Score:
+    """The score of that many calls made, when they are paired so with the reference calls."""
+    taken_by, _, more = pairing
     references = len(taken_by)
     matched = references - taken_by.count(None)
     precision = matched / calls if calls else 0.0
@@ -180,11 +176,12 @@ def _score_of(
     }
     text = _explain(matched, calls, references, uncalled, found)
     if more:
-        return Score(score, details, text, at_best=_f1(matched + more, calls, references), doubt=TOO_MANY)
-    return Score(score, details, text)
+        at_best = _f1(matched + more, calls, references)
+        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=pairing)
+    return Score(score, details, text, pairing=pairing)
 
 
-def _f1(matched: int, calls: int, references: int) -> float:
+def _f1(matched: float, calls: int, references: int) -> float:
     if not matched:
         return 0.0
     precision, recall = matched / calls, matched / references
@@ -195,14 +192,14 @@ def _pairing(criteria: Criteria, settings: Settings) -> PairingWord:
     return pairing_in_force(settings.pairing, criteria)
 
 
-def _align(criteria: Criteria, evidence: Evidence, settings: Settings, work: Work) -> Pairs:
+def _align(criteria: Criteria, evidence: Evidence, settings: Settings, work: Work) -> Pairing:
     """For each reference call the position of the call that took it."""
     actual = evidence.once(arguments)
     pairing = _pairing(criteria, settings)
     if pairing == "first":
         taken_by = _scan(criteria, evidence, actual, settings, work)
         if None not in taken_by or not evidence.once(Timeline).has_ties:
-            return Pairs(taken_by)
+            return Pairing(taken_by)
         pairing = "best"  # which is what some order of the tied calls gives
     wanted = criteria.wholly if settings.mode == "strict" else criteria.enough(settings.argument_match_threshold)
     return PAIRINGS[pairing](criteria.expected.names, wanted, evidence, actual, work)
@@ -277,10 +274,7 @@ def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
-    def lay(evidence: Evidence, work: Work) -> Laid:
-        return laid(_align(criteria, evidence, settings, work).of)
-
-    return replace(reference_calls(criteria.reference_tool_calls), lay=lay)
+    return reference_calls(criteria.reference_tool_calls)
 
 
 def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:

@@ -23,7 +23,7 @@ from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.assignment import PAIRINGS, Matches, PairingWord, pairing_in_force
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
 from tracegrade.evaluate.compare.contention import first_contended, may_contend
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, Laid, expected_arguments, laid
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_arguments
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.expected_words import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
@@ -112,15 +112,9 @@ def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
-    expected = criteria.at_least if settings.subset else criteria.expected
-    pair = PAIRINGS[_pairing(criteria, settings)]
-
-    def lay(evidence: Evidence, work: Work) -> Laid:
-        return laid(pair(expected.names, expected.wanted, evidence, evidence.once(arguments), work).of)
-
     partly = settings.subset
     calls = [expected_arguments([call.name], call.args, partly=partly) for call in criteria.tool_calls]
-    return ExpectedCalls(calls, lay=lay)
+    return ExpectedCalls(calls)
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:

@@ -15,24 +15,26 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
+from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, paired
 from tracegrade.evaluate.compare.subsequence import (
     ExpectedOrder,
-    contains_in_order,
-    is_arrangement,
+    all_in_order,
+    arrangement,
     longest_common_subsequence,
     longest_of_single_calls,
 )
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
-NameGroups: TypeAlias = tuple[tuple[str, ...], ...]
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Expected:
@@ -67,7 +69,7 @@ class Settings(NotedSettings):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     made = evidence.once(NamesMade)
-    groups: NameGroups = ()
+    groups: Groups = ()
     if not evidence.once(Timeline).is_total(settings.concurrency):
         groups = evidence.once(_batched if settings.concurrency == "batches" else _tied)
     if made.key is None:
@@ -75,32 +77,26 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     return _compared(criteria.expected, made.key, groups, settings.strict)
 
 
-def _batched(evidence: Evidence) -> NameGroups:
-    """The names, grouped where several calls were made together."""
-    return _named(evidence, evidence.once(Timeline).groups("batches"))
+def _batched(evidence: Evidence) -> Groups:
+    """The calls, grouped where several were made together."""
+    return tuple(map(tuple, evidence.once(Timeline).groups("batches")))
 
 
-def _tied(evidence: Evidence) -> NameGroups:
-    """The names, grouped where the order is unknown."""
-    return _named(evidence, evidence.once(Timeline).groups("sequential"))
+def _tied(evidence: Evidence) -> Groups:
+    """The calls, grouped where the order is unknown."""
+    return tuple(map(tuple, evidence.once(Timeline).groups("sequential")))
 
 
-def _named(evidence: Evidence, groups: Sequence[Sequence[int]]) -> NameGroups:
-    made = evidence.once(names)
-    return tuple([tuple([made[position] for position in group]) for group in groups])
-
-
-def _compare(wanted: Expected, made: Sequence[str], groups: NameGroups, strict: bool) -> Score:
+def _compare(wanted: Expected, made: Sequence[str], groups: Groups, strict: bool) -> Score:
     expected = wanted.order.names
+    pairing: Pairing | None
     if strict:
-        alike = is_arrangement(expected, groups) if groups else list(made) == expected
-        matched = list(range(len(expected))) if alike else []
-    elif groups:
-        matched = longest_common_subsequence(wanted.order, groups, Work())
-    elif contains_in_order(made, expected):
-        matched = list(range(len(expected)))
+        exact = _exactly(expected, made, groups)
+        pairing = _common(wanted.order, made, groups) if exact is None else Pairing(exact)
+        matched = [*range(len(expected))] if exact is not None else []
     else:
-        matched = longest_of_single_calls(wanted.order, made, Work())
+        pairing = _longest(wanted.order, made, groups)
+        matched = [index for index, position in enumerate(pairing.positions) if position is not None]
     details: dict[str, JsonValue] = {
         "actual_tool_calls_order": detailed(made),
         "expected_tool_calls_order": wanted.shown,
@@ -108,10 +104,32 @@ def _compare(wanted: Expected, made: Sequence[str], groups: NameGroups, strict: 
         "lcs_length": len(matched),
     }
     if groups:
-        several = [group for group in groups if len(group) > 1]
+        several = [[made[position] for position in group] for group in groups if len(group) > 1]
         details["called_together"] = [detailed(group) for group in several[:MAX_LISTED]]
     explain = _explain_strict if strict else _explain
-    return Score(len(matched) / len(expected), details, explain(wanted, made, matched))
+    return Score(len(matched) / len(expected), details, explain(wanted, made, matched), pairing=pairing)
+
+
+def _exactly(expected: Sequence[str], made: Sequence[str], groups: Groups) -> Sequence[int] | None:
+    if groups:
+        return arrangement(expected, made, groups)
+    return range(len(expected)) if list(made) == expected else None
+
+
+def _longest(order: ExpectedOrder, made: Sequence[str], groups: Groups) -> Pairing:
+    if groups:
+        return paired(len(order.names), longest_common_subsequence(order, made, groups, Work()))
+    if (positions := all_in_order(order.names, made)) is not None:
+        return Pairing(positions)
+    return paired(len(order.names), longest_of_single_calls(order, made, Work()))
+
+
+def _common(order: ExpectedOrder, made: Sequence[str], groups: Groups) -> Pairing | None:
+    """What the two sequences have in common, which a reader compares; None where it takes too much work to see."""
+    try:
+        return _longest(order, made, groups)
+    except EvaluatorError:
+        return None
 
 
 # Nothing else decides, and agents repeat themselves: finding the longest common subsequence, and what to say of it,
@@ -145,7 +163,7 @@ def _explain_strict(wanted: Expected, actual: Sequence[str], matched: Sequence[i
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
     calls = [ExpectedCall([name]) for name in criteria.tool_calls_order]
-    return ExpectedCalls(calls, in_order=True, concurrency=settings.concurrency)
+    return ExpectedCalls(calls)
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:

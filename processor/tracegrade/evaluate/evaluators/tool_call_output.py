@@ -25,7 +25,7 @@ from pydantic import Field
 from tracegrade.evaluate.compare.assignment import PAIRINGS, Matches, PairingWord, pairing_in_force
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
 from tracegrade.evaluate.compare.contention import first_contended, may_contend
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, Laid, expected_output, laid
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_output
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject
 from tracegrade.evaluate.criteria.expected_words import members_in_words
@@ -114,15 +114,9 @@ def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
-    expected = criteria.at_least if settings.subset else criteria.expected
-    pair = PAIRINGS[_pairing(criteria, settings)]
-
-    def lay(evidence: Evidence, work: Work) -> Laid:
-        return laid(pair(expected.names, expected.wanted, evidence, ActualOutputs(evidence), work).of)
-
     partly = settings.subset
     calls = [expected_output(call.name, call.output, partly=partly) for call in criteria.tool_outputs]
-    return ExpectedCalls(calls, lay=lay)
+    return ExpectedCalls(calls)
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:

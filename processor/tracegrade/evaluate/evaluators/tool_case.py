@@ -36,6 +36,7 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 _PENALTY = 0.1
@@ -112,6 +113,12 @@ class _Case(NamedTuple):
         """Whether any parameter of the call is read."""
         return self.params is not None and bool(self.params.members)
 
+    def pairing(self, call: ScoredCall | None) -> Pairing:
+        """The scored call paired with the expected one, where it is of its tool; no pairs where none is expected."""
+        if self.tool is None:
+            return Pairing(())
+        return Pairing([call.position if call is not None and tool_score(self.tool, call) else None])
+
     def judge(self, call: ScoredCall | None, work: Work) -> "_JudgedCall":
         """The call beside what is expected of it."""
         params = param_score(self.params, call, self.compared.comparison, work)
@@ -144,7 +151,7 @@ def _report_tool(case: _Case, judged: _JudgedCall) -> Score:
         "expected_tool": None if case.tool is None else list(listed_names(case.tool)),
         "called": None if judged.call is None else judged.call.name,
     }
-    return Score(judged.tool, details, _explain(case, judged))
+    return Score(judged.tool, details, _explain(case, judged), pairing=case.pairing(judged.call))
 
 
 def _report_params(case: _Case, judged: _JudgedCall) -> Score:
@@ -158,7 +165,7 @@ def _report_params(case: _Case, judged: _JudgedCall) -> Score:
 def _report_call(case: _Case, judged: _JudgedCall) -> Score:
     params = judged.params
     details: dict[str, JsonValue] = {"tool_selection": judged.tool, "param_accuracy": params.score, **params.details()}
-    return Score(judged.overall, details, _explain(case, judged))
+    return Score(judged.overall, details, _explain(case, judged), pairing=case.pairing(judged.call))
 
 
 def _explain(case: _Case, judged: _JudgedCall) -> str:
@@ -235,10 +242,10 @@ def _chain_case(criteria: ChainCriteria, settings: ParamSettings) -> _Case:
 
 def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSettings) -> Score:
     chain = evidence.once(scored_calls)
+    case, work = _chain_case(criteria, settings), Work(evidence=evidence)
     if not chain:
         zeros = dict.fromkeys(("completion", "efficiency", "redundancy_penalty", "detour_penalty"), 0.0)
-        return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.")
-    case, work = _chain_case(criteria, settings), Work(evidence=evidence)
+        return Score(0.0, {**zeros, "calls": 0}, "Nothing was called.", pairing=case.pairing(None))
     efficiency = min(1.0, criteria.optimal_hops / len(chain))
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
     again = again and again[: _fewest_repeats(evidence, chain)]
@@ -264,7 +271,7 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
         "detour_penalty": round(detour, _DECIMALS),
         "calls": len(chain),
     }
-    return Score(round(score, _DECIMALS), details, "; ".join(reasons) + ".")
+    return Score(round(score, _DECIMALS), details, "; ".join(reasons) + ".", pairing=case.pairing(last.call))
 
 
 def _off_the_way(criteria: ChainCriteria, chain: Sequence[ScoredCall]) -> list[ScoredCall]:

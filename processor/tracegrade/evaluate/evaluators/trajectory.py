@@ -34,7 +34,7 @@ from tracegrade.evaluate.compare.arguments import ArgumentsComparison
 from tracegrade.evaluate.compare.assignment import TOO_MANY, PairingWord
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, Laid, laid, output_differences
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, output_differences
 from tracegrade.evaluate.compare.outputs import ExpectedOutput
 from tracegrade.evaluate.compare.trajectory_comparison import TrajectoryComparison, looked_at
 from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Match, Settings, TrajectoryCall
@@ -46,6 +46,7 @@ from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
@@ -87,8 +88,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         score, at_best = 1 - at_best, 1 - score
         text = _negated(comparison, score, text)
     if comparison.more:
-        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY)
-    return Score(score, details, text)
+        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=Pairing(comparison.pairs))
+    return Score(score, details, text, pairing=Pairing(comparison.pairs))
 
 
 def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: Sequence[ToolCall]) -> str:
@@ -248,25 +249,14 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
             criteria.tool_calls or (), prepared.comparisons, prepared.outputs, strict=True
         )
     ]
-
-    def lay(evidence: Evidence, work: Work) -> Laid:
-        comparison = TrajectoryComparison(evidence, criteria, settings)
-        comparison.pair()
-        return laid(comparison.pairs)
-
-    if _in_order(settings):
-        return ExpectedCalls(calls, in_order=True, concurrency=settings.concurrency)
-    return ExpectedCalls(calls, concurrency=settings.concurrency, lay=lay)
-
-
-def _in_order(settings: Settings) -> bool:
-    return MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
+    return ExpectedCalls(calls)
 
 
 def _pairing(criteria: Criteria, settings: Settings) -> PairingWord | None:
     names = criteria.names_expected()
     one_twice = settings.names != "exact" or len({*names}) < len(names)
-    return settings.pairing if one_twice and not _in_order(settings) else None
+    in_order = MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
+    return settings.pairing if one_twice and not in_order else None
 
 
 def _contended(criteria: Criteria, settings: Settings) -> tuple[int, int] | None:

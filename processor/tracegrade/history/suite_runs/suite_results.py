@@ -16,7 +16,7 @@ from tracegrade.codec.kept_spans import decode_spans
 from tracegrade.compare.bootstrap import Cluster, Clusters, mean_interval
 from tracegrade.extract.decode.values import parse_object
 from tracegrade.extract.messages import USER_ROLES, last_text, read_messages
-from tracegrade.model.evaluation import OUTCOMES, Outcome
+from tracegrade.model.evaluation import OUTCOMES, Outcome, Pairing
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.model.usage import Tokens
@@ -54,7 +54,8 @@ class CaseResult:
     ``latency_s`` is the time of all requests to a model, without waiting for their turns, or from the begin to the end
     of an agent's work; ``cost`` is None where it is not known. ``notes`` say what was not as asked for, such as a call
     that had to be repaired. ``expected`` is the item that judged it, as the suite's rule has it; None where the trace
-    does not say, as of one that another program wrote. ``exit_code`` and ``stderr`` (its end) are those of an agent's
+    does not say, as of one that another program wrote, and ``pairing`` which call it took for the expected one.
+    ``exit_code`` and ``stderr`` (its end) are those of an agent's
     command.
     """
 
@@ -77,6 +78,7 @@ class CaseResult:
     expected: dict[str, JsonValue] | None = None
     exit_code: int | None = None
     stderr: str = ""
+    pairing: Pairing | None = None
 
     def number(self, name: str) -> float | None:
         """A number of the details; None where there is none."""
@@ -151,6 +153,7 @@ def _case_result(result: TraceResult, rule_id: str, model: str, price: Price | N
         expected=expected if isinstance(expected, dict) else None,
         exit_code=exit_code if isinstance(exit_code, int) else None,
         stderr=stderr if isinstance(stderr, str) else "",
+        pairing=evaluation.pairing if evaluation is not None else None,
     )
 
 

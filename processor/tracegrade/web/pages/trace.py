@@ -250,7 +250,7 @@ def _shown_decision(
         spec = _spec(rule, evaluation) if rule is not None else None
         alignment = None
         if rule is not None and spec is not None and evidence is not None and evaluation.score is not None:
-            alignment = aligned(spec, _judged_by(spec, rule, evidence))
+            alignment = aligned(spec, _judged_by(spec, rule, evidence), evaluation.pairing)
         shown.append(
             ShownEvaluation(
                 seen_by(caller, evaluation),
