@@ -237,12 +237,12 @@ def _evaluation_rows(evaluations: Sequence[Evaluation]) -> list[tuple[Any, ...]]
 _NOT_ASKED = -1
 
 
-def _pairing_row(pairing: Pairing) -> int | list[int | None]:
-    """The positions, or their number where the first calls are paired in turn, as mostly they are."""
-    positions = pairing.positions
+def _pairing_row(pairing: Pairing) -> int | Sequence[int | None]:
+    """The positions, or their number where each expected call is paired with the call at its own place."""
+    positions, not_asked, _ = pairing
     if isinstance(positions, range):
         return len(positions)
-    return [_NOT_ASKED if index in pairing.not_asked else at for index, at in enumerate(positions)]
+    return [_NOT_ASKED if index in not_asked else at for index, at in enumerate(positions)] if not_asked else positions
 
 
 def _pairing(row: int | list[int | None]) -> Pairing:

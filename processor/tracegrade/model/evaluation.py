@@ -96,7 +96,7 @@ class Pairing(NamedTuple):
 
     Attributes:
         positions: by the index of the expected call, the position among the calls judged of the call paired with it;
-            None for none.
+            None for none. A list, or where each is paired with the call at its own place, a range.
         not_asked: the indexes of expected calls that nothing asked for as things went, such as those of a branch that
             was not chosen.
         more: how many more pairs there may be, where it took too much work to see; not stored.
@@ -107,13 +107,10 @@ class Pairing(NamedTuple):
     more: float = 0
 
     def kept(self) -> "Pairing":
-        """What is stored of it: the pairs of the first `MAX_PAIRS` expected calls; a range where they are in turn."""
-        positions = self.positions
-        if isinstance(positions, range) and len(positions) <= MAX_PAIRS:
+        """What is stored of it: the pairs of the first `MAX_PAIRS` expected calls."""
+        if len(self.positions) <= MAX_PAIRS:
             return self
-        in_turn = range(min(len(positions), MAX_PAIRS))
-        kept = [*positions[:MAX_PAIRS]]
-        return Pairing(in_turn if kept == [*in_turn] else kept, {index for index in self.not_asked if index in in_turn})
+        return Pairing(self.positions[:MAX_PAIRS], {index for index in self.not_asked if index < MAX_PAIRS})
 
 
 MAX_PAIRS = 1000

@@ -30,12 +30,13 @@ MAX_EXPLAINED = 200  # expected calls
 class CompiledNames:
     """The names of the expected calls: in order, as keys in the details, and where each name stands."""
 
-    __slots__ = ("by_name", "keys", "names")
+    __slots__ = ("by_name", "in_step", "keys", "names")
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.keys = _keys_of(names)
         self.by_name = positions_of(names)
+        self.in_step = Pairing(range(len(names)))  # each with the call at its own place
 
     @property
     def names_one_twice(self) -> bool:
@@ -123,8 +124,8 @@ class Comparison(Generic[Found]):
             return self._score_nothing_expected()
         wanted, evidence, found = self._expected.wanted, self._evidence, self._found
         if in_step(names, wanted, evidence, found, self._work, steps=1):
-            self._pairs = range(len(names))
-            return Score(1.0, justify=self._justify_all, pairing=Pairing(self._pairs))
+            self._pairs = self._expected.in_step.positions
+            return Score(1.0, justify=self._justify_all, pairing=self._expected.in_step)
         self._work = Work(evidence=evidence)  # nothing that led nowhere is counted
         pairing = pair(names, wanted, evidence, found, self._work)
         self._pairs, more = pairing.positions, pairing.more
@@ -151,7 +152,7 @@ class Comparison(Generic[Found]):
         text = "No calls were expected and none were made."
         if calls:
             text = f"No calls were expected, but {counted(calls, 'call')} made."
-        return Score(float(not calls), {self._compared.key: {"_result": text}}, text, pairing=Pairing(()))
+        return Score(float(not calls), {self._compared.key: {"_result": text}}, text, pairing=self._expected.in_step)
 
     def _failed(self, shown: Sequence[int | None]) -> Iterator[tuple[str, Iterator[Difference]]]:
         for index, position in enumerate(shown):

@@ -110,7 +110,7 @@ class Criteria(ComparedValues):
     def all_made(self) -> Score:
         """The score of these calls and no others."""
         count = len(self.expected.names)
-        return _score_of(Pairing(range(count)), count, [], [])
+        return _score_of(self.expected.in_step, count, [], [])
 
 
 class Settings(ParameterModel):

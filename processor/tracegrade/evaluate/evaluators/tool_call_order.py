@@ -110,10 +110,10 @@ def _compare(wanted: Expected, made: Sequence[str], groups: Groups, strict: bool
     return Score(len(matched) / len(expected), details, explain(wanted, made, matched), pairing=pairing)
 
 
-def _exactly(expected: Sequence[str], made: Sequence[str], groups: Groups) -> Sequence[int] | None:
+def _exactly(expected: Sequence[str], made: Sequence[str], groups: Groups) -> list[int] | None:
     if groups:
         return arrangement(expected, made, groups)
-    return range(len(expected)) if list(made) == expected else None
+    return [*range(len(expected))] if list(made) == expected else None
 
 
 def _longest(order: ExpectedOrder, made: Sequence[str], groups: Groups) -> Pairing:

@@ -116,7 +116,7 @@ class _Case(NamedTuple):
     def pairing(self, call: ScoredCall | None) -> Pairing:
         """The scored call paired with the expected one, where it is of its tool; no pairs where none is expected."""
         if self.tool is None:
-            return Pairing(())
+            return Pairing([])
         return Pairing([call.position if call is not None and tool_score(self.tool, call) else None])
 
     def judge(self, call: ScoredCall | None, work: Work) -> "_JudgedCall":
