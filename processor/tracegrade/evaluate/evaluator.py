@@ -11,12 +11,12 @@ from pydantic import (
 
 from tracegrade.document.document import Document
 from tracegrade.document.validate import problems
-from tracegrade.evaluate.compare.assignment import PairingWord
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.pairing.by_name import PairingWord
 from tracegrade.model.evaluation import Pairing
 
 # With what evaluators of other packages need beside it.

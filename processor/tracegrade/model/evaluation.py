@@ -1,6 +1,6 @@
 """The results of judging: evaluations, and one decision for every (subject, rule) pair."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
@@ -105,6 +105,14 @@ class Pairing(NamedTuple):
     positions: Sequence[int | None]
     not_asked: Set[int] = frozenset()
     more: float = 0
+
+    @classmethod
+    def of(cls, size: int, pairs: Iterable[tuple[int, int]], not_asked: Set[int] = frozenset()) -> "Pairing":
+        """The (index, position) `pairs`, where so many calls are expected."""
+        positions: list[int | None] = [None] * size
+        for index, position in pairs:
+            positions[index] = position
+        return cls(positions, not_asked)
 
     def kept(self) -> "Pairing":
         """What is stored of it: the pairs of the first `MAX_PAIRS` expected calls."""

@@ -4,11 +4,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from tracegrade.display import count, json_text
-from tracegrade.evaluate.compare.assignment import PairingWord
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.expected import MatcherError
 from tracegrade.evaluate.criteria.expected_words import in_words
+from tracegrade.evaluate.pairing.by_name import PairingWord
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case
 from tracegrade.rule.clauses import Clauses

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, groupby
 from typing import Literal, TypeAlias
 
-from tracegrade.evaluate.compare.expected_calls import Differ, ExpectedCall, paired
-from tracegrade.evaluate.compare.subsequence import align
+from tracegrade.evaluate.compare.expected_calls import Differ, ExpectedCall
 from tracegrade.evaluate.criteria.expected import Difference, Path
 from tracegrade.evaluate.criteria.tool_names import NameTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
+from tracegrade.evaluate.pairing.in_order import align
 from tracegrade.evaluate.registry import packages
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import Work
@@ -176,7 +176,7 @@ class _Comparison:
         order = [position for group in groups for position in group]
         fits = [[self._fits(position) for position in group] for group in groups]
         size = len(self._expected)
-        return paired(size, ((index, order[rank]) for index, rank in align(size, fits, self._work)))
+        return Pairing.of(size, ((index, order[rank]) for index, rank in align(size, fits, self._work)))
 
     def _differing(self, index: int, position: int) -> list[Difference]:
         if (index, position) not in self._differences:

@@ -1,12 +1,12 @@
 from typing import Any
 
 from build import each
-from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.evaluators import constraints, partial_order
+from tracegrade.evaluate.pairing.steps import steps_in_words
 
 _SAID: list[tuple[Any, str]] = [
     ("refused", "is 'refused'"),
@@ -86,7 +86,7 @@ def test_the_steps_of_a_partial_order() -> None:
         {"tool": "mail", "after": ["login", "again"]},
         {"tool": "note", "after": []},
     ]
-    assert in_order(partial_order.EVALUATOR.read_criteria({"steps": steps}).steps) == [
+    assert steps_in_words(partial_order.EVALUATOR.read_criteria({"steps": steps}).steps) == [
         "login",
         "then beside each other: a; and b, then c (where args.x is at least 1)",
         "then one of these: pay; or invoice, then remind",

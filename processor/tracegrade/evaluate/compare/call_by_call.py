@@ -6,7 +6,11 @@ from itertools import islice
 from typing import Generic
 
 from tracegrade.evaluate.call_facts import positions_of
-from tracegrade.evaluate.compare.assignment import (
+from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
+from tracegrade.evaluate.criteria.expected import Difference
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
+from tracegrade.evaluate.json_values import written
+from tracegrade.evaluate.pairing.by_name import (
     TOO_MANY,
     ByPosition,
     Found,
@@ -15,10 +19,6 @@ from tracegrade.evaluate.compare.assignment import (
     in_step,
     nearest_unpaired,
 )
-from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
-from tracegrade.evaluate.criteria.expected import Difference
-from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.json_values import written
 from tracegrade.evaluate.wording import all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing

@@ -5,10 +5,10 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
 from tracegrade.evaluate.criteria.expected_count import Count
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
+from tracegrade.evaluate.pairing.in_order import Fits, Matching
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall

@@ -13,7 +13,6 @@ from tracegrade.evaluate.criteria.expected import Difference, Expected, differen
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
-from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 # Where the call at a position is not as expected; nothing where it is.
@@ -39,14 +38,6 @@ class ExpectedCall:
     arguments: JsonValue = None
     output: JsonValue = None
     differ: Differ = _nothing_else
-
-
-def paired(size: int, pairs: Iterable[tuple[int, int]]) -> Pairing:
-    """The pairing of (index, position) `pairs`, where so many calls are expected."""
-    positions: list[int | None] = [None] * size
-    for index, position in pairs:
-        positions[index] = position
-    return Pairing(positions)
 
 
 @dataclass(frozen=True, slots=True)

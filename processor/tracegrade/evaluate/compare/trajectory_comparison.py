@@ -16,15 +16,15 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.assignment import after_scan, improve, in_turn
-from tracegrade.evaluate.compare.best_pairing import WHOLE, best_pairing, in_units
 from tracegrade.evaluate.compare.outputs import ActualOutputs
-from tracegrade.evaluate.compare.subsequence import align, arrange
 from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Settings
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.pairing.best import WHOLE, best_pairing, in_units
+from tracegrade.evaluate.pairing.by_name import after_scan, improve, in_turn
+from tracegrade.evaluate.pairing.in_order import align, arrange
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import Work
 

@@ -14,10 +14,8 @@ from tracegrade.evaluate.compare.arguments import (
     Glob,
     KeyPath,
 )
-from tracegrade.evaluate.compare.assignment import PairingWord
 from tracegrade.evaluate.compare.call_by_call import CompiledNames
 from tracegrade.evaluate.compare.conditions import Conditions
-from tracegrade.evaluate.compare.contention import may_meet, same
 from tracegrade.evaluate.compare.efficiency import Efficiency
 from tracegrade.evaluate.compare.outputs import Output
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
@@ -26,6 +24,7 @@ from tracegrade.evaluate.criteria.regular_expressions import is_glob
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evidence import CallPart
+from tracegrade.evaluate.pairing.by_name import PairingWord, may_meet, same
 
 
 class TrajectoryCall(ParameterModel):

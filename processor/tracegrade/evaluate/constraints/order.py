@@ -13,8 +13,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tracegrade.evaluate.compare.bipartite_matching import Fits, Matching
 from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key
+from tracegrade.evaluate.pairing.in_order import Fits, Matching
 from tracegrade.evaluate.timeline import Groups
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall

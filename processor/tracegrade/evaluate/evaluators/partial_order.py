@@ -27,16 +27,15 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from tracegrade.evaluate.alignment.align import Alignment, Made, align
-from tracegrade.evaluate.alignment.steps import Item, PlainStep, Steps, StepsError
-from tracegrade.evaluate.alignment.words import in_order
 from tracegrade.evaluate.call_facts import arguments, unread_call
 from tracegrade.evaluate.compare.differences import listed_differences
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments, paired
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
+from tracegrade.evaluate.pairing.partial_order import Alignment, Made, align
+from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
@@ -128,7 +127,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 def _pairing(found: _Found, steps: int) -> Pairing:
     made = [(one.step, one.call) for one in found.alignment.made]
     not_asked = set(range(steps)).difference(found.missing, [step for step, _ in made])
-    return paired(steps, made)._replace(not_asked=not_asked)
+    return Pairing.of(steps, made, not_asked)
 
 
 def _missing(plain: Sequence[PlainStep], made: Sequence[Made]) -> list[int]:
@@ -240,7 +239,7 @@ def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: 
 
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
-    return [*in_order(criteria.steps), *(["no other call is made"] if settings.extra == "count" else [])]
+    return [*steps_in_words(criteria.steps), *(["no other call is made"] if settings.extra == "count" else [])]
 
 
 def _expected(criteria: Criteria, settings: Settings) -> ExpectedCalls:

@@ -17,11 +17,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments, names, positions_by_name
-from tracegrade.evaluate.compare.assignment import most_pairs
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, paired, reference_calls
-from tracegrade.evaluate.compare.subsequence import ExpectedOrder, arrangement, longest_common_subsequence
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
@@ -29,6 +27,8 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, scalar_text
+from tracegrade.evaluate.pairing.by_name import most_pairs
+from tracegrade.evaluate.pairing.in_order import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
@@ -90,7 +90,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     if settings.strict_order and is_tied:
         found = _in_best_order(references, evidence, actual, work)
-    pairing = paired(len(references), zip(wanted, found, strict=True))
+    pairing = Pairing.of(len(references), zip(wanted, found, strict=True))
     shares = [0.0] * len(references)
     differ: list[tuple[str, Iterator[Difference]]] = []
     lines: dict[int, str] = {}
@@ -131,7 +131,7 @@ def _by_name(criteria: Criteria, evidence: Evidence, settings: Settings) -> Pair
     if settings.strict_order:
         order, groups = ExpectedOrder(criteria.names), evidence.once(Timeline).groups("sequential")
         try:
-            return paired(len(criteria.names), longest_common_subsequence(order, made, groups, Work()))
+            return Pairing.of(len(criteria.names), longest_common_subsequence(order, made, groups, Work()))
         except EvaluatorError:
             return None
     free = {name: iter(positions) for name, positions in evidence.once(positions_by_name).items()}

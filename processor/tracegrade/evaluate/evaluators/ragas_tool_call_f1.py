@@ -14,7 +14,7 @@ from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.compare.differences import MAX_DIFFERENCES, looked_up, origins_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, paired, reference_calls
+from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Lookup
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
@@ -23,6 +23,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 _DECIMALS = 4
@@ -88,7 +89,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     reasons = [f"not made so: {listed(unmatched)}"] if unmatched else []
     size = len(criteria.reference_tool_calls)
     repeated = set(range(size)).difference(*criteria.by_name.values())
-    pairing = paired(size, pairs.items())._replace(not_asked=repeated)
+    pairing = Pairing.of(size, pairs.items(), repeated)
     return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".", pairing=pairing)
 
 

@@ -24,17 +24,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.assignment import (
-    PAIRINGS,
-    TOO_MANY,
-    Matches,
-    PairingWord,
-    in_step,
-    nearest_unpaired,
-    pairing_in_force,
-)
 from tracegrade.evaluate.compare.call_by_call import CompiledNames
-from tracegrade.evaluate.compare.contention import first_contended, may_contend, may_contend_in_part
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.compare.score_band import score_band
@@ -44,6 +34,18 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.pairing.by_name import (
+    PAIRINGS,
+    TOO_MANY,
+    Matches,
+    PairingWord,
+    first_contended,
+    in_step,
+    may_contend,
+    may_contend_in_part,
+    nearest_unpaired,
+    pairing_in_force,
+)
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work

@@ -20,9 +20,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.assignment import PAIRINGS, Matches, PairingWord, pairing_in_force
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
-from tracegrade.evaluate.compare.contention import first_contended, may_contend
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_arguments
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.expected_words import members_in_words
@@ -32,6 +30,14 @@ from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named, share_of_expected
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import written
+from tracegrade.evaluate.pairing.by_name import (
+    PAIRINGS,
+    Matches,
+    PairingWord,
+    first_contended,
+    may_contend,
+    pairing_in_force,
+)
 from tracegrade.evaluate.wording import ArgumentExcerpts
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue

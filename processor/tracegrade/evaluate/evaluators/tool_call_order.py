@@ -16,18 +16,18 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade
-from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, paired
-from tracegrade.evaluate.compare.subsequence import (
+from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
+from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.pairing.in_order import (
     ExpectedOrder,
     all_in_order,
     arrangement,
     longest_common_subsequence,
     longest_of_single_calls,
 )
-from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
-from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
-from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.evaluate.work import Work
@@ -118,10 +118,10 @@ def _exactly(expected: Sequence[str], made: Sequence[str], groups: Groups) -> li
 
 def _longest(order: ExpectedOrder, made: Sequence[str], groups: Groups) -> Pairing:
     if groups:
-        return paired(len(order.names), longest_common_subsequence(order, made, groups, Work()))
+        return Pairing.of(len(order.names), longest_common_subsequence(order, made, groups, Work()))
     if (positions := all_in_order(order.names, made)) is not None:
         return Pairing(positions)
-    return paired(len(order.names), longest_of_single_calls(order, made, Work()))
+    return Pairing.of(len(order.names), longest_of_single_calls(order, made, Work()))
 
 
 def _common(order: ExpectedOrder, made: Sequence[str], groups: Groups) -> Pairing | None:

@@ -22,9 +22,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.compare.assignment import PAIRINGS, Matches, PairingWord, pairing_in_force
 from tracegrade.evaluate.compare.call_by_call import Compared, Comparison, CompiledCalls
-from tracegrade.evaluate.compare.contention import first_contended, may_contend
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, expected_output
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject
@@ -33,6 +31,14 @@ from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettin
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named, share_of_expected
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.pairing.by_name import (
+    PAIRINGS,
+    Matches,
+    PairingWord,
+    first_contended,
+    may_contend,
+    pairing_in_force,
+)
 from tracegrade.evaluate.wording import OutputExcerpts
 from tracegrade.evaluate.work import Work
 

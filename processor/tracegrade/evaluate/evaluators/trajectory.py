@@ -31,7 +31,6 @@ from typing import NamedTuple
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.arguments import ArgumentsComparison
-from tracegrade.evaluate.compare.assignment import TOO_MANY, PairingWord
 from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
 from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, output_differences
@@ -43,6 +42,7 @@ from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work

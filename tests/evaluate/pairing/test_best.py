@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import build
 from build import score
-from tracegrade.evaluate.compare import assignment, trajectory_comparison
-from tracegrade.evaluate.compare.assignment import TOO_MANY
-from tracegrade.evaluate.compare.best_pairing import WHOLE, best_pairing, in_units
+from tracegrade.evaluate.compare import trajectory_comparison
 from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.pairing import by_name
+from tracegrade.evaluate.pairing.best import WHOLE, best_pairing, in_units
+from tracegrade.evaluate.pairing.by_name import TOO_MANY
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.work import Work
 
@@ -121,7 +122,7 @@ def test_every_evaluator_pairs_as_well_as_can_be_in_whatever_order(kind: str, da
 def test_where_a_better_pairing_takes_too_much_work_the_score_is_a_range(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    for module in (assignment, trajectory_comparison):
+    for module in (by_name, trajectory_comparison):
         monkeypatch.setattr(module, "after_scan", lambda work, evidence: Work(2, evidence))
     key = "reference_tool_calls" if name == "tool-call-accuracy" else "tool_calls"
     criteria = {key: [{"name": "pay", "args": {"x": {"$gte": least}}} for least in (0, 5)]}

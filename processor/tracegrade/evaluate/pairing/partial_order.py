@@ -21,8 +21,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tracegrade.evaluate.alignment.steps import PlainStep, Run, Steps
-from tracegrade.evaluate.compare.best_pairing import best_pairing
+from tracegrade.evaluate.pairing.best import best_pairing
+from tracegrade.evaluate.pairing.steps import PlainStep, Run, Steps
 from tracegrade.evaluate.work import Work
 
 MISSING, OTHER_ARGUMENTS = 2, 1  # in halves

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracegrade.evaluate.compare.bipartite_matching import Matching
-from tracegrade.evaluate.compare.subsequence import (
+from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.pairing.in_order import (
     ExpectedOrder,
+    Matching,
     align,
     all_in_order,
     arrange,
@@ -16,7 +17,6 @@ from tracegrade.evaluate.compare.subsequence import (
     longest_common_subsequence,
     longest_of_single_calls,
 )
-from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.work import Work
 
 names = st.sampled_from("abc")
