@@ -318,7 +318,7 @@ class _JudgedPair:
             reason,
             score.explanation,
             score.details,
-            None if score.pairing is None else score.pairing.kept(),
+            score.pairing,
         )
 
     def sampled_out(self) -> Decision:

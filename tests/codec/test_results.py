@@ -6,7 +6,14 @@ import pytest
 
 from build.records import summary_of
 from tracegrade.codec.packing import pack
-from tracegrade.codec.results import ResultError, decode_result, encode_result, new_result, unpack_summary
+from tracegrade.codec.results import (
+    ResultError,
+    decode_result,
+    encode_result,
+    new_result,
+    unpack_result,
+    unpack_summary,
+)
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair, Pairing
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
@@ -50,6 +57,16 @@ def test_a_summary_of_before_0008_says_no_version_and_of_a_run_what_was_known() 
     del earlier["tracegrade"]
     found = unpack_summary(pack(orjson.dumps([1, earlier, [], [], []])))
     assert found == summary_of(runs=[RunSummary("00f067aa0ba902b7", "support", model="m")])
+
+
+def test_evaluations_from_before_pairings_were_stored_have_none() -> None:
+    subject = ["agent", "a", "a", None, "", "", 0]
+    evaluation = ["id", "order", "tool-call-order", None, 1.0, 1.0, "pass", "", "", {}]
+    decision = [0, "rule", "hash", "low", 1.0, "evaluated", "pass", "", [evaluation]]
+    packed = pack(orjson.dumps([1, summary_of().to_json(), [], [subject], [decision]]))
+    (found,) = unpack_result(packed, b"").decisions[0].evaluations
+    assert found.pairing is None
+    assert found.details == {}
 
 
 def test_damaged_results_and_those_of_another_version_are_named() -> None:

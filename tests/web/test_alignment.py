@@ -18,6 +18,7 @@ from tracegrade.evaluate.evaluator import (
     Score,
 )
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import MAX_PAIRS
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.rule.evaluation_spec import read_item
 from tracegrade.web.alignment import NOT_STORED, READ_OTHERWISE, Alignment, aligned, beside
@@ -224,7 +225,7 @@ def test_beyond_a_thousand_expected_calls_the_page_says_which_it_shows() -> None
     spec, evidence = read_item(order(*["a"] * 1001)), Evidence([made("a")] * 1001)
     pairing = spec.evaluator.evaluate(evidence, spec.criteria, spec.settings).pairing
     assert pairing is not None
-    found = aligned(spec, evidence, pairing.kept())
+    found = aligned(spec, evidence, Pairing(pairing.positions[:MAX_PAIRS]))
     assert found is not None
     assert [found.count("matched"), found.count("missing"), found.count("extra")] == [1000, 0, 1]
     assert found.note == "The pairs of the first 1,000 of 1,001 expected calls are stored; the others are not shown."

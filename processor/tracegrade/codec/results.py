@@ -16,7 +16,7 @@ from typing import Any
 from tracegrade.codec.json_text import from_json, to_json
 from tracegrade.codec.packing import pack, unpack
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair, Pairing
+from tracegrade.model.evaluation import MAX_PAIRS, Decision, Evaluation, JudgedSubject, Pair, Pairing
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import BACKFILL, NotDecoded, RunSummary, TraceResult, TraceSummary
 
@@ -228,7 +228,7 @@ def _evaluation_rows(evaluations: Sequence[Evaluation]) -> list[tuple[Any, ...]]
             e.reason,
             e.explanation,
             e.details,
-            *(() if e.pairing is None else (_pairing_row(e.pairing),)),
+            None if e.pairing is None else _pairing_row(e.pairing),
         )
         for e in evaluations
     ]
@@ -240,6 +240,8 @@ _NOT_ASKED = -1
 def _pairing_row(pairing: Pairing) -> int | Sequence[int | None]:
     """The positions, or their number where each expected call is paired with the call at its own place."""
     positions, not_asked, _ = pairing
+    if len(positions) > MAX_PAIRS:
+        positions = positions[:MAX_PAIRS]
     if isinstance(positions, range):
         return len(positions)
     return [_NOT_ASKED if index in not_asked else at for index, at in enumerate(positions)] if not_asked else positions
@@ -248,8 +250,10 @@ def _pairing_row(pairing: Pairing) -> int | Sequence[int | None]:
 def _pairing(row: int | list[int | None]) -> Pairing:
     if isinstance(row, int):
         return Pairing(range(row))
+    if _NOT_ASKED not in row:
+        return Pairing(row)
     not_asked = {index for index, at in enumerate(row) if at == _NOT_ASKED}
-    return Pairing([None if at == _NOT_ASKED else at for at in row] if not_asked else row, not_asked)
+    return Pairing([None if at == _NOT_ASKED else at for at in row], not_asked)
 
 
 def _call_rows(calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
@@ -296,7 +300,7 @@ def _decisions(summary: dict[str, Any], subjects: list[list[Any]], rows: list[li
 
 
 def _evaluation(pair: Pair, row: list[Any]) -> Evaluation:
-    if len(row) > _PAIRING:
+    if len(row) > _PAIRING and row[_PAIRING] is not None:  # rows from before pairings were stored are shorter
         row[_PAIRING] = _pairing(row[_PAIRING])
     return Evaluation(pair, *row)
 

@@ -114,12 +114,6 @@ class Pairing(NamedTuple):
             positions[index] = position
         return cls(positions, not_asked)
 
-    def kept(self) -> "Pairing":
-        """What is stored of it: the pairs of the first `MAX_PAIRS` expected calls."""
-        if len(self.positions) <= MAX_PAIRS:
-            return self
-        return Pairing(self.positions[:MAX_PAIRS], {index for index in self.not_asked if index < MAX_PAIRS})
-
 
 MAX_PAIRS = 1000
 """The most expected calls of one evaluation whose pairs are stored."""
@@ -130,9 +124,9 @@ class Evaluation:
     """One evaluator's judgement of one subject.
 
     ``score`` is None unless the outcome is pass or fail. ``reason`` says why an evaluation is not_evaluable or error,
-    "" otherwise. ``details`` is the evaluator's justification. ``pairing`` is stored for the page, but neither sent nor
-    part of the JSON; None where the evaluator expects no particular calls, without a score, and in results from before
-    it was stored.
+    "" otherwise. ``details`` is the evaluator's justification. ``pairing`` is stored for the page, of the first
+    `MAX_PAIRS` expected calls, and neither sent nor part of the JSON; None where the evaluator expects no particular
+    calls, without a score, and in results from before it was stored.
     """
 
     pair: Pair
