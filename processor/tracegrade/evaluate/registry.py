@@ -12,8 +12,8 @@ from tracegrade.evaluate.evaluator import Evaluator
 # Where each is: the module in evaluators/, and its name there.
 PLACES: dict[str, str] = {
     "tool-call-order": "tool_call_order.EVALUATOR",
-    "tool-call-args": "tool_call_args.EVALUATOR",
-    "tool-call-output": "tool_call_output.EVALUATOR",
+    "tool-call-args": "call_by_call.TOOL_CALL_ARGS",
+    "tool-call-output": "call_by_call.TOOL_CALL_OUTPUT",
     "tool-call-count": "tool_call_count.EVALUATOR",
     "tool-call-accuracy": "tool_call_accuracy.EVALUATOR",
     "trajectory": "trajectory.EVALUATOR",

@@ -9,6 +9,7 @@ from tracegrade.evaluate.json_values import excerpt
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
 
+MAX_EXPLAINED = 200  # expected calls of one evaluation
 MAX_DIFFERENCES = 20  # listed per evaluation
 _MAX_TEXT = 200  # characters of a value in a difference
 _MAX_ORIGINS = 3  # in a sentence

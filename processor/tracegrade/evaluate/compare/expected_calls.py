@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.call_facts import arguments, positions_of
 from tracegrade.evaluate.compare.outputs import ActualOutputs, ExpectedOutput
 from tracegrade.evaluate.criteria.expected import Difference, Expected, differences
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.work import Work
+from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 
 # Where the call at a position is not as expected; nothing where it is.
@@ -91,3 +92,31 @@ def output_differences(
         yield Difference((), "different", expected=expected.source, found=actual.value, lookups=lookups)
     else:
         yield from differences(criterion, actual.decoded(work), work, partly=partly)
+
+
+class CompiledNames:
+    """The names of the expected calls: in order, as keys in the details, and where each name stands."""
+
+    __slots__ = ("by_name", "in_step", "keys", "names")
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.keys = _keys_of(names)
+        self.by_name = positions_of(names)
+        self.in_step = Pairing(range(len(names)))  # each with the call at its own place
+
+    @property
+    def names_one_twice(self) -> bool:
+        """Whether several calls of one tool are expected."""
+        return len(self.by_name) < len(self.names)
+
+
+def _keys_of(names: Sequence[str]) -> list[str]:
+    """A key for each expected call: its name and, from 0, which call of that name it is; ``search_1``."""
+    seen: dict[str, int] = {}
+    keys = []
+    for name in names:
+        rank = seen.get(name, 0)
+        seen[name] = rank + 1
+        keys.append(f"{name}_{rank}")
+    return keys

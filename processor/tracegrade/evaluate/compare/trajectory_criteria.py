@@ -14,9 +14,9 @@ from tracegrade.evaluate.compare.arguments import (
     Glob,
     KeyPath,
 )
-from tracegrade.evaluate.compare.call_by_call import CompiledNames
 from tracegrade.evaluate.compare.conditions import Conditions
 from tracegrade.evaluate.compare.efficiency import Efficiency
+from tracegrade.evaluate.compare.expected_calls import CompiledNames
 from tracegrade.evaluate.compare.outputs import Output
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import Concurrency, ParameterModel

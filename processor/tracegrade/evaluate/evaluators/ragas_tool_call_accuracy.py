@@ -17,8 +17,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import arguments, names, positions_by_name
-from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
-from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of
+from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
 from tracegrade.evaluate.criteria.parameters import ParameterModel

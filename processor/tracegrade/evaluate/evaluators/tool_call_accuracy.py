@@ -24,9 +24,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.call_by_call import CompiledNames
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
-from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
+from tracegrade.evaluate.compare.expected_calls import CompiledNames, ExpectedCalls, reference_calls
 from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, differences
 from tracegrade.evaluate.criteria.parameters import ParameterModel

@@ -14,8 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tracegrade.evaluate.call_facts import REMEMBERED, NamesMade, names
-from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
-from tracegrade.evaluate.compare.differences import line
+from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line
 from tracegrade.evaluate.criteria.expected_count import Count, ExpectedCount
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator

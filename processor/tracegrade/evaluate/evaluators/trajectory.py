@@ -31,8 +31,7 @@ from typing import NamedTuple
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.arguments import ArgumentsComparison
-from tracegrade.evaluate.compare.call_by_call import MAX_EXPLAINED
-from tracegrade.evaluate.compare.differences import line, listed_differences, origins_of, paths_of
+from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, output_differences
 from tracegrade.evaluate.compare.outputs import ExpectedOutput
 from tracegrade.evaluate.compare.trajectory_comparison import TrajectoryComparison, looked_at
