@@ -3,6 +3,8 @@ import json
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from tracegrade.deliver.carriers import carriers
+from tracegrade.deliver.events import events
+from tracegrade.model.evaluation import Pairing
 
 FAIL = {"outcome": "fail", "score": 0.5, "evaluation": "args", "explanation": "create_order.user_id differs"}
 ERROR = {
@@ -196,6 +198,15 @@ def test_cases_of_one_evaluation_have_identifiers_of_their_own(judged):
 def test_the_same_record_gives_the_same_bytes(judged):
     changes = ({}, FAIL, ERROR, NOT_EVALUABLE)
     assert carriers(judged(*changes), True) == carriers(judged(*changes), True)
+
+
+def test_which_calls_were_paired_is_not_sent(judged):
+    record, paired = judged({}), judged({})
+    for evaluation in paired.decisions[0].evaluations:
+        evaluation.pairing = Pairing([0, None])
+        assert "pairing" not in evaluation.to_json()
+    assert carriers(paired, True) == carriers(record, True)
+    assert events(paired, True) == events(record, True)
 
 
 def test_a_case_that_looks_like_the_mark_of_an_id_stays_what_it_is(judged):

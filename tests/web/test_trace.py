@@ -6,7 +6,7 @@ import pytest
 
 import build
 from build import each
-from build.shop import MS, RULES, SECOND, Writer, crawl, fill, order
+from build.shop import MS, RULES, SECOND, WRONG_QUANTITY, Writer, crawl, fill, order
 from build.site import Site, serving, text_of
 from tracegrade.extract.extract import extract
 from tracegrade.model.span import Resource
@@ -30,6 +30,19 @@ def test_a_failing_rule_shows_what_was_expected_beside_what_was_called(shop: Sit
     assert "⇅ out of order 3 create_order 1 create_order" in page
     assert "= matched 1 validate_user 2 validate_user" in page
     assert "score 0.6667 threshold 1" in page
+
+
+def test_a_result_that_was_stored_without_its_pairs_is_shown_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracegrade.codec.results._pairing_row", lambda pairing: None)  # as all were, once
+    fill(tmp_path, iter([(order(1, 10**18, "1.5.0", WRONG_QUANTITY), None)]))
+    with serving(tmp_path, str(RULES)) as site:
+        page = text_of(_page(site, 1))
+    assert "No pairing is stored with this result, so expected and actual calls are listed without pairs." in page
+    assert "· without a pair 3 create_order" in page
+    assert "not called" not in page
+    assert "not expected" not in page
 
 
 def test_arguments_are_told_apart_by_path_and_word(shop: Site) -> None:

@@ -35,6 +35,7 @@ FIRST_ALONE = "The pairs of the first {first:,} of {all:,} expected calls are st
 _MAX_WORK = 200_000  # beyond it, a trace is shown without this: drawing a page must take less than a second
 _DEEPEST = 20  # values of two traces are compared as a whole below
 _FOLDED = 4  # at least this many calls in a row with nothing expected beside them are shown as one
+_FOLDED_APART = 50  # the same where nothing is paired, so that a reader can compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def _apart(expected: Sequence[ExpectedCall], evidence: Evidence, note: str) -> A
     """All expected calls, then all calls made."""
     wanted = (Row("apart", index, call) for index, call in enumerate(expected, 1))
     made = (Row("apart", position=position, call=call) for position, call in enumerate(evidence.calls, 1))
-    return Alignment(_folded(chain(wanted, made)), note)
+    return Alignment(_folded(chain(wanted, made), _FOLDED_APART), note)
 
 
 def beside(calls: Sequence[ToolCall], others: Sequence[ToolCall]) -> Alignment | None:
@@ -222,12 +223,12 @@ class _Comparison:
             yield Row("missing", index + 1, self._expected[index])
 
 
-def _folded(rows: Iterable[Row]) -> list[Row]:
-    """`rows`, with many in a row that have only a call made as one."""
+def _folded(rows: Iterable[Row], least: int = _FOLDED) -> list[Row]:
+    """`rows`, with those that have only a call made as one, where at least so many are in a row."""
     found: list[Row] = []
     for has_expected, group in groupby(rows, key=lambda row: row.expected is not None):
         some = list(group)
-        if not has_expected and len(some) >= _FOLDED:
+        if not has_expected and len(some) >= least:
             first, *rest = some
             calls = [row.call for row in rest if row.call is not None]
             found.append(replace(first, folded=calls))
