@@ -138,6 +138,7 @@ print([Rule.model_validate(rule).hash for rule in (one, two, three)])
     assert [mine == other for mine, other in zip(first, second, strict=True)] == [True, False, False]
 
 
+PAIRING = "__import__('tracegrade.evaluate.evaluator', fromlist=['Pairing']).Pairing"
 GIVEN = {
     # what a score function gives: a part of what is told
     "0.5": "ScoreError",
@@ -148,9 +149,12 @@ GIVEN = {
     "Score(1.0, {'a': 'x' * 70000})": "expected at most 65536 characters of details, found 700",
     "Score(1.0, {}, None)": "explanation: expected a text, found NoneType",
     "Score(1.0, [])": "details: expected an object, found list",
+    "Score(1.0, pairing=[0])": "pairing: expected a tracegrade.model.evaluation.Pairing or None, found list",
+    f"Score(1.0, pairing={PAIRING}([0, -1]))": "pairing: expected positions of calls and None",
+    f"Score(1.0, pairing={PAIRING}([0], ['a']))": "pairing: expected positions of calls and None",
     "1 / 0": "division by zero",
 }
-KEPT = "Score(True, {'a': (1, {2: 'x'})}, 'Said.')"
+KEPT = f"Score(True, {{'a': (1, {{2: 'x'}})}}, 'Said.', pairing={PAIRING}((0, None)))"
 
 
 def test_a_score_is_kept_as_json_says_it_and_what_is_none_is_an_error_of_that_evaluation(tmp_path: Path) -> None:
