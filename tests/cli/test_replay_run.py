@@ -74,7 +74,7 @@ def test_what_is_printed_is_stored_as_a_run(rule: str, source: str, data: Path) 
         "create-before-check": ("leave_out", rule)
     }
     with reading_store(f"sqlite:///{data / 'tracegrade.db'}") as connection:
-        assert rates(connection, ResultFilter()) == []
+        assert rates(connection, ResultFilter()) == {}
         assert trace_heads(connection, ResultFilter(), 9) == []
 
 

@@ -185,7 +185,7 @@ def test_each_case_is_judged_by_what_its_command_sent(place: Place, agent: str, 
     assert (run.state, run.labels) == ("complete", {"model": "agent.py"})
     assert run.selection["command"] == f"{sys.executable} {place.agent} {how}"
     with reading_store(f"sqlite:///{place.data / 'tracegrade.db'}") as connection:
-        assert (rates(connection, ResultFilter()), trace_heads(connection, ResultFilter(), 9)) == ([], [])  # not live
+        assert (rates(connection, ResultFilter()), trace_heads(connection, ResultFilter(), 9)) == ({}, [])  # not live
 
 
 def test_a_result_has_the_calls_the_exit_code_and_the_end_of_stderr(place: Place) -> None:

@@ -134,7 +134,7 @@ def test_each_model_gets_a_run_with_a_score(serve: Any) -> None:
     assert [message["role"] for message in bodies[0]["messages"]] == ["system", "user"]
     assert bodies[0]["tools"] == [WEATHER]
     with reading_store(f"sqlite:///{place.data / 'tracegrade.db'}") as connection:
-        assert rates(connection, ResultFilter()) == []
+        assert rates(connection, ResultFilter()) == {}
         assert trace_heads(connection, ResultFilter(), 9) == []
     assert all(KEY.encode() not in path.read_bytes() for path in place.data.iterdir() if path.is_file())
 

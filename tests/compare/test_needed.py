@@ -13,8 +13,9 @@ from tracegrade.compare.holm import holm
 from tracegrade.compare.needed import POWER, results_needed
 from tracegrade.compare.pairing import Found
 from tracegrade.compare.pairs import PairTable, paired
-from tracegrade.compare.shares import Share, Weighted, independent
+from tracegrade.compare.shares import Share, independent
 from tracegrade.compare.verdict import Verdict, is_failure, verdict
+from tracegrade.model.tally import Weighted
 
 MARGIN = 0.02
 

@@ -3,9 +3,8 @@ from typing import Any
 import pytest
 
 from tracegrade.compare.collected import Place, Unit
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import Found, difference_of
-from tracegrade.compare.shares import Weighted
+from tracegrade.model.tally import Tally, Weighted
 
 TIMES = 399
 
@@ -163,7 +162,7 @@ def test_pairs_of_a_sample_count_for_as_many_as_they_stand_for() -> None:
 
 
 def test_an_empty_tally_has_no_share() -> None:
-    assert Tally().share is None
+    assert Tally().interval is None
     assert Tally(passes=Weighted(1, 1.0, 1.0)).pass_rate == 1
 
 

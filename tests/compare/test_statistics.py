@@ -1,6 +1,7 @@
 """Intervals and p-values against other programs, and against what is known of simulated data."""
 
 import random
+from math import comb
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -12,10 +13,12 @@ from build import each
 from tracegrade.compare.bootstrap import FEWEST, Clusters, clustered, clustered_pairs, mean_interval, times_for
 from tracegrade.compare.holm import holm
 from tracegrade.compare.pairs import PairTable, mcnemar, newcombe_pairs, paired
-from tracegrade.compare.shares import Share, Weighted, independent, interval, share_of
+from tracegrade.compare.shares import Share, independent, interval, share_of
+from tracegrade.model.tally import Z95, Weighted, wilson
 
 VECTORS: dict[str, list[dict[str, Any]]] = yaml.safe_load(Path(__file__).with_name("statistics.yaml").read_text())
 TABLES = 1000
+Z99 = NormalDist().inv_cdf(0.99)
 
 
 def kept(count: int, probability: float = 1.0) -> Weighted:
@@ -250,3 +253,25 @@ def test_the_interval_of_a_mean_is_around_it_and_narrows_with_more_clusters() ->
     perfect = mean_interval(Clusters([(1.0, 0.0)] * 20))
     assert perfect is not None
     assert perfect[0] < perfect[1] == 1.0
+
+
+def test_wilson_as_in_the_textbook() -> None:
+    """81 of 263 at 95 %, both sides: 0.2535 to 0.3682 (Newcombe's table I, method 4)."""
+    low, high = wilson(81, 263, Z95)
+    assert (low, high) == pytest.approx((0.2535, 0.3682), abs=1e-4)
+
+
+def test_wilson_at_the_ends() -> None:
+    assert wilson(0, 10, Z99)[0] == 0.0
+    assert wilson(10, 10, Z99)[1] == 1.0
+
+
+@each(("share", "samples"), [(0.9, 30), (0.9, 100), (0.95, 60), (0.5, 30), (0.99, 200)])
+def test_wilson_s_bounds_are_wrong_as_rarely_as_they_say(share: float, samples: int) -> None:
+    """Exactly: the binomial probability of all counts whose upper bound at 1 % lies below; about is within twice."""
+    wrong = sum(
+        comb(samples, count) * share**count * (1 - share) ** (samples - count)
+        for count in range(samples + 1)
+        if wilson(count, samples, Z99)[1] < share
+    )
+    assert wrong <= 0.02

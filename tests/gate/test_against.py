@@ -4,12 +4,12 @@ import pytest
 
 from gate.test_baseline_file import unit
 from tracegrade.compare.collected import Unit, UnitKey
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.gate.against import Baseline, against, compared
 from tracegrade.gate.bounds import Bounds, Counted
 from tracegrade.gate.decide import Against, Verdict, judged_by
 from tracegrade.gate.results import Results
+from tracegrade.model.tally import Tally
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status
 

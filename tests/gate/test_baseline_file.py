@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from build import each
 from tracegrade.compare.collected import Place, Unit
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import difference_of
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.document.problem import FileError
@@ -24,6 +23,7 @@ from tracegrade.gate.baseline_file import (
     saved_rules,
 )
 from tracegrade.gate.results import Results
+from tracegrade.model.tally import Tally
 
 KEY = ("refunds", "hash-1")
 

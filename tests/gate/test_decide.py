@@ -4,10 +4,10 @@ from typing import Any, get_args
 import pytest
 
 from build import each
-from tracegrade.compare.outcomes import Tally
 from tracegrade.gate.bounds import LEVELS, Bounds, Counted
 from tracegrade.gate.decide import Word, judged_by
 from tracegrade.model.evaluation import Outcome
+from tracegrade.model.tally import Tally
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status
 

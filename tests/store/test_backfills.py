@@ -64,7 +64,7 @@ def counted(engine: Engine, run: str = BACKFILL, rule: str | None = None) -> tup
     """Passes and fails; listed, counted by any length of time, and in rows of values, they are the same."""
     chosen = ResultFilter(run=run, rule=rule)
     with reading(engine) as connection:
-        found = rates(connection, chosen)
+        found = rates(connection, chosen).values()
         sums = sum(item.passed for item in found), sum(item.failed for item in found)
         listed = results(connection, chosen, 1000)
         full = full_evaluations(connection, listed)
@@ -99,7 +99,8 @@ def test_what_is_judged_afterwards_is_listed_counted_and_marked(engine: Engine) 
         both = results(connection, ResultFilter(with_backfilled=True), 10)
         (stored,) = stored_traces(connection, bytes.fromhex(trace_id(1)))
         (backfill,) = stored_backfills(connection, "new")
-        (rate,) = [item for item in rates(connection, ResultFilter(with_backfilled=True)) if item.rule_id == "new"]
+        found = rates(connection, ResultFilter(with_backfilled=True))
+        (rate,) = [tally for key, tally in found.items() if key.rule_id == "new"]
     assert Counter((item.run, item.outcome) for item in both) == {
         (run, outcome): 1 for run in (LIVE, BACKFILL) for outcome in ("pass", "fail")
     }
@@ -242,11 +243,11 @@ def test_a_session_that_was_judged_live_has_one_too(engine: Engine) -> None:
     assert backfilled(engine, said).subjects == 1
     with reading(engine) as connection:
         (stored,) = stored_traces(connection, own)
-        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL))] == [1]
+        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL)).values()] == [1]
     assert [decision.outcome for decision in stored.backfilled] == ["fail"]
     live.write([judged(1, revision=3, **about)])
     with reading(engine) as connection:
-        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL))] == [0]
+        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL)).values()] == [0]
 
 
 def test_of_one_tenant_alone(engine: Engine) -> None:
@@ -343,8 +344,8 @@ def test_samples_count_for_as_many_as_they_stand_for(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1)])
     backfilled(engine, after(engine, 1, "fail", probability=0.25))
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter(run=BACKFILL))
-    assert (rate.failed, rate.fails) == (1, 4.0)
+        (rate,) = rates(connection, ResultFilter(run=BACKFILL)).values()
+    assert (rate.failed, rate.fails.total) == (1, 4.0)
 
 
 def test_measured_values_are_summed_and_taken_back(engine: Engine) -> None:

@@ -134,23 +134,23 @@ def test_a_store_of_any_earlier_version_is_brought_up_to_date_and_read(
     said = f": bringing tables of version {version} up to date ({VERSIONS[-1]})"
     assert [said in message for message in caplog.messages] == ([] if version == VERSIONS[-1] else [True, False])
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter())
+        (rate,) = rates(connection, ResultFilter()).values()
         by_minute = select(func.sum(schema.counts.c.score_squares)).where(schema.counts.c.minutes == 1)
         squares = connection.execute(by_minute).scalar_one()
         by_day = select(func.sum(schema.counts.c.score_squares)).where(schema.counts.c.minutes == schema.DAY_MINUTES)
         assert connection.execute(by_day).scalar_one() == squares
-    assert (rate.passed, rate.failed, rate.not_evaluable, rate.passes) == (1, 1, 1, 1.0)
+    assert (rate.passed, rate.failed, rate.not_evaluable, rate.passes.total) == (1, 1, 1, 1.0)
     # Scores of 1 and 0.25; where squares were not yet kept, as if scores lay as far apart as they can.
     assert squares == (1.25 if version < "0003" else 1.0625)
     StoreWriter(engine).write([judged(2, "pass", revision=3), judged(4)])
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter())
+        (rate,) = rates(connection, ResultFilter()).values()
     assert (rate.passed, rate.failed, rate.not_evaluable) == (3, 0, 1), "a revision takes back what was counted before"
     begin(engine, "tuning/1")
     StoreWriter(engine).write([judged(2, "fail", run="tuning/1")])
     with reading(engine) as connection:
-        assert [rate.failed for rate in rates(connection, ResultFilter(run="tuning/1"))] == [1]
-        assert [rate.failed for rate in rates(connection, ResultFilter())] == [0]
+        assert [rate.failed for rate in rates(connection, ResultFilter(run="tuning/1")).values()] == [1]
+        assert [rate.failed for rate in rates(connection, ResultFilter()).values()] == [0]
     engine.dispose()
     for arguments in (["results", "list"], ["results", "stats"], ["results", "export"], ["traces", "list"]):
         code, output = run(url, tmp_path, *arguments)

@@ -5,8 +5,9 @@ from sqlalchemy import Engine
 
 from build import each, store_with
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from tracegrade.model.tally import Tally, Weighted
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.rates import Rate, rates, stretches
+from tracegrade.store.rates import RateKey, rates, stretches
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.write import StoreWriter
 
@@ -24,9 +25,10 @@ def test_outcomes_are_counted_by_rule_and_service(engine: Engine) -> None:
     outcomes = ["pass", "pass", "fail", "not_evaluable", "error"]
     StoreWriter(engine).write([judged(number, outcome) for number, outcome in enumerate(outcomes)])
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter())
-    assert rate == Rate("default", "checkout-order", "", "shop", 2, 1, 1, 1, 0, 0.0, 2.0, 1.0)
-    assert rate.pass_rate == 2 / 3
+        ((key, tally),) = rates(connection, ResultFilter()).items()
+    assert key == RateKey("default", "checkout-order", "", "shop")
+    assert tally == Tally(1.0, Weighted(2, 2.0, 2.0), Weighted(1, 1.0, 1.0), not_evaluable=1, errors=1)
+    assert tally.pass_rate == 2 / 3
 
 
 def test_one_evaluation_has_its_own_rate_and_scores(engine: Engine) -> None:
@@ -44,8 +46,8 @@ def test_one_evaluation_has_its_own_rate_and_scores(engine: Engine) -> None:
         }
         StoreWriter(engine).write([judged(number, evaluations=items, decisions=[decision])])
     with reading(engine) as connection:
-        (whole,) = rates(connection, ResultFilter())
-        (args,) = rates(connection, ResultFilter(), evaluation="args")
+        (whole,) = rates(connection, ResultFilter()).values()
+        (args,) = rates(connection, ResultFilter(), evaluation="args").values()
     assert (whole.passed, whole.failed) == (0, 2)
     assert (args.passed, args.failed, args.score_sum) == (1, 1, 1.25)
 
@@ -53,8 +55,8 @@ def test_one_evaluation_has_its_own_rate_and_scores(engine: Engine) -> None:
 def test_incomplete_traces_are_left_out_unless_asked_for(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), judged(2, "fail", complete=False)])
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter())
-        (counted,) = rates(connection, ResultFilter(), count_incomplete=True)
+        (rate,) = rates(connection, ResultFilter()).values()
+        (counted,) = rates(connection, ResultFilter(), count_incomplete=True).values()
     assert (rate.passed, rate.failed, rate.incomplete) == (1, 0, 1)
     assert (counted.passed, counted.failed, counted.incomplete) == (1, 1, 0)
 
@@ -64,7 +66,8 @@ def test_a_window_holds_whole_minutes(engine: Engine) -> None:
     with reading(engine) as connection:
 
         def count(since_ns: int | None, until_ns: int | None) -> int:
-            return sum(rate.passed for rate in rates(connection, ResultFilter(since_ns=since_ns, until_ns=until_ns)))
+            found = rates(connection, ResultFilter(since_ns=since_ns, until_ns=until_ns))
+            return sum(tally.passed for tally in found.values())
 
         assert count(START_NS + 150 * MINUTE_NS, None) == 50
         assert count(START_NS + 150 * MINUTE_NS + 30, None) == 50, "the minute that the window begins in counts"
@@ -77,7 +80,7 @@ def test_a_window_holds_whole_minutes(engine: Engine) -> None:
 def test_hours_and_minutes_together_count_each_trace_once(hours: Engine, first: int, length: int) -> None:
     since_ns = START_NS + first * MINUTE_NS
     with reading(hours) as connection:
-        found = rates(connection, ResultFilter(since_ns=since_ns, until_ns=since_ns + length * MINUTE_NS))
+        found = rates(connection, ResultFilter(since_ns=since_ns, until_ns=since_ns + length * MINUTE_NS)).values()
     assert sum(rate.passed for rate in found) == max(0, min(first + length, 200) - first)
 
 
@@ -104,7 +107,7 @@ def test_days_hours_and_minutes_together_count_each_trace_once(
     midnight_ns = -(-START_NS // (_DAY * MINUTE_NS)) * _DAY * MINUTE_NS
     since_ns, until_ns = (None if at is None else midnight_ns + at * MINUTE_NS for at in (first, end))
     with reading(days) as connection:
-        found = rates(connection, ResultFilter(since_ns=since_ns, until_ns=until_ns))
+        found = rates(connection, ResultFilter(since_ns=since_ns, until_ns=until_ns)).values()
     times = [START_NS + number * MINUTE_NS for number in range(0, 5 * _DAY, _APART)]
     expected = [t for t in times if (since_ns is None or t >= since_ns) and (until_ns is None or t < until_ns)]
     assert (sum(rate.passed for rate in found), sum(rate.failed for rate in found)) == (len(expected), 0)
@@ -135,13 +138,13 @@ def test_sampled_out_counts_nowhere(engine: Engine) -> None:
     }
     StoreWriter(engine).write([judged(1, evaluations=[], decisions=[decision])])
     with reading(engine) as connection:
-        assert rates(connection, ResultFilter(), evaluation=None) == []
+        assert rates(connection, ResultFilter(), evaluation=None) == {}
 
 
 def test_nothing_judged_has_no_pass_rate(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1, "not_evaluable")])
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter())
+        (rate,) = rates(connection, ResultFilter()).values()
     assert rate.pass_rate is None
 
 
@@ -151,6 +154,6 @@ def test_a_result_stands_for_as_many_as_its_chance_of_being_kept_says(engine: En
         decision.pair.probability = 0.05
     StoreWriter(engine).write([passed, judged(2, "fail")])
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter())
-    assert (rate.passed, rate.failed, rate.passes, rate.fails) == (1, 1, 20.0, 1.0)
+        (rate,) = rates(connection, ResultFilter()).values()
+    assert (rate.passed, rate.failed, rate.passes.total, rate.fails.total) == (1, 1, 20.0, 1.0)
     assert rate.pass_rate == pytest.approx(20 / 21)

@@ -84,7 +84,7 @@ def test_a_run_is_counted_as_a_whole_by_the_same_reads(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), of_run(1, "fail"), of_run(2), of_run(3, complete=False)])
     with reading(engine) as connection:
         for times in ({}, {"since_ns": START_NS}, {"until_ns": 1}):
-            (rate,) = rates(connection, ResultFilter(run=RUN, **times))
+            (rate,) = rates(connection, ResultFilter(run=RUN, **times)).values()
             assert (rate.passed, rate.failed, rate.incomplete) == (1, 1, 1)
         sums = trends(connection, OF_RUN, ["rule_id"], counting_incomplete=["checkout-order"])
         assert {key: (found[0].passed, found[0].failed) for key, found in sums.items()} == {("checkout-order",): (2, 1)}
@@ -98,7 +98,7 @@ def test_a_higher_revision_in_a_run_takes_back_what_was_counted(engine: Engine) 
     writer.write([of_run(1, "fail")])
     writer.write([of_run(1, "pass", revision=3), of_run(1, "fail")])
     with reading(engine) as connection:
-        (rate,) = rates(connection, OF_RUN)
+        (rate,) = rates(connection, OF_RUN).values()
         assert (rate.passed, rate.failed, traffic(connection, OF_RUN)) == (1, 0, {0: 1})
 
 
@@ -197,7 +197,7 @@ def test_retention_empties_a_run_by_its_own_age_and_keeps_its_numbers(engine: En
         assert trace_heads(connection, OF_RUN, 9) == []
         assert len(trace_heads(connection, ResultFilter(run="tuning/2"), 9)) == 1
         assert len(trace_heads(connection, ResultFilter(), 9)) == 1
-        (rate,) = rates(connection, OF_RUN)
+        (rate,) = rates(connection, OF_RUN).values()
         assert (rate.passed, rate.failed, traffic(connection, OF_RUN)) == (1, 1, {0: 2})
         assert [run.emptied for run in stored_runs(connection, "default")] == [True, False]
     StoreWriter(engine).write([of_run(3)])
@@ -242,7 +242,7 @@ def test_a_deleted_trace_goes_in_runs_with_its_counts(engine: Engine) -> None:
     assert (deleted.traces, deleted.sessions, deleted.evaluations) == (1, 1, 2)
     with reading(engine) as connection:
         assert [head.trace_id for head in trace_heads(connection, OF_RUN, 9)] == [trace_id(2)]
-        assert {rate.rule_id: (rate.passed, rate.failed) for rate in rates(connection, OF_RUN)} == {
+        assert {key.rule_id: (tally.passed, tally.failed) for key, tally in rates(connection, OF_RUN).items()} == {
             "checkout-order": (1, 0),
             "of-sessions": (0, 0),
         }

@@ -54,14 +54,14 @@ def test_the_latest_revision_replaces_the_earlier_ones_wherever_the_trace_was(
         assert sorted(found) == [("agent", "pass"), ("agent", "pass"), ("session", "pass")]
         (rate,) = rates(
             connection, ResultFilter(rule="checkout-order"), evaluation="tool-call-order", count_incomplete=True
-        )
+        ).values()
         assert (rate.passed, rate.failed) == (3, 0)
 
 
 def test_a_session_that_goes_on_counts_as_incomplete_until_it_ends(engine: Engine, writer: StoreWriter) -> None:
     def counted() -> tuple[int, int]:
         with reading(engine) as connection:
-            (rate,) = rates(connection, ResultFilter(), evaluation="tool-call-order")
+            (rate,) = rates(connection, ResultFilter(), evaluation="tool-call-order").values()
             return rate.passed, rate.incomplete
 
     assert counted() == (2, 1)

@@ -8,9 +8,10 @@ from sqlalchemy import Engine
 
 from build import each
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from tracegrade.model.tally import Tally
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.trends import Sums, names_of, traffic, trends
+from tracegrade.store.trends import names_of, traffic, trends
 from tracegrade.store.write import StoreWriter
 
 START = START_NS // MINUTE_NS
@@ -33,12 +34,18 @@ def filled(sqlite: Engine) -> Engine:
     return sqlite
 
 
+def tally(passed: int, failed: int, probability: float = 1.0, **others: int) -> Tally:
+    made = Tally(**others)
+    made.add((passed, failed, 0, 0), probability, counts=True)
+    return made
+
+
 def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:
     with reading(filled) as connection:
         found = trends(connection, ResultFilter(), ["rule_id"])
     assert found == {
-        ("checkout-order",): {0: Sums(1, 2, 1, 1, 1, 1.0, 2.0)},
-        ("another",): {0: Sums(1, 0, 0, 0, 0, 10.0, 0.0)},
+        ("checkout-order",): {0: tally(1, 2, not_evaluable=1, errors=1, incomplete=1)},
+        ("another",): {0: tally(1, 0, probability=0.1)},
     }
     assert found["checkout-order",][0].pass_rate == pytest.approx(1 / 3)
     assert found["checkout-order",][0].coverage == pytest.approx(3 / 5)
@@ -47,7 +54,7 @@ def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:
 def test_incomplete_traces_count_where_their_rule_says_so(filled: Engine) -> None:
     with reading(filled) as connection:
         found = trends(connection, ResultFilter(), ["rule_id"], counting_incomplete=["checkout-order"])
-    assert found["checkout-order",][0] == Sums(1, 3, 1, 1, 0, 1.0, 3.0)
+    assert found["checkout-order",][0] == tally(1, 3, not_evaluable=1, errors=1)
 
 
 def test_steps_begin_at_whole_ones(filled: Engine) -> None:

@@ -71,7 +71,7 @@ def test_a_higher_revision_replaces_all_rows_of_the_lower(engine: Engine) -> Non
     assert row_counts(engine) == [1, 1, 1, 1]
     with reading(engine) as connection:
         assert [result.outcome for result in results(connection, ResultFilter(), 10)] == ["fail"]
-        (rate,) = rates(connection, ResultFilter())
+        (rate,) = rates(connection, ResultFilter()).values()
     assert (rate.passed, rate.failed) == (0, 1)
 
 

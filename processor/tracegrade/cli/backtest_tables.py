@@ -13,9 +13,9 @@ from tracegrade.history.backtest.changes import WAYS
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
-    from tracegrade.compare.outcomes import Tally
     from tracegrade.history.backtest.backtest import Backtest
     from tracegrade.history.backtest.changes import BeforeAndAfter, Example, RuleChange, Way
+    from tracegrade.model.tally import Tally
     from tracegrade.store.backfills import StoredBackfill
 
 _RULE_COLUMNS = ("rule", "before", "after", "newly fail", "newly pass", "newly matched", "no longer matched")
@@ -158,4 +158,4 @@ def _group_row(change: "RuleChange", of: tuple[str, str | None], both: "BeforeAn
 
 
 def _rate_and_results(tally: "Tally") -> tuple[str, str]:
-    return rate_text(tally.pass_rate), f"{tally.results:,}"
+    return rate_text(tally.pass_rate), f"{tally.judged:,}"

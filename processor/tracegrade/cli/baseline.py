@@ -113,7 +113,7 @@ def _of_run(name: str, config: "Config", run: str, tenant: str | None) -> "Saved
 def _of_results(name: str, source: str, results: "Results") -> "SavedBaseline":
     from tracegrade.gate.baseline_file import saved_rules
 
-    if not any(tallies.whole.results for tallies in results.tallies.values()):
+    if not any(tallies.whole.judged for tallies in results.tallies.values()):
         print_lines(f"Error: {source}: no rule passed or failed on anything, so there is nothing to save", err=True)
         sys.exit(EXIT_CANNOT_TELL)
     for note in results.notes:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tracegrade.cli.options import together
-from tracegrade.compare.outcomes import Tally
 from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, held_by, is_of_level
+from tracegrade.model.tally import Tally
 
 if TYPE_CHECKING:
     from tracegrade.rule.rule import Level

@@ -13,11 +13,11 @@ from tracegrade.cli.output import (
     styled,
 )
 from tracegrade.cli.reports import interval_text, rate_text
-from tracegrade.compare.outcomes import Tally
 from tracegrade.display import count, json_text
 from tracegrade.gate.bounds import Counted
 from tracegrade.gate.decide import RuleVerdict, Verdict, Word
 from tracegrade.model.evaluation import OUTCOMES
+from tracegrade.model.tally import Tally
 
 if TYPE_CHECKING:
     from tracegrade.gate.results import JudgedResults
@@ -150,7 +150,7 @@ def _rule_rows(verdict: Verdict, by_evaluation: Mapping[str, Mapping[str, Tally]
 
 def _numbers(tally: Tally) -> list[object]:
     outcomes = (tally.passed, tally.failed, tally.not_evaluable, tally.errors, tally.incomplete)
-    return [*(number or None for number in outcomes), tally.results, rate_text(tally), interval_text(tally)]
+    return [*(number or None for number in outcomes), tally.judged, rate_text(tally), interval_text(tally)]
 
 
 def _gate_text(rule: RuleVerdict) -> Styled:

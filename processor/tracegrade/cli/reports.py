@@ -27,9 +27,9 @@ from tracegrade.model.evaluation import OUTCOMES
 
 if TYPE_CHECKING:
     from tracegrade.alert.notify.links import Links
-    from tracegrade.compare.outcomes import Tally
     from tracegrade.gate.decide import RuleVerdict, Verdict
     from tracegrade.model.evaluation import Outcome
+    from tracegrade.model.tally import Tally
     from tracegrade.rule.rule import Level, Rule
     from tracegrade.rule.rule_set import RuleSet
 
@@ -115,8 +115,8 @@ class _Standing:
     def text(self) -> str:
         """Its numbers in one line."""
         tally = self.verdict.counted.tally
-        rate = f"pass rate {rate_text(tally)} ({interval_text(tally)}) of " if tally.results else ""
-        return rate + count(tally.results, "result") + (f"; {self.verdict.reason}" if self.verdict.reason else "")
+        rate = f"pass rate {rate_text(tally)} ({interval_text(tally)}) of " if tally.judged else ""
+        return rate + count(tally.judged, "result") + (f"; {self.verdict.reason}" if self.verdict.reason else "")
 
     @property
     def properties(self) -> dict[str, str | float | int]:
@@ -329,7 +329,7 @@ def _outcomes(tally: "Tally") -> list[str]:
 
 
 def _numbers(tally: "Tally") -> list[str]:
-    return [str(tally.incomplete or ""), str(tally.results), rate_text(tally), interval_text(tally)]
+    return [str(tally.incomplete or ""), str(tally.judged), rate_text(tally), interval_text(tally)]
 
 
 def as_markdown(text: str) -> str:

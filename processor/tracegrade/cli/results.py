@@ -1,7 +1,7 @@
 """``tracegrade results``: stored evaluations."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tracegrade.model.evaluation import Evaluation
+    from tracegrade.model.tally import Tally
     from tracegrade.model.trace_result import TraceResult
-    from tracegrade.store.rates import Rate
+    from tracegrade.store.rates import RateKey
     from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import Result
-    from tracegrade.store.trends import Sums
 
 _EXPORTED_AT_A_TIME = 1000
 # Full-width forms too: some spreadsheets take them for the same.
@@ -303,8 +303,6 @@ def stats(
     that name then takes the place of tenant, rule_id, evaluation and service; and coverage, the share that could be
     judged, takes the place of score_sum.
     """
-    from dataclasses import asdict
-
     from tracegrade.store.rates import rates
     from tracegrade.store.result_filter import ResultFilter
 
@@ -318,41 +316,41 @@ def stats(
         check_run(connection, chosen.run)
         found = rates(connection, chosen, evaluation=None)
     if output_format == "json":
-        print_json({**asdict(rate), "pass_rate": rate.pass_rate} for rate in found)
+        print_json({**key._asdict(), **tally.sums(), "score_sum": tally.score_sum} for key, tally in found.items())
         return
-    counted = _columns(found)
+    counted = _columns(found.values())
     named: tuple[str, ...] = ("rule_id", "evaluation", "service")
-    if len({rate.tenant for rate in found}) > 1:  # else lines of several tenants look alike
+    if len({key.tenant for key in found}) > 1:  # else lines of several tenants look alike
         named = ("tenant", *named)
     print_table(
         "",
         [*(name.removesuffix("_id") for name in named), *counted],
-        [[*(getattr(rate, name) for name in named), *_counted(rate)[: len(counted)]] for rate in _once(found)],
+        [[*(getattr(key, name) for name in named), *_counted(found[key])[: len(counted)]] for key in _once(found)],
         empty="No evaluations.",
     )
 
 
-def _once(found: "Sequence[Rate]") -> "Iterator[Rate]":
+def _once(found: "Mapping[RateKey, Tally]") -> "Iterator[RateKey]":
     """The lines of rules and evaluations, but for the rule's own where its one evaluation says the same."""
-    evaluations: dict[tuple[str, str, str], list[Rate]] = {}
-    for rate in found:
-        if rate.evaluation:
-            evaluations.setdefault((rate.tenant, rate.rule_id, rate.service), []).append(rate)
-    for rate in found:
-        of_rule = evaluations.get((rate.tenant, rate.rule_id, rate.service), [])
-        if rate.evaluation or len(of_rule) != 1 or _counted(rate) != _counted(of_rule[0]):
-            yield rate
+    evaluations: dict[tuple[str, str, str], list[Tally]] = {}
+    for key, tally in found.items():
+        if key.evaluation:
+            evaluations.setdefault((key.tenant, key.rule_id, key.service), []).append(tally)
+    for key, tally in found.items():
+        of_rule = evaluations.get((key.tenant, key.rule_id, key.service), [])
+        if key.evaluation or len(of_rule) != 1 or _counted(tally) != _counted(of_rule[0]):
+            yield key
 
 
 _COUNTED = ("pass rate", "pass", "fail", "not_evaluable", "error", "incomplete")
 
 
-def _columns(found: "Sequence[Rate | Sums]") -> tuple[str, ...]:
+def _columns(found: "Iterable[Tally]") -> tuple[str, ...]:
     """With one more where some results were judged afterwards."""
     return (*_COUNTED, "backfilled") if any(item.backfilled for item in found) else _COUNTED
 
 
-def _counted(found: "Rate | Sums") -> list[object]:
+def _counted(found: "Tally") -> list[object]:
     return [
         "unknown" if found.pass_rate is None else f"{found.pass_rate:.1%}",
         found.passed,
@@ -366,8 +364,6 @@ def _counted(found: "Rate | Sums") -> list[object]:
 
 def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_format: str) -> None:
     """Outcomes of whole rules, one line for each rule, agent, service or release."""
-    from dataclasses import asdict
-
     from tracegrade.store.trends import DIMENSIONS, trends
 
     with settings.store() as connection:
@@ -375,10 +371,8 @@ def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_for
         found = trends(connection, chosen, [DIMENSIONS[by]])
     rows = [(name, steps[0]) for (name,), steps in sorted(found.items())]
     if output_format == "json":
-        print_json(
-            {by: name, **asdict(sums), "pass_rate": sums.pass_rate, "coverage": sums.coverage} for name, sums in rows
-        )
+        print_json({by: name, **tally.sums(), "coverage": tally.coverage} for name, tally in rows)
         return
-    counted = _columns([sums for _, sums in rows])
-    shown = [[name, *_counted(sums)[: len(counted)]] for name, sums in rows]
+    counted = _columns(tally for _, tally in rows)
+    shown = [[name, *_counted(tally)[: len(counted)]] for name, tally in rows]
     print_table("", [by, *counted], shown, empty="No evaluations.")

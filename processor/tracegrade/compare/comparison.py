@@ -12,11 +12,11 @@ from tracegrade.compare.families import FAMILIES, Family, family_of
 from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
 from tracegrade.compare.needed import Needed, results_needed
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairing import Found, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
 from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tally import Tally
 from tracegrade.store.schema import WHOLE_RULE
 
 

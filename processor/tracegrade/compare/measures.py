@@ -9,8 +9,8 @@ from math import sqrt
 from operator import mul
 from typing import Any, TypeAlias
 
-from tracegrade.compare.shares import Z95
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tally import Z95
 from tracegrade.model.usage import CostOf, Tokens, Usage, no_prices
 
 MEASURES = ("duration_s", "calls", "errors", "tokens", "cost")

@@ -17,8 +17,9 @@ from typing import TypeAlias
 from tracegrade.compare.bootstrap import Spread
 from tracegrade.compare.pairing import Found
 from tracegrade.compare.pairs import PairTable, paired
-from tracegrade.compare.shares import Difference, Share, Weighted, independent
+from tracegrade.compare.shares import Difference, Share, independent
 from tracegrade.compare.verdict import ALPHA, Verdict, is_failure, verdict
+from tracegrade.model.tally import Weighted
 
 POWER = 0.8
 """The share of comparisons that tell with as many results as are said to be needed."""

@@ -20,11 +20,11 @@ from tracegrade.compare.bootstrap import (
     spread_of_pairs,
 )
 from tracegrade.compare.collected import Unit
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.pairs import PairTable, paired
-from tracegrade.compare.shares import Difference, Share, Weighted, independent
+from tracegrade.compare.shares import Difference, Share, independent, share_of
 from tracegrade.display import count
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tally import Tally, Weighted
 
 PairedBy: TypeAlias = Literal["trace", "case", "prompt"]
 
@@ -145,16 +145,26 @@ def difference_of(a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b:
     kind = _clustered_by(a) or _clustered_by(b)
     if kind is None:
         return apart(tally_a, tally_b)
-    side_a, side_b = (Clusters(_clusters(units), tally.ratio) for units, tally in ((a, tally_a), (b, tally_b)))
+    side_a, side_b = (Clusters(_clusters(units), _ratio(tally)) for units, tally in ((a, tally_a), (b, tally_b)))
     found = clustered(side_a, side_b, times)
     fewest = min(len(side_a.clusters), len(side_b.clusters))
     made_of = [spread_of(side_a), spread_of(side_b)] if found else ()
     return Found(found, "" if found else _too_few(fewest, kind), None, kind, made_of)
 
 
+def _share(tally: Tally) -> Share | None:
+    """The share of passes; None without results."""
+    return share_of(tally.passes, tally.fails, tally.kept)
+
+
+def _ratio(tally: Tally) -> float:
+    """How often a pass is kept for each fail that is."""
+    return tally.kept if (share := _share(tally)) is None else share.ratio
+
+
 def apart(a: Tally, b: Tally) -> Found:
     """How two tallies differ as results of different subjects, each by itself."""
-    share_a, share_b = a.share, b.share
+    share_a, share_b = _share(a), _share(b)
     if share_a is None or share_b is None:
         return Found(None, f"nothing could be judged on {'A' if share_a is None else 'B'}")
     return Found(independent(share_a, share_b), made_of=(share_a, share_b))
@@ -189,7 +199,7 @@ def _of_pairs(
     kind: str | None = None
     made_of: PairTable | Sequence[Spread]
     if all(len(pair.a) == len(pair.b) == 1 for pair in pairs) and len(clusters) == len(pairs):
-        made_of = _table(pairs, tally_a.ratio, tally_b.ratio)
+        made_of = _table(pairs, _ratio(tally_a), _ratio(tally_b))
         difference = paired(made_of)
     else:
         kind = by if by != "trace" else _clustered_by(pair.a[0] for pair in pairs) or "trace"

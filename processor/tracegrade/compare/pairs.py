@@ -7,7 +7,8 @@ Improved confidence intervals for the difference between binomial proportions ba
 from dataclasses import dataclass
 from math import exp, lgamma, log, sqrt
 
-from tracegrade.compare.shares import Z95, Difference, Share, Weighted
+from tracegrade.compare.shares import Difference, Share
+from tracegrade.model.tally import Z95, Weighted
 
 _NEGLIGIBLE = 1e-18
 

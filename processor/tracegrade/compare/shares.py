@@ -6,34 +6,11 @@ Source: R. G. Newcombe, Interval estimation for the difference between independe
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erfc, sqrt
-from typing import NamedTuple
 
-Z95 = 1.959963984540054
-"""The standard normal quantile of a two-sided 95 % interval."""
+from tracegrade.model.tally import Z95, Weighted
 
 _LARGEST_Z = 40.0  # beyond it p is 0 as a float
 _HALVINGS = 60
-
-
-class Weighted(NamedTuple):
-    """Results of one outcome: how many are stored, how many they stand for, and the sum of squares of their weights.
-
-    A result that was kept with the probability p has the weight 1 / p.
-    """
-
-    stored: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-
-    def plus(self, count: int, probability: float) -> "Weighted":
-        """With `count` more results that were kept with this probability."""
-        weight = 1 / probability
-        return Weighted(self.stored + count, self.total + count * weight, self.squares + count * weight * weight)
-
-    @property
-    def effective(self) -> float:
-        """As many results of equal weight tell as much (Kish's effective sample size)."""
-        return self.total * self.total / self.squares if self.squares else 0.0
 
 
 @dataclass(frozen=True, slots=True)

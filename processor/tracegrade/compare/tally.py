@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.sides import CompareError, Side, nothing_in
 from tracegrade.display import count
+from tracegrade.model.tally import Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.store.runs import Run
 from tracegrade.store.schema import LIVE
@@ -105,7 +105,7 @@ def rules_on_both(a: SideTallies, b: SideTallies) -> tuple[list[RuleKey], dict[s
     left_out = {}
     for rule_id, hashes in by_rule.items():
         sizes = {
-            rule_hash: min(a[rule_id, rule_hash].whole.results, b[rule_id, rule_hash].whole.results)
+            rule_hash: min(a[rule_id, rule_hash].whole.judged, b[rule_id, rule_hash].whole.judged)
             for rule_hash in hashes
             if (rule_id, rule_hash) in a and (rule_id, rule_hash) in b
         }
@@ -122,7 +122,7 @@ def _why_left_out(rule_id: str, best: str | None, others: list[str], a: SideTall
     on_a, on_b = ([name for name in others if (rule_id, name) in side] for side in (a, b))
     if best is not None:
         tallies = [side[rule_id, name] for side in (a, b) for name in others if (rule_id, name) in side]
-        results = count(sum(found.whole.results for found in tallies), "result")
+        results = count(sum(found.whole.judged for found in tallies), "result")
         return f"{results} of other contents of the rule are left out ({', '.join(others)}); {best} is compared"
     if on_a and on_b:
         return f"the rule changed, {', '.join(on_a)} judged A and {', '.join(on_b)} judged B"

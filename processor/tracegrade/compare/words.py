@@ -88,7 +88,7 @@ def _results_text(compared: Compared) -> str:
     """How many results, or pairs, and what is taken together."""
     pairs, together = compared.found.pairs, compared.found.clustered_by
     if pairs is None:
-        numbers = f"{compared.a.results} / {compared.b.results}"
+        numbers = f"{compared.a.judged} / {compared.b.judged}"
     else:
         numbers = f"{count(pairs.things, 'pair')} by {pairs.by}: {pairs.worse} worse, {pairs.better} better"
     return f"{numbers}; clustered by {together}" if together else numbers

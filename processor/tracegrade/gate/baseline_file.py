@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field
 
 from tracegrade.compare.collected import Place, Unit
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.document.file_model import FileModel
 from tracegrade.document.problem import FileError, Problem
@@ -25,6 +24,7 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.gate.results import Results
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.tally import Tally
 from tracegrade.store.schema import WHOLE_RULE
 
 FORMAT: Literal["tracegrade baseline"] = "tracegrade baseline"

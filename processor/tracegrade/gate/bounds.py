@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar, get_args
 
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.verdict import MARGIN
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tally import Tally
 from tracegrade.rule.gate import ANY_BASELINE, Gate
 from tracegrade.rule.rule import Level, Rule, Status
 

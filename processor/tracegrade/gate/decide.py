@@ -63,7 +63,7 @@ class RuleVerdict:
             "pass_rate": tally.pass_rate,
             "low": low,
             "high": high,
-            "results": tally.results,
+            "results": tally.judged,
             "pass": tally.passed,
             "fail": tally.failed,
             "not_evaluable": tally.not_evaluable,
@@ -163,7 +163,7 @@ def _by_rate(bound: float, held: Held, bounds: Bounds, counted: Counted) -> tupl
     rate = tally.pass_rate
     if rate is None:
         return "cannot_tell", f"none of {count(tally.subjects, 'subject')} passed or failed"
-    if tally.results < bounds.min_results:
+    if tally.judged < bounds.min_results:
         return "cannot_tell", f"fewer than {bounds.min_results} results"
     written = counted.gate.at_least if counted.gate is not None and bounds.rule_files else None
     if held.at_least_by == "rule file":
@@ -177,7 +177,7 @@ def _by_fails(counted: Counted) -> tuple[Word, str]:
     tally = counted.tally
     if tally.failed:
         return "fail", "none may fail"
-    return ("pass", "") if tally.results else ("cannot_tell", f"none of {count(tally.subjects, 'subject')} passed")
+    return ("pass", "") if tally.judged else ("cannot_tell", f"none of {count(tally.subjects, 'subject')} passed")
 
 
 def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None) -> tuple[Word, str]:
@@ -187,9 +187,9 @@ def _by_baseline(name: str, held: Held, bounds: Bounds, against: Against | None)
         return "cannot_tell", against.reason
     compared = against.compared
     found = compared.whole.found
-    if not compared.whole.b.results:
-        return "cannot_tell", f"nothing passed or failed, and {name} has {count(compared.whole.a.results, 'result')}"
-    if not compared.whole.a.results:
+    if not compared.whole.b.judged:
+        return "cannot_tell", f"nothing passed or failed, and {name} has {count(compared.whole.a.judged, 'result')}"
+    if not compared.whole.a.judged:
         return "cannot_tell", f"nothing passed or failed in {name}"
     if found.difference is None:
         return "cannot_tell", f"against {name}: {found.reason}"
@@ -237,7 +237,7 @@ def _of_each(bounds: Bounds, rules: Sequence[RuleVerdict]) -> Iterator[tuple[Wor
 
 def _shown(rule: RuleVerdict) -> str:
     tally = rule.counted.tally
-    parts = [f"{tally.pass_rate:.4f} of {count(tally.results, 'result')}"] if tally.results else []
+    parts = [f"{tally.pass_rate:.4f} of {count(tally.judged, 'result')}"] if tally.judged else []
     return f"{rule.counted.rule_id} ({', '.join([*parts, *filter(None, [rule.reason])])})"
 
 
@@ -247,7 +247,7 @@ def _of_all(bounds: Bounds, bound: float, rules: Iterable[RuleVerdict]) -> tuple
     if not passes + fails:
         return "cannot_tell", "no rule passed or failed on any trace"
     rate = passes / (passes + fails)
-    number = sum(tally.results for tally in tallies)
+    number = sum(tally.judged for tally in tallies)
     return (
         "pass" if rate >= bound - _ROUNDING else "fail"
     ), f"pass rate {rate:.4f} of {number} rule outcomes, bound {bound:g}"

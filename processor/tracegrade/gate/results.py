@@ -8,10 +8,10 @@ from typing import NamedTuple, get_args
 from sqlalchemy import Connection
 
 from tracegrade.compare.collected import Place, Unit, UnitKey, collect
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.sides import Side, check_side, stored_runs_of
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts
 from tracegrade.model.evaluation import Outcome
+from tracegrade.model.tally import Tally
 from tracegrade.model.usage import no_prices
 from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.pipeline.progress import Progress, unseen

@@ -1,10 +1,13 @@
 """How often rules and evaluations pass, from the sums by minute, hour and day: as fast over a year as over an hour."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from sqlalchemy import Connection, func, or_, select
 
+from tracegrade.model.tally import Tally
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
     BACKFILL,
@@ -21,46 +24,18 @@ from tracegrade.store.schema import (
 from tracegrade.store.series import IS_EVALUATION
 
 _HOUR = 60
-_KEY = ("tenant", "rule_id", "evaluation", "service")
 # The end of a day, so that a window without an end has no single hours and minutes.
 _END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors, counts.c.score_sum)
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Outcomes of one rule (``evaluation`` is "") or of one of its evaluations, at one service of one tenant.
-
-    ``passes`` and ``fails`` are estimates for all subjects: in a sample, a result whose chance of being kept is 1/4
-    stands for 4 subjects. All other numbers count stored results.
-
-    Only complete traces count, unless incomplete ones were asked for; ``incomplete`` counts the results left out.
-    ``backfilled`` of the others were judged afterwards, by ``rules backtest --store``.
-    """
+class RateKey(NamedTuple):
+    """A rule (``evaluation`` is "") or one of its evaluations, at one service of one tenant."""
 
     tenant: str
     rule_id: str
     evaluation: str
     service: str
-    passed: int
-    failed: int
-    not_evaluable: int
-    errors: int
-    incomplete: int
-    score_sum: float
-    passes: float
-    fails: float
-    backfilled: int = 0
-
-    @property
-    def judged(self) -> int:
-        """Passes and fails."""
-        return self.passed + self.failed
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The estimated share of passes; None when nothing was judged: that is not 0."""
-        return self.passes / (self.passes + self.fails) if self.judged else None
 
 
 def rates(
@@ -69,8 +44,8 @@ def rates(
     *,
     evaluation: str | None = WHOLE_RULE,
     count_incomplete: bool = False,
-) -> list[Rate]:
-    """Outcomes by tenant, rule, evaluation and service, in that order.
+) -> dict[RateKey, Tally]:
+    """Outcomes, with the sums of scores, by tenant, rule, evaluation and service, in that order.
 
     Args:
         connection: on the store.
@@ -86,10 +61,10 @@ def rates(
         *of_series(replace(result_filter, evaluation=evaluation)),
     )
     names = matching.with_only_columns(
-        series.c.number, series.c.run, series.c.probability, *(series.c[name] for name in _KEY)
+        series.c.number, series.c.run, series.c.probability, *(series.c[name] for name in RateKey._fields)
     )
     keys = {
-        number: (run == BACKFILL, probability, tuple(key))
+        number: (run == BACKFILL, probability, RateKey(*key))
         for number, run, probability, *key in connection.execute(names)
     }
     query = (
@@ -97,32 +72,16 @@ def rates(
         .where(counts.c.series.in_(matching))
         .group_by(counts.c.series, counts.c.complete)
     )
-    found: dict[tuple[str, ...], Rate] = {}
+    found: defaultdict[RateKey, Tally] = defaultdict(Tally)
     for minutes, first, last in counted_stretches(result_filter):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, complete, passed, failed, not_evaluable, errors, score_sum in connection.execute(stretch):
-            is_backfilled, probability, key = keys[number]
-            so_far = found.get(key) or _nothing(*key)
-            if complete or count_incomplete:
-                found[key] = replace(
-                    so_far,
-                    passed=so_far.passed + passed,
-                    failed=so_far.failed + failed,
-                    not_evaluable=so_far.not_evaluable + not_evaluable,
-                    errors=so_far.errors + errors,
-                    score_sum=so_far.score_sum + score_sum,
-                    passes=so_far.passes + passed / probability,
-                    fails=so_far.fails + failed / probability,
-                    backfilled=so_far.backfilled + is_backfilled * (passed + failed + not_evaluable + errors),
-                )
-            else:
-                left_out = passed + failed + not_evaluable + errors
-                found[key] = replace(so_far, incomplete=so_far.incomplete + left_out)
-    return [found[key] for key in sorted(found)]
-
-
-def _nothing(tenant: str, rule_id: str, evaluation: str, service: str) -> Rate:
-    return Rate(tenant, rule_id, evaluation, service, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0)
+        for number, complete, *outcomes, score_sum in connection.execute(stretch):
+            backfilled, probability, key = keys[number]
+            is_counted = complete or count_incomplete
+            found[key].add([*map(int, outcomes)], probability, counts=is_counted, backfilled=backfilled)
+            if is_counted:
+                found[key].score_sum += float(score_sum)
+    return {key: found[key] for key in sorted(found)}
 
 
 def counted_stretches(result_filter: ResultFilter, longest: int = DAY_MINUTES) -> list[tuple[int, int, int]]:

@@ -5,11 +5,12 @@ The database adds up the sums by minute, hour and day for each series and step; 
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, func, literal_column, or_, select, text
 
+from tracegrade.model.tally import Tally
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
@@ -36,56 +37,6 @@ DIMENSIONS: dict[str, Dimension] = {"rule": "rule_id", "service": "service", "ag
 _SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums of outcomes; ``passes`` and ``fails`` are estimates for all subjects if only a sample was judged.
-
-    They include incomplete traces only where the rule counts those; ``incomplete`` counts the results left out.
-    ``backfilled`` of the others were judged afterwards, by ``rules backtest --store``.
-    """
-
-    passed: int = 0
-    failed: int = 0
-    not_evaluable: int = 0
-    errors: int = 0
-    incomplete: int = 0
-    passes: float = 0.0
-    fails: float = 0.0
-    backfilled: int = 0
-
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
-            self.passed + other.passed,
-            self.failed + other.failed,
-            self.not_evaluable + other.not_evaluable,
-            self.errors + other.errors,
-            self.incomplete + other.incomplete,
-            self.passes + other.passes,
-            self.fails + other.fails,
-            self.backfilled + other.backfilled,
-        )
-
-    @property
-    def judged(self) -> int:
-        """Passes and fails."""
-        return self.passed + self.failed
-
-    @property
-    def results(self) -> int:
-        """Results of any outcome."""
-        return self.judged + self.not_evaluable + self.errors
-
-    @property
-    def pass_rate(self) -> float | None:
-        """The estimated share of passes; None when nothing was judged: that is not 0."""
-        return self.passes / (self.passes + self.fails) if self.judged else None
-
-    @property
-    def coverage(self) -> float | None:
-        """The share of results that could be judged; None without results."""
-        return self.judged / self.results if self.results else None
-
-
 def trends(
     connection: Connection,
     result_filter: ResultFilter,
@@ -94,8 +45,8 @@ def trends(
     step_minutes: int | None = None,
     counting_incomplete: Collection[str] = (),
     one_form: bool = False,
-) -> dict[Key, dict[int, Sums]]:
-    """Outcomes of rules by `by`, then by step.
+) -> dict[Key, dict[int, Tally]]:
+    """Outcomes of rules by `by`, then by step, those of incomplete traces only where the rule counts them.
 
     Args:
         connection: on the store.
@@ -142,7 +93,7 @@ def traffic(connection: Connection, result_filter: ResultFilter, *, step_minutes
         until_ns=result_filter.until_ns,
     )
     found = _added_up(connection, origin, (), step_minutes, (), series.c.rule_id == EVERY_TRACE)
-    return {step: sums.passed + sums.incomplete for step, sums in found.get((), {}).items()}
+    return {step: tally.passed + tally.incomplete for step, tally in found.get((), {}).items()}
 
 
 def fails_by(connection: Connection, result_filter: ResultFilter, group_of: Callable[[Any], Key]) -> Counter[Key]:
@@ -185,7 +136,7 @@ def _added_up(
     counting_incomplete: Collection[str],
     rules: ColumnElement[bool],
     one_form: bool = False,
-) -> dict[Key, dict[int, Sums]]:
+) -> dict[Key, dict[int, Tally]]:
     conditions = (rules, *of_series(replace(result_filter, evaluation=WHOLE_RULE)))
     keys = [func.coalesce(series.c[_COLUMNS.get(name, name)], "") for name in by]
     named = connection.execute(
@@ -204,37 +155,26 @@ def _added_up(
         .where(counts.c.series.in_(select(series.c.number).where(*conditions)))
         .group_by(text("1, 2, 3"))
     )
-    found: dict[Key, dict[int, Sums]] = {}
+    found: defaultdict[Key, dict[int, Tally]] = defaultdict(lambda: defaultdict(Tally))
     live: defaultdict[str, set[str]] = defaultdict(set)
-    backfilled: list[tuple[tuple[str, str], Key, int, Sums]] = []
+    backfilled: list[tuple[tuple[str, str], Key, int, list[int], float, bool]] = []
     # A row must not count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     for minutes, first, last in counted_stretches(result_filter, longest):
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, start, complete, *row in connection.execute(stretch):
             counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
-            passed, failed, not_evaluable, errors = map(int, row)
-            whole = passed + failed + not_evaluable + errors
-            if complete or counts_all:
-                weighted = passed / probability, failed / probability
-                some = Sums(passed, failed, not_evaluable, errors, 0, *weighted, whole if is_backfilled else 0)
-            else:
-                some = Sums(incomplete=whole)
+            outcomes, is_counted = [*map(int, row)], complete or counts_all
             if is_backfilled:
-                backfilled.append(((rule_id, present_hash), key, int(start), some))
+                backfilled.append(((rule_id, present_hash), key, int(start), outcomes, probability, is_counted))
             else:
-                if whole > 0:
+                if any(outcomes):
                     live[rule_id].add(present_hash)
-                _add(found, key, int(start), some)
-    for (rule_id, present_hash), key, start, some in backfilled:
+                found[key][int(start)].add(outcomes, probability, counts=is_counted)
+    for (rule_id, present_hash), key, start, outcomes, probability, is_counted in backfilled:
         if not one_form or live[rule_id] <= {present_hash}:
-            _add(found, key, start, some)
+            found[key][start].add(outcomes, probability, counts=is_counted, backfilled=True)
     return found
-
-
-def _add(found: dict[Key, dict[int, Sums]], key: Key, step: int, sums: Sums) -> None:
-    steps = found.setdefault(key, {})
-    steps[step] = steps[step] + sums if step in steps else sums
 
 
 def names_of(connection: Connection, dimension: Dimension, *, run: str = LIVE, limit: int = 200) -> list[str]:

@@ -5,29 +5,7 @@ from math import comb, exp, log
 import pytest
 
 from build import each
-from tracegrade.alert.detect.bounds import bernstein, chernoff_lower, divergence, wilson
-
-
-def test_wilson_as_in_the_textbook() -> None:
-    """81 of 263 at 95 %, both sides: 0.2535 to 0.3682 (Newcombe's table I, method 4)."""
-    low, high = wilson(81, 263, 0.025)
-    assert (low, high) == pytest.approx((0.2535, 0.3682), abs=1e-4)
-
-
-def test_wilson_at_the_ends() -> None:
-    assert wilson(0, 10, 0.01)[0] == 0.0
-    assert wilson(10, 10, 0.01)[1] == 1.0
-
-
-@each(("share", "samples"), [(0.9, 30), (0.9, 100), (0.95, 60), (0.5, 30), (0.99, 200)])
-def test_wilson_s_bounds_are_wrong_as_rarely_as_they_say(share: float, samples: int) -> None:
-    """Exactly: the binomial probability of all counts whose upper bound at 1 % lies below; about is within twice."""
-    wrong = sum(
-        comb(samples, count) * share**count * (1 - share) ** (samples - count)
-        for count in range(samples + 1)
-        if wilson(count, samples, 0.01)[1] < share
-    )
-    assert wrong <= 0.02
+from tracegrade.alert.detect.bounds import bernstein, chernoff_lower, divergence
 
 
 def test_one_score_says_nothing_about_how_far_they_lie_apart() -> None:

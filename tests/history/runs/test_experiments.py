@@ -22,30 +22,30 @@ from tracegrade.history.runs.experiments import (
     standings,
     timeline,
 )
+from tracegrade.model.tally import Tally, Weighted
 from tracegrade.store.open import reading
 from tracegrade.store.runs import pin_baseline, save_run
-from tracegrade.store.trends import Sums
 from tracegrade.store.write import StoreWriter
 
 RULE = {"hash": "0123456789abcdef", "incomplete": "leave_out"}
 
 
-def rule(passed: int, failed: int) -> Sums:
-    return Sums(passed, failed, passes=passed, fails=failed)
+def rule(passed: int, failed: int) -> Tally:
+    return Tally(passes=Weighted().plus(passed, 1.0), fails=Weighted().plus(failed, 1.0))
 
 
 @each(
     ("rules", "score"),
     [
         ([], None),
-        ([Sums(not_evaluable=3)], None),
+        ([Tally(not_evaluable=3)], None),
         ([rule(1, 1)], 0.5),
         ([rule(1, 0), rule(1, 99)], 0.505),  # of rules, not of results: that would be 2/101
-        ([rule(2, 1), Sums(errors=4)], 0.6667),  # a rule without a rate does not count
-        ([Sums(1, 1, passes=3.0, fails=1.0)], 0.75),  # a pass that stands for three
+        ([rule(2, 1), Tally(errors=4)], 0.6667),  # a rule without a rate does not count
+        ([Tally(passes=Weighted(1, 3.0, 9.0), fails=Weighted(1, 1.0, 1.0))], 0.75),  # a pass that stands for three
     ],
 )
-def test_a_score_is_the_mean_of_the_rates_of_the_rules(rules: list[Sums], score: float | None) -> None:
+def test_a_score_is_the_mean_of_the_rates_of_the_rules(rules: list[Tally], score: float | None) -> None:
     assert score_of({str(place): sums for place, sums in enumerate(rules)}, {}) == score
 
 

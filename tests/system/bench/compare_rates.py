@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from tracegrade.compare.collected import Collected, Place, Unit
 from tracegrade.compare.comparison import by_results, decided
 from tracegrade.compare.measures import SideMeasures
-from tracegrade.compare.outcomes import Tally
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.compare.verdict import MARGIN, VERDICTS, Verdict, exit_code
+from tracegrade.model.tally import Tally
 from tracegrade.model.usage import no_prices
 
 Results = Sequence[tuple[str, str | None, bool, float]]

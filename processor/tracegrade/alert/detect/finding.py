@@ -6,8 +6,9 @@ from math import sqrt
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
-from tracegrade.alert.detect.bounds import bernstein, wilson
+from tracegrade.alert.detect.bounds import bernstein
 from tracegrade.alert.detect.sampling import as_happened, kept_ratio
+from tracegrade.model.tally import wilson
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
@@ -104,7 +105,7 @@ def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Measured | None:
     if alert.is_of_score:
         return _mean(outcomes)
     ratio = kept_ratio(rule, outcomes)
-    low, high = wilson(outcomes.passed, outcomes.judged, _SHOWN_ERROR)
+    low, high = wilson(outcomes.passed, outcomes.judged, _FAR)
     bounds = as_happened(low, ratio), as_happened(high, ratio)
     return Measured(as_happened(outcomes.passed / outcomes.judged, ratio), *bounds, outcomes.judged)
 
@@ -117,7 +118,7 @@ def share_of(count: float, outcomes: Outcomes) -> Measured:
 
 def share(value: float, samples: float) -> Measured:
     """A share, seen on so many results."""
-    return Measured(value, *wilson(value * samples, samples, _SHOWN_ERROR), samples)
+    return Measured(value, *wilson(value * samples, samples, _FAR), samples)
 
 
 def _mean(outcomes: Outcomes) -> Measured:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from tracegrade.compare.outcomes import Tally
 from tracegrade.history.backtest.judged import Said
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tally import Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 

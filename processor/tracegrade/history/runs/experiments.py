@@ -20,6 +20,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.recorded_run import check_title
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tally import Tally
 from tracegrade.store.experiment_entries import TUNES, Entry, promoted_entry, stored_entries
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import (
@@ -33,7 +34,7 @@ from tracegrade.store.runs import (
     stored_runs,
 )
 from tracegrade.store.schema import BACKFILL, LIVE
-from tracegrade.store.trends import Sums, mean_scores, traffic, trends
+from tracegrade.store.trends import mean_scores, traffic, trends
 
 _DIGITS = 4
 _LONGEST_SUMMARY = 100
@@ -53,13 +54,13 @@ class ScoredRun:
 
     run: Run
     traces: int
-    rules: Mapping[str, Sums]
+    rules: Mapping[str, Tally]
     score: float | None
     overall: Mapping[str, float] = field(default_factory=dict)
 
     def rule_score(self, rule_id: str) -> float | None:
         """What of this rule counts in the score; None where nothing of it passed or failed."""
-        return self.overall.get(rule_id, self.rules.get(rule_id, Sums()).pass_rate)
+        return self.overall.get(rule_id, self.rules.get(rule_id, Tally()).pass_rate)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -79,15 +80,15 @@ class ScoredRun:
             "rules": {
                 rule_id: {
                     "hash": run.rules.get(rule_id, {}).get("hash"),
-                    "pass_rate": sums.pass_rate,
+                    "pass_rate": tally.pass_rate,
                     "mean_overall": self.overall.get(rule_id),
-                    "pass": sums.passed,
-                    "fail": sums.failed,
-                    "not_evaluable": sums.not_evaluable,
-                    "error": sums.errors,
-                    "incomplete": sums.incomplete,
+                    "pass": tally.passed,
+                    "fail": tally.failed,
+                    "not_evaluable": tally.not_evaluable,
+                    "error": tally.errors,
+                    "incomplete": tally.incomplete,
                 }
-                for rule_id, sums in self.rules.items()
+                for rule_id, tally in self.rules.items()
             },
             "rule_set_hash": run.rule_set_hash,
             "judgement_hash": run.judgement_hash,
@@ -226,7 +227,7 @@ class Timeline:
         }
 
 
-def score_of(rules: Mapping[str, Sums], overall: Mapping[str, float]) -> float | None:
+def score_of(rules: Mapping[str, Tally], overall: Mapping[str, float]) -> float | None:
     """The mean of the scores of rules, rounded; None when no rule has one: that is not 0.
 
     Args:
@@ -235,7 +236,7 @@ def score_of(rules: Mapping[str, Sums], overall: Mapping[str, float]) -> float |
 
     Source: the score of a run of a suite is that of Maheidem/llm-benchmark-studio, routers/tool_eval.py.
     """
-    scores = [overall.get(rule_id, sums.pass_rate) for rule_id, sums in rules.items()]
+    scores = [overall.get(rule_id, tally.pass_rate) for rule_id, tally in rules.items()]
     known = [score for score in scores if score is not None]
     return round(sum(known) / len(known), _DIGITS) if known else None
 
@@ -245,8 +246,8 @@ def scored_run(connection: Connection, run: Run) -> ScoredRun:
     own = ResultFilter(tenant=run.tenant, run=run.name)
     counting = [rule_id for rule_id, known in run.rules.items() if known.get("incomplete") == "count"]
     found = trends(connection, own, ["rule_id"], counting_incomplete=counting)
-    sums = {rule_id: steps[0] for (rule_id,), steps in found.items()}
-    rules = {rule_id: sums.get(rule_id, Sums()) for rule_id in sorted({*run.rules, *sums})}
+    tallies = {rule_id: steps[0] for (rule_id,), steps in found.items()}
+    rules = {rule_id: tallies.get(rule_id, Tally()) for rule_id in sorted({*run.rules, *tallies})}
     overall: dict[str, float] = {}
     suites = [rule_id for rule_id, known in run.rules.items() if known.get("scored_by") == "overall"]
     if suites:

@@ -1,6 +1,5 @@
 """Evaluations, and how often rules pass."""
 
-from dataclasses import asdict
 from time import time_ns
 from typing import Annotated, Literal
 
@@ -159,7 +158,9 @@ def list_rates(sources: ApiSources, query: Annotated[RatesQuery, Query()]) -> Ex
     result_filter = ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen)
     with sources.store() as connection:
         found = rates(connection, result_filter, evaluation=None)
-    return ExactJson({"items": [{**asdict(rate), "pass_rate": rate.pass_rate} for rate in found]})
+    return ExactJson(
+        {"items": [{**key._asdict(), **tally.sums(), "score_sum": tally.score_sum} for key, tally in found.items()]}
+    )
 
 
 @router.get("/trends", summary="Outcomes of rules over time", response_model=Trends)
@@ -182,10 +183,7 @@ def list_trends(sources: ApiSources, query: Annotated[TrendsQuery, Query()]) -> 
     lines = [
         {
             "name": name,
-            "steps": [
-                {"start_ns": number * step_ns, **asdict(sums), "pass_rate": sums.pass_rate}
-                for number, sums in sorted(steps.items())
-            ],
+            "steps": [{"start_ns": number * step_ns, **tally.sums()} for number, tally in sorted(steps.items())],
         }
         for (name,), steps in sorted(found.items())
     ]

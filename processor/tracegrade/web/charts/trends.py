@@ -5,61 +5,50 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from tracegrade.alert.detect.bounds import wilson
+from tracegrade.model.tally import Tally
 from tracegrade.store.schema import MINUTE_NS
-from tracegrade.store.trends import Sums
 from tracegrade.web.view import Window
 
 _WIDTH, _RATE_HEIGHT, _BARS_HEIGHT, _GAP = 240.0, 30.0, 12.0, 3.0
 _BUDGET_HEIGHT = 45.0
-_ERROR = 0.025  # on each side; both together make a 95 % interval
 
 
-def interval(sums: Sums) -> tuple[float, float] | None:
-    """The 95 % interval of a pass rate; None when nothing was judged.
-
-    For a sample, it is the interval of the kept results, which estimate the same share.
-    """
-    rate = sums.pass_rate
-    return None if rate is None else wilson(rate * sums.judged, sums.judged, _ERROR)
-
-
-def trend(steps: dict[int, Sums], window: Window, afterwards: dict[int, Sums] | None = None) -> Markup:
+def trend(steps: dict[int, Tally], window: Window, afterwards: dict[int, Tally] | None = None) -> Markup:
     """Pass rate over time with its 95 % interval, above the numbers of results and fails; gaps without results.
 
     What was judged `afterwards` has a dashed curve of its own. None: a step counts as that when most of it was.
     """
     if afterwards is None:
-        afterwards = {number: sums for number, sums in steps.items() if 2 * sums.backfilled > sums.results}
-        steps = {number: sums for number, sums in steps.items() if number not in afterwards}
+        afterwards = {number: tally for number, tally in steps.items() if 2 * tally.backfilled > tally.results}
+        steps = {number: tally for number, tally in steps.items() if number not in afterwards}
     numbers = window.steps
     width = _WIDTH / max(len(numbers), 1)
-    judged, later = ([found.get(number, Sums()) for number in numbers] for found in (steps, afterwards))
+    judged, later = ([found.get(number, Tally()) for number in numbers] for found in (steps, afterwards))
     both = [one + other for one, other in zip(judged, later, strict=True)]
-    most = max((sums.judged for sums in both), default=0)
+    most = max((tally.judged for tally in both), default=0)
     drawn = [*_bands(later, width, "band backfilled"), *_bands(judged, width, "band")]
     drawn += [*_lines(later, width, "rate backfilled"), *_lines(judged, width, "rate")]
-    for place, sums in enumerate(both):
-        if sums.judged:
-            drawn.append(_bar(sums, place * width, width, most))
+    for place, tally in enumerate(both):
+        if tally.judged:
+            drawn.append(_bar(tally, place * width, width, most))
     height = _RATE_HEIGHT + _GAP + _BARS_HEIGHT
-    said = _said(judged if any(sums.judged for sums in judged) else later, window)
-    if count := sum(sums.backfilled for sums in both):
+    said = _said(judged if any(tally.judged for tally in judged) else later, window)
+    if count := sum(tally.backfilled for tally in both):
         said += f"; dashed, {count} judged afterwards"
     return _svg("trend", _WIDTH, height, said, drawn)
 
 
-def share_bar(sums: Sums) -> Markup:
+def share_bar(tally: Tally) -> Markup:
     """Passes, fails, not evaluable and errors of one group as one bar."""
     parts = (
-        ("pass", sums.passed),
-        ("fail", sums.failed),
-        ("not_evaluable", sums.not_evaluable),
-        ("error", sums.errors),
+        ("pass", tally.passed),
+        ("fail", tally.failed),
+        ("not_evaluable", tally.not_evaluable),
+        ("error", tally.errors),
     )
     drawn, at = [], 0.0
     for name, count in parts:
-        width = 100 * count / sums.results if sums.results else 0
+        width = 100 * count / tally.results if tally.results else 0
         if width:
             drawn.append(f'<rect class="fill-{name}" x="{at:.2f}" y="0" width="{width:.2f}" height="8"/>')
         at += width
@@ -107,11 +96,11 @@ def _y(rate: float) -> float:
     return 1 + (_RATE_HEIGHT - 2) * (1 - rate)
 
 
-def _runs(judged: Sequence[Sums]) -> list[list[int]]:
+def _runs(judged: Sequence[Tally]) -> list[list[int]]:
     """Sequences of steps without a gap."""
     runs: list[list[int]] = []
-    for place, sums in enumerate(judged):
-        if sums.judged:
+    for place, tally in enumerate(judged):
+        if tally.judged:
             if runs and runs[-1][-1] == place - 1:
                 runs[-1].append(place)
             else:
@@ -119,12 +108,12 @@ def _runs(judged: Sequence[Sums]) -> list[list[int]]:
     return runs
 
 
-def _bands(judged: Sequence[Sums], width: float, name: str) -> list[str]:
+def _bands(judged: Sequence[Tally], width: float, name: str) -> list[str]:
     drawn = []
     for run in _runs(judged):
         upper, lower = [], []
         for place in run:
-            low, high = interval(judged[place]) or (0.0, 1.0)
+            low, high = judged[place].interval or (0.0, 1.0)
             # Half a step to both sides, so that the interval of a single step is visible.
             for x in (place * width, (place + 1) * width):
                 upper.append(f"{x:.2f},{_y(high):.2f}")
@@ -133,7 +122,7 @@ def _bands(judged: Sequence[Sums], width: float, name: str) -> list[str]:
     return drawn
 
 
-def _lines(judged: Sequence[Sums], width: float, name: str) -> list[str]:
+def _lines(judged: Sequence[Tally], width: float, name: str) -> list[str]:
     drawn = []
     for run in _runs(judged):
         points = [((place + 0.5) * width, _y(judged[place].pass_rate or 0.0)) for place in run]
@@ -144,11 +133,11 @@ def _lines(judged: Sequence[Sums], width: float, name: str) -> list[str]:
     return drawn
 
 
-def _bar(sums: Sums, x: float, width: float, most: int) -> str:
+def _bar(tally: Tally, x: float, width: float, most: int) -> str:
     base = _RATE_HEIGHT + _GAP + _BARS_HEIGHT
-    tall = max(1.0, _BARS_HEIGHT * sums.judged / most)
-    failed = tall * sums.failed / sums.judged
-    if sums.failed:
+    tall = max(1.0, _BARS_HEIGHT * tally.judged / most)
+    failed = tall * tally.failed / tally.judged
+    if tally.failed:
         failed = max(failed, 1.0)
     return _column("fill-volume", x, width, base, tall) + (
         _column("fill-fail", x, width, base, failed) if failed else ""
@@ -160,9 +149,9 @@ def _column(name: str, x: float, width: float, base: float, tall: float) -> str:
     return f'<rect class="{name}" x="{x + 0.5:.2f}" y="{base - tall:.2f}" width="{wide:.2f}" height="{tall:.2f}"/>'
 
 
-def _said(judged: Sequence[Sums], window: Window) -> str:
+def _said(judged: Sequence[Tally], window: Window) -> str:
     """The chart in one sentence."""
-    seen = [(number, sums) for number, sums in zip(window.steps, judged, strict=True) if sums.judged]
+    seen = [(number, tally) for number, tally in zip(window.steps, judged, strict=True) if tally.judged]
     if not seen:
         return f"No results in {window.text}"
     number, last = seen[-1]

@@ -8,14 +8,15 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.model.tally import Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
 from tracegrade.store.heads import count_heads
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import judgements
-from tracegrade.store.trends import Sums, begins_ns, traffic, trends
-from tracegrade.web.charts.trends import interval, share_bar, trend, volume
+from tracegrade.store.trends import begins_ns, traffic, trends
+from tracegrade.web.charts.trends import share_bar, trend, volume
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
@@ -36,7 +37,7 @@ class RuleRow:
 
     id: str
     rule: Rule | None
-    sums: Sums
+    tally: Tally
     interval: tuple[float, float] | None
     trend: Markup
     changed_ns: int
@@ -45,8 +46,8 @@ class RuleRow:
     @property
     def order(self) -> tuple[object, ...]:
         """The order of rows: those that need attention first, rules without results last."""
-        rate = self.sums.pass_rate
-        return (-self.alerts, self.sums.results == 0, 1.0 if rate is None else rate, self.id)
+        rate = self.tally.pass_rate
+        return (-self.alerts, self.tally.results == 0, 1.0 if rate is None else rate, self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Place:
     service: str
     agent: str
     release: str
-    sums: Sums
+    tally: Tally
     bar: Markup
 
 
@@ -87,21 +88,21 @@ def show(request: Request) -> Response:
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         failed = failures(connection, view.result_filter, _FAILURES, token_of(request))
         choices = filter_choices(connection, rule_set)
-    by_rule: dict[str, dict[int, Sums]] = {}
-    by_place: dict[tuple[str, ...], Sums] = {}
+    by_rule: dict[str, dict[int, Tally]] = {}
+    by_place: dict[tuple[str, ...], Tally] = {}
     for (rule_id, *place), steps in found.items():
         of_rule = by_rule.setdefault(rule_id, {})
-        for number, sums in steps.items():
-            of_rule[number] = of_rule.get(number, Sums()) + sums
-        by_place[tuple(place)] = sum(steps.values(), by_place.get(tuple(place), Sums()))
+        for number, tally in steps.items():
+            of_rule[number] = of_rule.get(number, Tally()) + tally
+        by_place[tuple(place)] = sum(steps.values(), by_place.get(tuple(place), Tally()))
     rows = sorted(_rows(rule_set, by_rule, view, charted, alerts, changes), key=lambda row: row.order)
-    total = sum((row.sums for row in rows), Sums())
+    total = sum((row.tally for row in rows), Tally())
     if chosen is None:
         counts = [came.get(number, 0) for number in charted.steps]
         said = f"{sum(counts)} traces in {view.window.text}"
     else:
-        judged = [[steps.get(number, Sums()) for steps in by_rule.values()] for number in charted.steps]
-        counts = [sum(sums.results + sums.incomplete for sums in of_step) for of_step in judged]
+        judged = [[steps.get(number, Tally()) for steps in by_rule.values()] for number in charted.steps]
+        counts = [sum(tally.results + tally.incomplete for tally in of_step) for of_step in judged]
         said = f"{sum(counts)} results in {view.window.text}"
     return page(
         request,
@@ -110,7 +111,7 @@ def show(request: Request) -> Response:
         view=view,
         choices=choices,
         rows=rows,
-        without=sum(row.sums.results == 0 for row in rows),
+        without=sum(row.tally.results == 0 for row in rows),
         places=_places(by_place),
         kind="Sessions" if of_sessions else "Traces",
         traces=sum(came.values()) if chosen is None else min(chosen, _MOST_COUNTED),
@@ -133,7 +134,7 @@ def _is_of_sessions(rule_set: RuleSet, view: View) -> bool:
 
 def _rows(
     rule_set: RuleSet,
-    by_rule: dict[str, dict[int, Sums]],
+    by_rule: dict[str, dict[int, Tally]],
     view: View,
     charted: Window,
     alerts: list[StoredAlert],
@@ -145,19 +146,19 @@ def _rows(
         if only is not None and rule_id != only:
             continue
         steps = by_rule.get(rule_id, {})
-        sums = sum(steps.values(), Sums())
+        tally = sum(steps.values(), Tally())
         yield RuleRow(
             rule_id,
             in_force.get(rule_id),
-            sums,
-            interval(sums),
+            tally,
+            tally.interval,
             trend(steps, charted),
             changes.get(rule_id, 0),
             sum(alert.rule_id == rule_id for alert in alerts),
         )
 
 
-def _places(found: dict[tuple[str, ...], Sums]) -> list[Place]:
+def _places(found: dict[tuple[str, ...], Tally]) -> list[Place]:
     """The places with the most fails, the most first."""
     most = sorted(found.items(), key=lambda item: (-item[1].failed, -item[1].results))[:_PLACES]
-    return [Place(service, agent, release, sums, share_bar(sums)) for (service, agent, release), sums in most]
+    return [Place(service, agent, release, tally, share_bar(tally)) for (service, agent, release), tally in most]

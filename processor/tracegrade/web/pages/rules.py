@@ -16,6 +16,7 @@ from starlette.responses import Response
 from tracegrade.alert.stored_slos import with_objectives
 from tracegrade.document.problem import FileError
 from tracegrade.document.yaml_text import dumped, parse, read
+from tracegrade.model.tally import Tally
 from tracegrade.rule.explained import paragraphs
 from tracegrade.rule.load import tests_path
 from tracegrade.rule.rule import Rule
@@ -25,10 +26,10 @@ from tracegrade.store.backfills import stored_backfills
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.schema import BACKFILL
-from tracegrade.store.trends import Sums, begins_ns, trends
+from tracegrade.store.trends import begins_ns, trends
 from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
-from tracegrade.web.charts.trends import interval, trend
+from tracegrade.web.charts.trends import trend
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
@@ -49,7 +50,7 @@ class Version:
 
     rule_hash: str
     since_ns: int
-    sums: Sums
+    tally: Tally
     in_force: bool
     texts: list[RuleText]
 
@@ -63,8 +64,8 @@ def show_all(request: Request) -> Response:
         found = trends(connection, view.result_filter, ["rule_id"], counting_incomplete=counting, one_form=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         choices = _choices(connection, sources.rule_set())
-    sums = {rule_id: steps.get(0, Sums()) for (rule_id,), steps in found.items()}
-    rows = [(rule, sums.get(rule.id, Sums()), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
+    tallies = {rule_id: steps.get(0, Tally()) for (rule_id,), steps in found.items()}
+    rows = [(rule, tallies.get(rule.id, Tally()), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
     return page(request, "rules.html", title="Rules", view=view, choices=choices, rows=rows)
 
 
@@ -84,9 +85,9 @@ def show(request: Request) -> Response:
             trends(connection, chosen, [], step_minutes=charted.step_minutes, counting_incomplete=counting).get((), {})
             for chosen in (replace(result_filter, with_backfilled=False), replace(result_filter, run=BACKFILL))
         )
-        (sums,) = (
+        (tally,) = (
             trends(connection, result_filter, [], counting_incomplete=counting, one_form=True)
-            .get((), {0: Sums()})
+            .get((), {0: Tally()})
             .values()
         )
         backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
@@ -112,13 +113,13 @@ def show(request: Request) -> Response:
         text=_text(rule, path) if rule is not None else texts[0].text if texts else "",
         tests=_tests(path),
         latest_text=texts[0].text_hash if texts else "",
-        versions=_versions(rule, texts, {key[0]: found.get(0, Sums()) for key, found in by_hash.items()}),
+        versions=_versions(rule, texts, {key[0]: found.get(0, Tally()) for key, found in by_hash.items()}),
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
-        sums=sums,
-        interval=interval(sums),
+        tally=tally,
+        interval=tally.interval,
         trend=trend(live, charted, afterwards) if live or afterwards else Markup(""),
         backfills=backfills,
-        afterwards=sum(afterwards.values(), Sums()),
+        afterwards=sum(afterwards.values(), Tally()),
         failures=failed,
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
@@ -151,18 +152,18 @@ def _blocks(lines: Iterator[str]) -> Iterator[list[tuple[str, list[str]]]]:
         yield block
 
 
-def _versions(rule: Rule | None, texts: Sequence[RuleText], sums: dict[str, Sums]) -> list[Version]:
+def _versions(rule: Rule | None, texts: Sequence[RuleText], tallies: dict[str, Tally]) -> list[Version]:
     """Every known version, the one in force first, then the latest."""
     by_hash: dict[str, list[RuleText]] = {} if rule is None else {rule.hash: []}
     for item in texts:
         by_hash.setdefault(item.rule_hash, []).append(item)
-    for rule_hash in sums:
+    for rule_hash in tallies:
         by_hash.setdefault(rule_hash, [])
     return [
         Version(
             rule_hash,
             min((item.since_ns for item in found), default=0),
-            sums.get(rule_hash, Sums()),
+            tallies.get(rule_hash, Tally()),
             rule is not None and rule_hash == rule.hash,
             found,
         )

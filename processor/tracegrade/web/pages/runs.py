@@ -11,9 +11,9 @@ from starlette.responses import RedirectResponse, Response
 from tracegrade.display import time_text
 from tracegrade.history.runs.experiments import Standing, known_experiment, known_run, timeline
 from tracegrade.history.runs.run_changes import label, labels_of
+from tracegrade.model.tally import Tally
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.runs import Run
-from tracegrade.store.trends import Sums
 from tracegrade.web.addresses import run_address
 from tracegrade.web.forms import form_of
 from tracegrade.web.masked import seen_by
@@ -32,7 +32,7 @@ class RuleRow:
     """
 
     rule_id: str
-    sums: Sums
+    tally: Tally
     score: float | None
     overall: float | None
     before: float | None
@@ -85,13 +85,13 @@ async def change(request: Request) -> Response:
 
 
 def _rows(standing: Standing, baseline: Standing | None, rule_set: RuleSet) -> Iterator[RuleRow]:
-    for rule_id, sums in standing.scored.rules.items():
+    for rule_id, tally in standing.scored.rules.items():
         score = standing.scored.rule_score(rule_id)
         before = None if baseline is None else baseline.scored.rule_score(rule_id)
         rule = rule_set.rule(rule_id)
         yield RuleRow(
             rule_id,
-            sums,
+            tally,
             score,
             standing.scored.overall.get(rule_id),
             before,
