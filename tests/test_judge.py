@@ -66,11 +66,6 @@ def test_a_fail_weighs_more_than_what_cannot_be_evaluated_and_that_more_than_a_p
     assert "create_order" in reason
 
 
-def test_without_the_gate_what_is_there_is_scored() -> None:
-    (evaluation,) = judge(trace("not json at all"), rules(ARGUMENTS), gated=False).evaluations
-    assert (evaluation.outcome, evaluation.score) == ("pass", 1.0)
-
-
 def test_what_was_judged_is_freed_at_once() -> None:
     """Collected once a minute, garbage of cycles would hold every trace of that minute."""
     rule_set = load_rules(["builtin:default"])

@@ -10,7 +10,7 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
-from tracegrade.evaluate.gate import doubt, gate, open_by_unread, unknown
+from tracegrade.evaluate.gate import gate, open_by_unread
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
@@ -65,7 +65,6 @@ def judge(
     rule_set: RuleSet,
     *,
     run: str = "live",
-    gated: bool = True,
     set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
     tool_name: Callable[[str], str] | None = None,
@@ -77,7 +76,6 @@ def judge(
         trace: a closed trace.
         rule_set: the rules in force.
         run: ``live`` or an experiment's name; part of every evaluation's id.
-        gated: answer not_evaluable where a call lacks what the evaluator reads, instead of scoring what is there.
         set_aside: (hex trace id, rule id) pairs that are not tried again, and the reason of their decision, an error.
         working_on: called with each rule before its evaluators run, so that a watchdog can name what hangs.
         tool_name: gives the name that rules use for a tool that has several names, such as `ToolAliases`.
@@ -87,9 +85,7 @@ def judge(
         The judgement. Nothing raises: a crash inside an evaluator is an evaluation with outcome error.
     """
     extraction = extract(trace, tool_name)
-    return judge_extraction(
-        extraction, rule_set, run=run, gated=gated, set_aside=set_aside, working_on=working_on, cost_of=cost_of
-    )
+    return judge_extraction(extraction, rule_set, run=run, set_aside=set_aside, working_on=working_on, cost_of=cost_of)
 
 
 def judge_extraction(
@@ -97,7 +93,6 @@ def judge_extraction(
     rule_set: RuleSet,
     *,
     run: str = "live",
-    gated: bool = True,
     set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
     cost_of: CostOf = no_prices,
@@ -112,7 +107,7 @@ def judge_extraction(
             context = SubjectContext(trace_context, matched.subject)
             evidence = evidences.of(matched.subject, context, matched.facts)
             subject = _Judged(matched, evidence, _facts_in(matched, extraction, run), trace_id)
-        judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, gated, set_aside, working_on))
+        judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, set_aside, working_on))
     return judgement
 
 
@@ -121,7 +116,6 @@ def judge_session(
     rule_set: RuleSet,
     *,
     run: str = "live",
-    gated: bool = True,
     set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
     working_on: Callable[[Rule], None] | None = None,
     cost_of: CostOf = no_prices,
@@ -140,7 +134,7 @@ def judge_session(
                 matched.subject, SessionContext(session, cost_of), matched.facts
             )
             subject = _Judged(matched, evidence, facts, "")
-        decisions.append(_decide(subject, matched, session.id, trace_id, gated, set_aside, working_on))
+        decisions.append(_decide(subject, matched, session.id, trace_id, set_aside, working_on))
     return decisions
 
 
@@ -149,7 +143,6 @@ def _decide(
     matched: Match,
     sampled_by: str,
     trace_id: str,
-    gated: bool,
     set_aside: Mapping[tuple[str, str], str],
     working_on: Callable[[Rule], None] | None,
 ) -> Decision:
@@ -167,11 +160,11 @@ def _decide(
     else:
         if working_on is not None:
             working_on(rule)
-        evaluations = [_evaluate(pair, spec, pair.evidence, gated) for spec in rule.evaluate]
+        evaluations = [_evaluate(pair, spec, pair.evidence) for spec in rule.evaluate]
         if matched.begin is not None:
-            evaluations += _evaluate_following(pair, matched.begin, gated)
+            evaluations += _evaluate_following(pair, matched.begin)
         if matched.case is not None:
-            evaluations.append(_evaluate(pair, matched.case.spec, pair.evidence, gated))
+            evaluations.append(_evaluate(pair, matched.case.spec, pair.evidence))
         elif matched.no_case is not None and rule.cases is not None:
             evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", matched.no_case))
         decision = pair.decide(*_combine(evaluations))
@@ -339,41 +332,29 @@ class _JudgedPair:
         return Decision(self._pair, outcome, None, reason, evaluations)
 
 
-def _evaluate_following(pair: _JudgedPair, begin: Begin, gated: bool) -> list[Evaluation]:
+def _evaluate_following(pair: _JudgedPair, begin: Begin) -> list[Evaluation]:
     """The evaluations of ``then``; not evaluable where an earlier call that cannot be read could change one."""
     assert begin.certain is not None, "only then there is something to judge"
     after = following(pair.evidence, begin.certain)
-    found = [_evaluate(pair, spec, after, gated) for spec in pair.rule.then]
-    if not gated or begin.possible is None:
+    found = [_evaluate(pair, spec, after) for spec in pair.rule.then]
+    if begin.possible is None:
         return found
     earlier = following(pair.evidence, begin.possible)
     return [
         evaluation
-        if _evaluate(pair, spec, earlier, gated).outcome == evaluation.outcome
+        if _evaluate(pair, spec, earlier).outcome == evaluation.outcome
         else pair.unscored(spec, "not_evaluable", begin.unknown)
         for spec, evaluation in zip(pair.rule.then, found, strict=True)
     ]
 
 
-def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated: bool) -> Evaluation:
+def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence) -> Evaluation:
     evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
     try:
         reads = bool(evaluator.reads) or evidence.redacted
-        if gated and reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
+        if reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
             return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, criteria, settings)
-        why = doubt(evaluator, criteria, settings, evidence) if gated and evaluator.reads else None
-        if why is None and gated and evidence.redacted and evaluator.reads:
-            why = unknown(evaluator, criteria, settings, evidence)
-        if why is not None:
-            doubted = evidence.given_doubt()
-            other = evaluator.evaluate(doubted, criteria, settings)
-            is_open = doubted.met_mask or (
-                doubted.met_doubt
-                and evaluator.pairing(evaluator.criteria_in_force(criteria, settings), settings) == "first"
-            )
-            if is_open or score.outcome(spec.threshold) != other.outcome(spec.threshold):
-                return pair.unscored(spec, "not_evaluable", why)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
     except (Exception, SystemExit) as bug:  # in one evaluator: the others go on, and the result names it
@@ -382,7 +363,7 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence, gated
     outcome = score.outcome(spec.threshold)
     if outcome == "not_evaluable" and score.doubt:
         return pair.unscored(spec, outcome, score.doubt)
-    if gated and (unread := open_by_unread(evaluator, criteria, settings, evidence, score, spec.threshold)) is not None:
+    if (unread := open_by_unread(evaluator, criteria, settings, evidence, score, spec.threshold)) is not None:
         return pair.unscored(spec, "not_evaluable", unread)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
 

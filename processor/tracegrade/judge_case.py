@@ -123,7 +123,7 @@ def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
     written = case.get("criteria", case.get("expected"))
     criteria = None if written is None else evaluator.read_criteria(written, matchers=matchers)
     evidence = _evidence(case)
-    if case.get("gate", False) and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
+    if not evidence.as_given and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
         return lack
     return evaluator.evaluate(evidence, criteria, settings)
 
@@ -164,10 +164,11 @@ def _text(case: Mapping[str, Any], key: str) -> str | None:
 
 def _evidence(case: Mapping[str, Any]) -> Evidence:
     """What happened; an object with an ``output`` instead of calls is a final answer."""
-    actual = case.get("actual")
+    actual, as_given = case.get("actual"), not case.get("gate", False)
     if isinstance(actual, dict) and "output" in actual:
-        return Evidence([], _text(case, "prompt"), actual["output"])
-    return Evidence(_calls(case), _text(case, "prompt"), case.get("final_answer"), _CaseContext(case))
+        return Evidence([], _text(case, "prompt"), actual["output"], as_given=as_given)
+    prompt, answer = _text(case, "prompt"), case.get("final_answer")
+    return Evidence(_calls(case), prompt, answer, _CaseContext(case), as_given=as_given)
 
 
 class _CaseContext:

@@ -8,7 +8,7 @@ import pytest
 from build import each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.gate import doubt, gate
+from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
@@ -53,7 +53,6 @@ def lines_run(name: str, criteria: Any, count: int, status: str, apart: bool) ->
     sys.settrace(trace)
     try:
         gate(evaluator, read, settings, evidence)
-        doubt(evaluator, read, settings, evidence)
         evaluator.evaluate(evidence, read, settings)
     finally:
         sys.settrace(before)

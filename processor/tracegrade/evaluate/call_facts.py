@@ -3,12 +3,10 @@
 Functions and classes of an `Evidence` alone are for `Evidence.once`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
 
-from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open
 from tracegrade.model.tool_call import ToolCall
 
 REMEMBERED = 1024  # scores that follow from the names of calls alone, of all rules together, by evaluator
@@ -53,25 +51,6 @@ def positions_of(names: Sequence[str]) -> dict[str, list[int]]:
 def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
     """The arguments of each call by name; none when they are absent or no object."""
     return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]
-
-
-Unknown: TypeAlias = Literal["open", "masked", "hashed"]
-"""What of a part of a call was redacted: members may lack, else something was masked, else something was hashed."""
-
-
-def unknown_parts(evidence: Evidence) -> Mapping[tuple[int, CallPart], Unknown]:
-    """The parts of calls, by position, that can be read, but for what was redacted in them."""
-    found: dict[tuple[int, CallPart], Unknown] = {}
-    for position, call in enumerate(evidence.calls if evidence.redacted else ()):
-        parts: tuple[tuple[CallPart, JsonValue], ...] = (("arguments", call.arguments), ("output", call.output))
-        for part, value in parts:
-            if holds_open(value):
-                found[position, part] = "open"
-            elif holds_mask(value):
-                found[position, part] = "masked"
-            elif holds_hash(value):
-                found[position, part] = "hashed"
-    return found
 
 
 def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> str | None:

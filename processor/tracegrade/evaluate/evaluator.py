@@ -17,6 +17,7 @@ from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterMode
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.pairing.by_name import PairingWord
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.model.evaluation import Pairing
 
 # With what evaluators of other packages need beside it.
@@ -111,7 +112,7 @@ class Evaluator(Generic[C, S]):
         reads_failures: whether these criteria and settings ask which calls failed; where that was redacted, the gate
             lets it judge none.
         knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
-            it (`Work.doubts_of`); the gate lets no other evaluator see one.
+            it (`Score.unknown`); the gate lets no other evaluator see one.
         with_further_calls: the least and the most that its score can be if further calls were made, of any tools, than
             those of the evidence; asked with the score, where work of the agent could not be read.
         attributes: span attributes that it needs beyond those that extraction reads.
@@ -145,7 +146,22 @@ class Evaluator(Generic[C, S]):
         """
         if criteria is None:
             criteria = self.criteria_in_force(criteria, settings)
-        return self.score(evidence, criteria, settings)
+        score = self.score(evidence, criteria, settings)
+        return score if score.unknown is None else self._at_both_ends(score, evidence, criteria, settings)
+
+    def _at_both_ends(self, score: Score, evidence: Evidence, criteria: C, settings: S) -> Score:
+        """`score`, where what is unknown is not as expected, with the one where it is."""
+        other = self.score(evidence.with_unknown_met(), criteria, settings)
+        unknown = other.unknown if other.unknown is not None and not other.unknown.bounded else score.unknown
+        assert unknown is not None, "it is asked for only where something is"
+        ends = [end for one in (score, other) for end in (one.score, one.at_best) if end is not None]
+        if not unknown.bounded or self.pairing(criteria, settings) == "first":
+            ends += [0.0, 1.0]
+        if score.score is None:
+            return score
+        least, most, why = min(ends), max(ends), sentence(unknown)
+        text = score.explanation if least == most else f"{score.explanation} The score may be up to {most:.4g}: {why}."
+        return Score(least, score.details, text, at_best=most, doubt=why, pairing=score.pairing)
 
     def criteria_in_force(self, criteria: C | None, settings: S) -> C:
         """The criteria given, whole; else the settings' default; else all the criteria's own defaults.

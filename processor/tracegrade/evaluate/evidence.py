@@ -9,6 +9,7 @@ from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import CallPart as CallPart
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
 from tracegrade.model.usage import Cost
 
 if TYPE_CHECKING:
@@ -66,10 +67,8 @@ class Evidence:
     The final answer of a trace is a text; by hand, any JSON value. ``run`` is that of the whole run, where only one
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
     worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
-    ``redacted``: something of its trace was redacted by us. ``gives_doubt`` says that a value whose source cannot be
-    read counts as seen there, and what was redacted as what was expected.
-    ``met_doubt``: something was met where it does so; ``met_mask``: a mask was, or a hash
-    beside a value that was not hashed, and whatever follows is not known.
+    ``redacted``: something of its trace was redacted by us. ``as_given``: nothing is unknown, since it was given by
+    hand. ``unknown_is_met``: what is unknown counts as what was expected; otherwise it does not.
     ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 
@@ -77,15 +76,14 @@ class Evidence:
         "_known",
         "_run",
         "after",
+        "as_given",
         "calls",
         "facts",
         "final_answer",
-        "gives_doubt",
-        "met_doubt",
-        "met_mask",
         "prompt",
         "redacted",
         "trace_context",
+        "unknown_is_met",
     )
 
     def __init__(
@@ -99,6 +97,8 @@ class Evidence:
         after: ToolCall | None = None,
         *,
         redacted: bool = False,
+        as_given: bool = False,
+        unknown_is_met: bool = False,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
@@ -108,28 +108,40 @@ class Evidence:
         self.facts = facts
         self.after = after
         self.redacted = redacted
-        self.gives_doubt = False
-        self.met_doubt = False
-        self.met_mask = False
+        self.as_given = as_given
+        self.unknown_is_met = unknown_is_met
         self._known: dict[Any, Any] = {}
 
-    def given_doubt(self) -> "Evidence":
-        """The same, where what cannot be known counts as what was expected: what was redacted, and unread sources."""
-        other = self._with(self.calls, self._run)
-        other.gives_doubt = True
+    def with_unknown_met(self) -> "Evidence":
+        """The same, where what is unknown counts as what was expected."""
+        other = self._with(self.calls, self._run, self.after, unknown_is_met=True)
         other._known = self._known
         return other
 
     def of_calls(self, calls: Sequence[ToolCall], after: ToolCall) -> "Evidence":
         """The same of the calls that follow `after`; their values may still come from all others."""
-        other = self._with(calls, self.run)
-        other.after = after
-        return other
+        return self._with(calls, self.run, after)
 
-    def _with(self, calls: Sequence[ToolCall], run: "Evidence | None") -> "Evidence":
-        other = Evidence(calls, self.prompt, self.final_answer, self.trace_context, run, self.facts, self.after)
-        other.redacted = self.redacted
-        return other
+    def _with(
+        self,
+        calls: Sequence[ToolCall],
+        run: "Evidence | None",
+        after: ToolCall | None,
+        *,
+        unknown_is_met: bool = False,
+    ) -> "Evidence":
+        return Evidence(
+            calls,
+            self.prompt,
+            self.final_answer,
+            self.trace_context,
+            run,
+            self.facts,
+            after,
+            redacted=self.redacted,
+            as_given=self.as_given,
+            unknown_is_met=unknown_is_met,
+        )
 
     @property
     def run(self) -> "Evidence":
@@ -158,9 +170,12 @@ class Score:
     and ``doubt`` one sentence that says what cannot be read; ``at_best`` is None where all is known.
 
     ``pairing`` says which call was counted as which of the `Evaluator.expected_calls`; None where there are none.
+
+    ``unknown`` is what the score depends on though it cannot be read: it is the score where that is not as expected,
+    and `Evaluator.evaluate` finds the score where it is.
     """
 
-    __slots__ = ("_details", "_explanation", "_justify", "at_best", "doubt", "pairing", "score")
+    __slots__ = ("_details", "_explanation", "_justify", "at_best", "doubt", "pairing", "score", "unknown")
 
     def __init__(
         self,
@@ -172,8 +187,10 @@ class Score:
         at_best: float | None = None,
         doubt: str = "",
         pairing: Pairing | None = None,
+        unknown: Unknown | None = None,
     ) -> None:
         self.score = score
+        self.unknown = unknown
         self.at_best = at_best
         self.doubt = doubt
         self.pairing = pairing

@@ -10,8 +10,8 @@ from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.constraints.sides import SideTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.evaluate.gate import why_unknown
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.work import Work
 
 
@@ -48,11 +48,8 @@ def begin(evidence: Evidence, meant: SideTable) -> Begin:
         if unread is None:
             return Begin(certain, None, "")
         return Begin(certain, None if certain is None else unread, unread_call(evidence) or "")
-    call = evidence.calls[possible]
-    why = why_unknown(evidence, possible, meant.conditions)
     earliest = possible if unread is None or certain is None else unread
-    # What names no tool is unknown, whatever its arguments are.
-    return Begin(certain, earliest, why or f"which tool a call is of cannot be read (span {call.span_id})")
+    return Begin(certain, earliest, sentence(found.unknown[possible]))
 
 
 def _before_unread(evidence: Evidence, until: int | None) -> int | None:

@@ -7,46 +7,20 @@ made: a trace without calls is judged. A final answer that cannot be read is not
 
 Arguments are lacking when absent, text (no object), truncated or redacted; outputs when absent, truncated or redacted.
 A failed call has no output: its error is its result, and that is known. A text is a good output. Where something in
-them was masked or hashed, the rest can be read, and `unknown` says so: then, if what went makes a difference, the
-result is unknown. Where members were dropped, they are lacking.
-
-Where a value is expected from elsewhere (``$from``) and a source of it cannot be read, `doubt` says so: then, if it
-would make a difference whether the value is there, the result is unknown.
+them was masked or hashed, the rest can be read, and matchers say whether what went makes a difference. Where members
+were dropped, they are lacking.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from tracegrade.evaluate.call_facts import Unknown, unknown_parts, unread_call
-from tracegrade.evaluate.constraints.sides import Where
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.wording import listed
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.unknown import IN_PART, of_call, sentence, unknown_parts
 from tracegrade.model.stand_ins import is_hashed, is_masked, is_unknown
-from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
 
 _ONLY_THE_ANSWER = frozenset({"final_answer"})
-_LACKING_ARGUMENTS = {
-    "absent": "were not recorded",
-    "text": "are not an object",
-    "truncated": "were cut off by the sender",
-    "redacted": "were redacted",
-    "elsewhere": "are stored elsewhere",
-}
-_HASHED: dict[CallPart, str] = {
-    "arguments": "an argument of a call was hashed, and can be compared with other hashes alone",
-    "output": "the output of a call was hashed, and can be compared with other hashes alone",
-}
-_MASKED: dict[CallPart, str] = {
-    "arguments": "the arguments of a call were redacted",
-    "output": "the output of a call was redacted",
-}
-_LACKING_OUTPUT = {
-    "absent": "was not recorded",
-    "truncated": "was cut off by the sender",
-    "redacted": "was redacted",
-    "elsewhere": "is stored elsewhere",
-}
 
 
 def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
@@ -58,137 +32,56 @@ def gate(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence:
     Raises:
         EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
     """
-    if evidence.redacted and evaluator.reads != _ONLY_THE_ANSWER and (nameless := evidence.once(_nameless)):
+    unknown = _hidden(evaluator, criteria, settings, evidence) if evidence.redacted else None
+    if unknown is None and evaluator.reads:
+        unknown = _unreadable(evaluator, criteria, settings, evidence)
+    return None if unknown is None else sentence(unknown)
+
+
+def _hidden(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> Unknown | None:
+    """What was redacted of the calls themselves: which tools they are of, and whether they failed."""
+    nameless, failure = evidence.once(_hidden_calls)
+    if nameless is not None and evaluator.reads != _ONLY_THE_ANSWER:
         return nameless
-    hidden = evidence.once(_failure_hidden) if evidence.redacted else ""
-    if hidden and evaluator.reads_failures(evaluator.criteria_in_force(criteria, settings), settings):
-        return hidden
-    lacks: list[tuple[int, CallPart, str]] = []
-    for what in evaluator.reads:
-        if what != "final_answer":
-            lacks += evidence.once(_LACKS[what])
-        elif evidence.final_answer is None:
-            return "the final answer cannot be read"
-        elif evidence.redacted and is_masked(evidence.final_answer):
-            return "the final answer was redacted"
-    if (
-        evidence.redacted
-        and not evaluator.knows_unknown
-        and (why := unknown(evaluator, criteria, settings, evidence)) is not None
-    ):
-        return why
-    if not lacks:  # nearly always, so what is compared is asked for only now
+    if failure is None or not evaluator.reads_failures(evaluator.criteria_in_force(criteria, settings), settings):
         return None
-    in_force = evaluator.criteria_in_force(criteria, settings)
-    compared = {
-        part: set(evaluator.compared(evidence, in_force, settings, part)) for part in {part for _, part, _ in lacks}
-    }
-    for position, part, why in sorted(lacks):
-        if position in compared[part]:
-            call = evidence.calls[position]
-            return f"{why} ({listed([call.name])}, span {call.span_id})"
-    return None
+    return failure
 
 
-def _nameless(evidence: Evidence) -> str:
-    """Which call is of a tool whose name was redacted, so that it may be of any; "" where none is."""
-    for call in evidence.calls:
-        if is_unknown(call.raw_name):
-            return f"the name of a tool was redacted (span {call.span_id})"
-    return ""
+def _hidden_calls(evidence: Evidence) -> tuple[Unknown | None, Unknown | None]:
+    """The first call of a tool whose name was redacted, and the first of which nobody knows whether it failed."""
+    calls = [*enumerate(evidence.calls)]
+    return (
+        next((of_call("redacted", "name", place, call) for place, call in calls if is_unknown(call.raw_name)), None),
+        next((of_call("redacted", "failure", place, call) for place, call in calls if call.failure_hidden), None),
+    )
 
 
-def _failure_hidden(evidence: Evidence) -> str:
-    """Of which call nobody knows whether it failed, since what would say so was redacted; "" where none is."""
-    return next((_hides_failure(call) for call in evidence.calls if call.failure_hidden), "")
-
-
-def _hides_failure(call: ToolCall) -> str:
-    return f"whether a call failed was redacted ({listed([call.name])}, span {call.span_id})"
-
-
-def what_lacks(evidence: Evidence, position: int, parts: Collection[CallPart] = ("arguments", "output")) -> str | None:
-    """Which of these parts of the call at `position` cannot be read, in words; None where all can."""
-    lacks = (lack for part in parts for lack in evidence.once(_LACKS[part]))
-    if (why := next((why for place, _, why in lacks if place == position), None)) is not None:
-        return why
-    found = evidence.once(unknown_parts)
-    return next((_said(found[position, part], part) for part in parts if (position, part) in found), None)
-
-
-def _said(what: Unknown, part: CallPart) -> str:
-    return (_HASHED if what == "hashed" else _MASKED)[part]
-
-
-def why_unknown(evidence: Evidence, position: int, conditions: Sequence[Where]) -> str | None:
-    """Why it is unknown whether the call at `position` meets `conditions`; None where nothing that they look at is.
-
-    What they look at cannot be read, or was hashed, or a call before that cannot be read may have given the value.
-
-    Returns:
-        One sentence that names the call; no values.
-    """
-    parts: list[CallPart] = ["arguments"] if any(where.args is not None for where in conditions) else []
-    parts += ["output"] if any(where.output is not None for where in conditions) else []
-    if (lack := what_lacks(evidence, position, parts)) is not None:
-        call = evidence.calls[position]
-        return f"{lack} ({listed([call.name])}, span {call.span_id})"
-    call = evidence.calls[position]
-    if call.failure_hidden and any(where.error is not None for where in conditions):
-        return _hides_failure(call)
-    if any(where.lacks_error(call, redacted=evidence.redacted) for where in conditions):
-        return f"the error of a call cannot be read ({listed([call.name])}, span {call.span_id})"
-    doubts = (flow.doubt(evidence, position) for where in conditions for flow in where.flows)
-    return next(filter(None, doubts), None)  # which names the call that cannot be read
-
-
-def doubt(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
-    """Why a value that is expected from elsewhere may stand in what cannot be read, None when all can be read.
-
-    Returns:
-        One sentence that names what cannot be read; no values.
-
-    Raises:
-        EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
-    """
-    in_force = criteria if criteria is not None else evaluator.criteria_in_force(criteria, settings)
-    if not in_force.flows:  # nearly always
-        return None
-    positions: dict[int | None, None] = {}
+def _unreadable(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> Unknown | None:
+    """What the evaluator reads and cannot be read, the first call first; None where all can."""
+    lacking: list[Unknown] = []
     for part in evaluator.reads:
         if part == "final_answer":
-            positions[None] = None
-        else:
-            positions.update(dict.fromkeys(evaluator.compared(evidence, in_force, settings, part)))
-    found = (flow.doubt(evidence, position) for flow in in_force.flows for position in positions)
-    return next((why for why in found if why is not None), None)
+            if (answer := _unreadable_answer(evidence, in_part=evaluator.knows_unknown)) is not None:
+                return answer
+        elif (unknown := unknown_parts(evidence, part)) and (  # what is compared is asked for only now
+            lacks := {
+                place: why for place, why in unknown.items() if not evaluator.knows_unknown or why.kind not in IN_PART
+            }
+        ):
+            in_force = evaluator.criteria_in_force(criteria, settings)
+            compared = set(evaluator.compared(evidence, in_force, settings, part))
+            lacking += [why for place, why in lacks.items() if place in compared]
+    return min(lacking, key=lambda why: why.position or 0) if lacking else None
 
 
-def unknown(evaluator: Evaluator[Any, Any], criteria: Any, settings: Any, evidence: Evidence) -> str | None:
-    """Why a value may be what was expected though it is not: it was redacted. None where none was that is compared.
-
-    Asked only where something was redacted.
-
-    Returns:
-        One sentence that names the first call with such a value; no values.
-
-    Raises:
-        EvaluatorError: ``no_criteria``, as `Evaluator.evaluate`.
-    """
-    found = evidence.once(unknown_parts)
-    if not found and not is_hashed(evidence.final_answer):
-        return None
-    in_force = evaluator.criteria_in_force(criteria, settings)
-    for part in evaluator.reads:
-        if part == "final_answer":
-            if is_hashed(evidence.final_answer):
-                return "the final answer was hashed, and can be compared with other hashes alone"
-            continue
-        compared = set(evaluator.compared(evidence, in_force, settings, part))
-        for (position, of), what in found.items():
-            if of == part and position in compared:
-                call = evidence.calls[position]
-                return f"{_said(what, part)} ({listed([call.name])}, span {call.span_id})"
+def _unreadable_answer(evidence: Evidence, *, in_part: bool) -> Unknown | None:
+    if evidence.final_answer is None:
+        return Unknown("absent", "final_answer")
+    if evidence.redacted and is_masked(evidence.final_answer):
+        return Unknown("masked", "final_answer")
+    if evidence.redacted and not in_part and is_hashed(evidence.final_answer):
+        return Unknown("hashed", "final_answer")
     return None
 
 
@@ -210,31 +103,3 @@ def open_by_unread(
     if any(flow.looks_at_one for flow in in_force.flows):
         least, most = 0.0, 1.0
     return unread if Score(least, at_best=most).outcome(threshold) == "not_evaluable" else None
-
-
-def _lacking_arguments(evidence: Evidence) -> list[tuple[int, CallPart, str]]:
-    """The positions of the calls whose arguments cannot be judged, and why."""
-    return _lacking(evidence, "arguments", "the arguments of a call", _LACKING_ARGUMENTS)
-
-
-def _lacking_output(evidence: Evidence) -> list[tuple[int, CallPart, str]]:
-    """The positions of the calls whose output cannot be judged, and why."""
-    return _lacking(evidence, "output", "the output of a call", _LACKING_OUTPUT)
-
-
-def _lacking(evidence: Evidence, part: CallPart, what: str, why: Mapping[str, str]) -> list[tuple[int, CallPart, str]]:
-    unknown = evidence.once(unknown_parts)
-    found: list[tuple[int, CallPart, str]] = []
-    for position, call in enumerate(evidence.calls):
-        lack = call.lack_of(part, in_part=evidence.redacted)
-        if lack is None and unknown and unknown.get((position, part)) == "open":
-            lack = "redacted"  # how many members there were is not known, and most evaluators ask for that
-        if lack is not None:
-            found.append((position, part, f"{what} {why[lack]}"))
-    return found
-
-
-_LACKS: dict[CallPart, Callable[[Evidence], list[tuple[int, CallPart, str]]]] = {
-    "arguments": _lacking_arguments,
-    "output": _lacking_output,
-}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_mask, is_open, is_unknown, known_text
+from tracegrade.model.tri import Tri, Unknown, UnknownKind
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
@@ -24,40 +25,49 @@ class Work:
     """Counts the steps of one evaluation and stops it at the bound; and knows which call is being compared.
 
     ``evidence`` and ``position`` (of the call whose value is compared) are for criteria that depend on what came
-    before, such as ``$from``.
+    before, such as ``$from``. ``unknown`` is the first unknown answer that the score depends on, None without one.
     """
 
-    __slots__ = ("_read", "evidence", "left", "limit", "position")
+    __slots__ = ("_read", "_within", "evidence", "left", "limit", "position", "unknown")
 
-    def __init__(self, limit: int = WORK_LIMIT, evidence: "Evidence | None" = None) -> None:
+    def __init__(
+        self, limit: int = WORK_LIMIT, evidence: "Evidence | None" = None, *, within: "Work | None" = None
+    ) -> None:
+        """`within`: the evaluation that this is a part of, where it has a bound of its own."""
         self.limit = limit
         self.left = limit
         self.evidence = evidence
         self.position: int | None = None
+        self.unknown: Unknown | None = None
+        self._within = within
         self._read: set[object] | None = None
-
-    @property
-    def doubts(self) -> bool:
-        """Whether what cannot be known counts as what was expected."""
-        return self.evidence is not None and self.evidence.gives_doubt
 
     @property
     def redacted(self) -> bool:
         """Whether what looks like a mask or a hash is one."""
         return self.evidence is not None and self.evidence.redacted
 
-    def cannot_tell(self, actual: JsonValue) -> bool:
-        """Whether `actual`, which is not what was expected, may be it all the same: it was redacted."""
-        return self.doubts and is_unknown(actual) and self.doubts_of(actual)
+    def takes(self, answer: Tri) -> bool:
+        """`answer`, with unknown as the evidence takes it; the first unknown answer is noted in ``unknown``."""
+        if answer is True or answer is False:
+            return answer
+        whole = self if self._within is None else self._within
+        if whole.unknown is None or (whole.unknown.bounded and not answer.bounded):
+            whole.unknown = answer
+        return self.evidence is not None and self.evidence.unknown_is_met
 
-    def doubts_of(self, actual: JsonValue) -> bool:
-        """Whether a value that was redacted, or holds what was, counts as what was expected; that is noted."""
-        if self.evidence is None or not self.evidence.gives_doubt:
-            return False
-        self.evidence.met_doubt = True
-        if not self.evidence.met_mask and holds_mask(actual):
-            self.evidence.met_mask = True
-        return True
+    def hides(self, actual: JsonValue) -> Tri:
+        """Unknown if `actual`, which is not what was expected, may be it all the same, as it was redacted; else no."""
+        return self.unknown_value(actual) if self.is_hidden(actual) else False
+
+    def unknown_value(self, actual: JsonValue, *, bounded: bool = True) -> Unknown:
+        """Unknown since `actual`, a value of the call that is compared, was redacted in whole or in part."""
+        kind: UnknownKind = "masked" if holds_mask(actual) else "hashed"
+        position = self.position
+        if position is None or self.evidence is None:
+            return Unknown(kind, "final_answer", bounded=bounded)
+        call = self.evidence.calls[position]
+        return Unknown(kind, "arguments", position, call.name, call.span_id, bounded=bounded)
 
     def is_hidden(self, actual: object) -> bool:
         """Whether `actual` stands in place of a value that was redacted."""

@@ -6,10 +6,10 @@ from build import call, each
 from tracegrade.evaluate.criteria.compile import compile_expected
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.gate import doubt
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
 
 ARGS = EVALUATORS["tool-call-args"]
 PRICED = {"name": "order", "args": {"price": {"$from": "check.output.price"}}}
@@ -171,11 +171,14 @@ def test_what_is_said_to_be_looked_up_stands_before_the_call_compared(name: str,
     assert difference(order, *between)["origin"] == "check was not called before order"
 
 
-class TestDoubt:
+class TestUnknown:
     criteria = ARGS.read_criteria({"tool_calls": [PRICED]})
 
-    def doubt(self, *calls: ToolCall) -> str | None:
-        return doubt(ARGS, self.criteria, ARGS.Settings(), Evidence(calls))
+    def why(self, *calls: ToolCall, as_given: bool = False) -> str:
+        """Why the score is unknown; "" where it is known."""
+        score = ARGS.evaluate(Evidence(calls, as_given=as_given), self.criteria, ARGS.Settings())
+        assert (score.outcome(1.0) == "not_evaluable") is bool(score.doubt)
+        return score.doubt
 
     def test_what_cannot_be_read_is_named(self) -> None:
         expected = "an expected value comes from check.output.price, and the output of a call {} (check, span 01)"
@@ -186,22 +189,25 @@ class TestDoubt:
             ("text", "is a text, into which no path leads"),
         ):
             check = call("check", {}, output="5 or so", output_status=status, span_id="01")
-            assert self.doubt(check, call("order", {"price": 5})) == expected.format(why)
+            assert self.why(check, call("order", {"price": 5})) == expected.format(why)
 
     def test_what_was_never_called_is_known(self) -> None:
-        assert self.doubt(call("order", {"price": 5})) is None
+        assert not self.why(call("order", {"price": 5}))
 
     def test_what_came_later_does_not_matter(self) -> None:
-        assert self.doubt(call("order", {"price": 5}), call("check", {})) is None
+        assert not self.why(call("order", {"price": 5}), call("check", {}))
 
     def test_without_the_expected_call_there_is_nothing_to_trace(self) -> None:
-        assert self.doubt(call("check", {}), call("other")) is None
+        assert not self.why(call("check", {}), call("other"))
 
     def test_a_call_without_a_name_may_be_any(self) -> None:
-        assert self.doubt(call("", {}, span_id="02"), call("order", {"price": 5})) == (
+        assert self.why(call("", {}, span_id="02"), call("order", {"price": 5})) == (
             "an expected value comes from check.output.price, and which tool an earlier call is of cannot be read "
             "(span 02)"
         )
+
+    def test_by_hand_nothing_is_unknown(self) -> None:
+        assert not self.why(call("check", {}), call("order", {"price": 5}), as_given=True)
 
 
 @each(
@@ -225,8 +231,11 @@ def test_the_worked_example_of_the_module(source: Any, value: Any, position: int
     assert compile_expected({"$from": source}).matches(value, work) is met
 
 
-def test_in_the_worked_example_a_source_that_was_cut_off_leaves_doubt() -> None:
+def test_in_the_worked_example_a_source_that_was_cut_off_leaves_it_unknown() -> None:
     cut = call("find", {}, output='{"id"', output_status="truncated", batch=0)
     calls = [cut, call("find", {}, output={"id": 8}, batch=1), call("pay", {"id": 8}, batch=1)]
-    criteria = ARGS.read_criteria({"tool_calls": [{"name": "pay", "args": {"id": {"$from": "find.output.id"}}}]})
-    assert doubt(ARGS, criteria, ARGS.Settings(), Evidence(calls)) is not None
+    work = Work(evidence=Evidence(calls))
+    work.position = 2
+    found = compile_expected({"$from": "find.output.id"}).matches(8, work)
+    assert isinstance(found, Unknown)
+    assert (found.kind, found.part, found.source) == ("truncated", "output", "find.output.id")

@@ -149,7 +149,9 @@ def test_the_index_says_what_the_definition_says(
         work = Work(evidence=evidence)
         work.position = position
         expected = plainly_seen(actual, source, which, evidence, position)
-        assert criterion.matches(actual, work) is expected, actual
+        found = criterion.matches(actual, work)
+        # What cannot be read may hold it: that is not what the index says.
+        assert (found is True) is expected, actual
 
 
 def test_a_value_takes_as_much_work_however_many_calls_came_before() -> None:

@@ -123,9 +123,9 @@ class ArgumentsComparison:
             return True
         actual = self.made(actual, work)
         if self.match == "exact":
-            return self.expected.matches(actual, work)
+            return self.expected.accepts(actual, work)
         if self.match == "superset":
-            return self.expected.matches_within(actual, work)
+            return self.expected.accepts_within(actual, work)
         return self._matched_of(actual, work) == len(actual)
 
     def share(self, actual: dict[str, JsonValue], work: Work) -> float:
@@ -151,7 +151,7 @@ class ArgumentsComparison:
     def _matched_of(self, actual: dict[str, JsonValue], work: Work) -> int:
         work.spend(len(actual))
         members = self.expected.members
-        return sum(key in members and members[key].matches(value, work) for key, value in actual.items())
+        return sum(key in members and members[key].accepts(value, work) for key, value in actual.items())
 
     def differences(self, actual: dict[str, JsonValue], work: Work) -> Iterator[Difference]:
         """Where the arguments of a call made are not as expected.
@@ -205,7 +205,7 @@ def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -
         if key not in actual:
             continue
         value = actual[key]
-        if member.matches(value, work):
+        if member.accepts(value, work):
             total += 1.0
         elif isinstance(value, dict) and isinstance(opened := member.opened(), ExpectedObject):
             total += _share(opened, value, work)

@@ -32,6 +32,7 @@ from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_mask, holds_unknown
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Tri
 
 TOOL_WEIGHT, PARAM_WEIGHT = 0.6, 0.4
 _DEFAULT_EPSILON = 0.01
@@ -74,7 +75,7 @@ _MODE_OF: dict[ParamScoring, ParamMode] = {"exact": "exact", "contains": "contai
 
 
 # Whether a value is what was expected.
-Agree: TypeAlias = Callable[[LiteralValue, JsonValue, Work], bool]
+Agree: TypeAlias = Callable[[LiteralValue, JsonValue, Work], Tri]
 
 
 class ParamSettings(ParameterModel):
@@ -211,9 +212,9 @@ def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree:
         if key not in call.arguments:
             right = member.optional
         elif isinstance(member, LiteralValue):
-            right = agree(member, call.arguments[key], work)
+            right = work.takes(agree(member, call.arguments[key], work))
         else:
-            right = member.matches(call.arguments[key], work)
+            right = member.accepts(call.arguments[key], work)
         if not right:
             wrong.append(key)
             if not isinstance(member, LiteralValue) and (lookups := tuple(member.lookups(work))):
@@ -230,7 +231,7 @@ def _differs(expected: Expected, key: str, arguments: Mapping[str, JsonValue]) -
     return Difference((key,), "different", expected=expected.source, found=arguments[key])
 
 
-def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, work: Work) -> bool:
+def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, work: Work) -> Tri:
     """Whether a value is as expected in the configured mode.
 
     exact and case_insensitive: two texts, ignoring letter case; else the same JSON value. contains: the text of one is
@@ -242,7 +243,8 @@ def values_agree(expected: JsonValue, actual: JsonValue, config: ScoringConfig, 
         EvaluatorError: ``work_bound``.
     """
     if work.redacted and holds_unknown(actual):
-        return work.doubts_of(actual) or (json_equal(expected, actual, work) and not holds_mask(actual))
+        is_same = not holds_mask(actual) and json_equal(expected, actual, work)
+        return True if is_same else work.unknown_value(actual)
     if config.mode in ("exact", "case_insensitive"):
         if isinstance(expected, str) and isinstance(actual, str):
             work.spend((len(expected) + len(actual)) // CHARACTERS_READ_PER_STEP)

@@ -15,6 +15,7 @@ from tracegrade.evaluate.timeline import fewest_repeats
 from tracegrade.evaluate.wording import agreeing, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import hashed_apart, holds_mask
 from tracegrade.model.tool_call import ToolCall
 
 
@@ -99,6 +100,8 @@ class Efficiency(ParameterModel):
             return False
         if self.redundant == "same_name":
             return True
-        for call in (earlier, later):
-            work.doubts_of(call.arguments)  # masks that look alike say nothing
+        if work.redacted:
+            both: list[JsonValue] = [earlier.arguments, later.arguments]
+            if holds_mask(both) or hashed_apart(both):  # masks that look alike say nothing
+                work.takes(work.unknown_value(both, bounded=False))
         return json_equal(earlier.arguments or {}, later.arguments or {}, work)

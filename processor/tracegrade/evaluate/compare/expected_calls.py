@@ -84,7 +84,7 @@ def output_differences(
         EvaluatorError: ``work_bound``.
     """
     actual = ActualOutputs(evidence)[position]
-    if expected.equals_within(actual, work) if partly else expected.equals(actual, work):
+    if expected.accepts_within(actual, work) if partly else expected.accepts(actual, work):
         return
     criterion = expected.as_value()
     if criterion is None:

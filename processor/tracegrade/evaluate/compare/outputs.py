@@ -19,6 +19,7 @@ from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.json_values import decoded, decoded_container, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Tri, any_of
 
 
 class DecodedOutputs(dict[int, JsonValue]):
@@ -84,19 +85,22 @@ class ExpectedOutput(Criterion):
         container = decoded_container(source) if isinstance(source, str) else None
         self._value = None if container is None else LiteralValue(container)
 
-    def equals(self, actual: ActualOutput, work: Work) -> bool:
-        """Whether `actual` is what was expected.
+    def equals(self, actual: ActualOutput, work: Work) -> Tri:
+        """Whether `actual` is what was expected; unknown where that depends on what cannot be read.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        if self._criterion.matches(actual.value, work):
+        found = self._criterion.matches(actual.value, work)
+        if found is True:
             return True
         if isinstance(self.source, str) and isinstance(actual.value, bool | int | float):
             return self.source == scalar_text(actual.value)
-        return (value := self.as_value()) is not None and value.matches(actual.decoded(work), work)
+        if (value := self.as_value()) is not None:
+            found = any_of((found, value.matches(actual.decoded(work), work)))
+        return _of_output(found)
 
-    def equals_within(self, actual: ActualOutput, work: Work) -> bool:
+    def equals_within(self, actual: ActualOutput, work: Work) -> Tri:
         """Whether `actual` has the expected members, whatever else it has; what is no object is compared whole.
 
         Raises:
@@ -106,7 +110,23 @@ class ExpectedOutput(Criterion):
         if value is None or not isinstance(members := value.opened(), ExpectedObject):
             return self.equals(actual, work)
         found = actual.decoded(work)
-        return members.matches_within(found, work) if isinstance(found, dict) else work.cannot_tell(found)
+        return _of_output(members.matches_within(found, work) if isinstance(found, dict) else work.hides(found))
+
+    def accepts(self, actual: ActualOutput, work: Work) -> bool:
+        """Whether `actual` counts as what was expected; see `Work.takes`.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        return work.takes(self.equals(actual, work))
+
+    def accepts_within(self, actual: ActualOutput, work: Work) -> bool:
+        """Whether `actual` counts as having the expected members; see `Work.takes`.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        return work.takes(self.equals_within(actual, work))
 
     def differences(self, actual: ActualOutput, work: Work, *, partly: bool = False) -> Iterator[Difference]:
         """Where `actual` is not what was expected; with `partly`, further members are as expected.
@@ -135,6 +155,13 @@ class ExpectedOutput(Criterion):
         if self._value is not None or isinstance(self.source, str | None):
             return self._value
         return self._criterion
+
+
+def _of_output(answer: Tri) -> Tri:
+    """`answer`, which is unknown because of the output that was compared, not because of arguments."""
+    if answer is True or answer is False or answer.source or answer.part == "final_answer":
+        return answer
+    return answer._replace(part="output")
 
 
 Output: TypeAlias = Annotated[

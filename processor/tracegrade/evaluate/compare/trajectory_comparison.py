@@ -61,7 +61,7 @@ class TrajectoryComparison:
         self.work.spend()
         self.work.position = position
         output = prepared.outputs[index]
-        if output is not None and not output.equals(self._outputs[position], self.work):
+        if output is not None and not output.accepts(self._outputs[position], self.work):
             return 0.0
         comparison = prepared.comparisons[index]
         if prepared.whole or comparison.match == "ignore":
@@ -221,7 +221,7 @@ class TrajectoryComparison:
         output = self.prepared.outputs[index]
         for found in self.prepared.comparisons[index].differences(self._arguments[position], self.work):
             yield replace(found, path=("args", *found.path))
-        if output is not None and not output.equals(actual := self._outputs[position], self.work):
+        if output is not None and not output.accepts(actual := self._outputs[position], self.work):
             lookups = tuple(output.lookups(self.work))
             yield Difference(("output",), "different", expected=output.source, found=actual.value, lookups=lookups)
 

@@ -17,9 +17,11 @@ from tracegrade.evaluate.compare.outputs import ActualOutputs
 from tracegrade.evaluate.criteria.text_matchers import text_of
 from tracegrade.evaluate.evidence import CallPart, Evidence
 from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.unknown import of_call
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_mask, is_hashed, may_hide
+from tracegrade.model.tri import Unknown
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[\d+\])*")
@@ -71,8 +73,9 @@ def words_of_same(same: Same) -> str:
 class Keys:
     """The values on which calls agree, by position, as what is equal when they do.
 
-    None: the call has no such value, and agrees with none; or it is not of that side. `UNKNOWN`: it cannot be read. It
-    keeps nothing of the calls, as what was found is remembered for longer than they live.
+    None: the call has no such value, and agrees with none; or it is not of that side. `UNKNOWN`: it cannot be read, and
+    ``unknown`` has the reason by position. It keeps nothing of the calls, as what was found is remembered for longer
+    than they live.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Keys:
         Raises:
             EvaluatorError: ``work_bound``.
         """
+        self.unknown: dict[int, Unknown] = {}
         if same is None:
             self.of_first: list[Key | None] = [()] * len(evidence.calls)
             self.of_other: list[Key | None] = self.of_first
@@ -97,41 +101,56 @@ class Keys:
         identities = Identities()
         pairs = pairs_of(same)
         paths, other_paths = [_steps(path) for path, _ in pairs], [_steps(path) for _, path in pairs]
-        self.of_first = _keys(paths, first, evidence, identities, work)
-        self.of_other = _keys(other_paths, other, evidence, identities, work)
+        self.of_first = self._keys(paths, first, evidence, identities, work)
+        self.of_other = self._keys(other_paths, other, evidence, identities, work)
         if evidence.redacted:
             _forget_lone_hashes(self.of_first, self.of_other)
+            for keys, read in ((self.of_first, paths), (self.of_other, other_paths)):
+                for position, key in enumerate(keys):
+                    if key == UNKNOWN and position not in self.unknown:
+                        self.unknown[position] = of_call("hashed", read[0][0], position, evidence.calls[position])
+
+    def _keys(
+        self,
+        paths: Sequence[Steps],
+        meant: Sequence[bool],
+        evidence: Evidence,
+        identities: Identities,
+        work: Work,
+    ) -> list[Key | None]:
+        keys: list[Key | None] = []
+        for position, may_be in enumerate(meant):
+            key = _key(paths, position, evidence, identities, work) if may_be else None
+            if isinstance(key, Unknown):
+                self.unknown.setdefault(position, key)
+                key = UNKNOWN
+            keys.append(key)
+        return keys
 
 
-def _keys(
-    paths: Sequence[Steps], meant: Sequence[bool], evidence: Evidence, identities: Identities, work: Work
-) -> list[Key | None]:
-    return [
-        _key(paths, position, evidence, identities, work) if may_be else None for position, may_be in enumerate(meant)
-    ]
-
-
-def _key(paths: Sequence[Steps], position: int, evidence: Evidence, identities: Identities, work: Work) -> Key | None:
+def _key(
+    paths: Sequence[Steps], position: int, evidence: Evidence, identities: Identities, work: Work
+) -> Key | Unknown | None:
     call = evidence.calls[position]
     found: list[Hashable] = []
-    is_known = True
+    unknown: Unknown | None = None
     for part, steps in paths:
         work.spend(1 + len(steps))
-        if call.lack_of(part, in_part=evidence.redacted) is not None:
-            is_known = False
+        if (lack := call.lack_of(part, in_part=evidence.redacted)) is not None:
+            unknown = unknown if unknown is not None else of_call(lack, part, position, call)
             continue
         whole: Any = call.arguments
         if part == "output":
             whole = evidence.once(ActualOutputs)[position].decoded(work)
         value, is_hidden = _at(whole, steps)
         if evidence.redacted and (is_hidden or holds_mask(value)):
-            is_known = False
+            unknown = unknown if unknown is not None else of_call("masked", part, position, call)
             continue
         if value is None:
             return None
         text = text_of(value)
         found.append(identities.of(value, work) if text is None else text)
-    return tuple(found) if is_known else UNKNOWN
+    return tuple(found) if unknown is None else unknown
 
 
 def _forget_lone_hashes(*sides: list[Key | None]) -> None:

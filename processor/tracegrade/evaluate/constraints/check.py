@@ -4,7 +4,7 @@ What cannot be read is taken both ways: an activation has the verdict for the wo
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tracegrade.evaluate.call_facts import unread_call
@@ -36,6 +36,7 @@ from tracegrade.evaluate.constraints.sides import Meant
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.timeline import Concurrency, Groups, Timeline
 from tracegrade.evaluate.work import Work
+from tracegrade.model.tri import Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +79,11 @@ class Checked:
     keys: Keys | None = None
 
     @property
-    def unknown(self) -> Iterator[int]:
-        """The positions of the calls of which something cannot be read."""
-        for side, meant in enumerate(self.meant):
-            keys = () if self.keys is None else self.keys.of_other if side else self.keys.of_first
-            for place, may_be in enumerate(meant.possible):
-                if may_be and (not meant.certain[place] or (keys and keys[place] == UNKNOWN)):
-                    yield place
+    def unknown(self) -> Unknown | None:
+        """What cannot be read of the first call of which something cannot."""
+        of_keys = {} if self.keys is None else self.keys.unknown
+        found = ({**each.unknown, **of_keys} for each in self.meant)
+        return next((each[min(each)] for each in found if each), None)
 
 
 def check(

@@ -4,15 +4,14 @@ A side is a tool's name, a glob, ``{tool: refund, where: {args: {amount: {$gte: 
 which counts. Whether a call is meant may be unknown: its name, its arguments or its output cannot be read.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator, Field, PlainSerializer, Tag, WithJsonSchema
 
-from tracegrade.evaluate.call_facts import unknown_parts
-from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, Output
+from tracegrade.evaluate.compare.outputs import ActualOutputs, Output
 from tracegrade.evaluate.criteria.compile import compile_object, compile_value
 from tracegrade.evaluate.criteria.expected import Expected, ExpectedObject, MatcherError
 from tracegrade.evaluate.criteria.expected_words import in_words, members_in_words
@@ -21,10 +20,11 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
 from tracegrade.evaluate.criteria.value_matchers import SecretMatcher
 from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.unknown import of_call
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import is_unknown
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Tri, Unknown, all_of, any_of
 
 
 def _compile_failure(value: JsonValue, matchers: bool) -> Any:
@@ -111,62 +111,58 @@ class Where(ParameterModel):
     def _asked_of_error(self) -> Sequence[str]:
         return list(self.error.members) if isinstance(self.error, ExpectedObject) else ()
 
-    def lacks_error(self, call: ToolCall, *, redacted: bool) -> bool:
-        """Whether `call` failed, and what is asked of its error was not recorded, or was redacted."""
-        if call.error is None:
-            return False
-        asked = [call.error.type if name == "type" else call.error.message for name in self._asked_of_error]
-        return any(not text or (redacted and is_unknown(text)) for text in asked)
-
-    def met_by(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
-        """Whether `call` is so; None where that cannot be read.
+    def met_by(self, evidence: Evidence, position: int, work: Work) -> Tri:
+        """Whether the call at `position` is so.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        agent_is_known = self.agent is None or not work.is_hidden(call.agent)
-        if self.agent is not None and agent_is_known and not self._agents.met_by(call.agent):
-            return False
-        error_met = self._error_met(call, work)
-        if error_met is False:  # before anything is read of arguments and output
-            return False
-        verdicts = (
-            True if agent_is_known else None,
-            error_met,
-            self._args_met(call, work),
-            self._output_met(call, output, work),
-        )
-        return False if False in verdicts else None if None in verdicts else True
+        work.evidence, work.position = evidence, position
+        # Before anything is read of arguments and output comes what is quickly told.
+        return all_of(met(evidence, position, work) for met in (self._agent, self._error, self._args, self._output))
 
-    def _error_met(self, call: ToolCall, work: Work) -> bool | None:
+    def _agent(self, evidence: Evidence, position: int, work: Work) -> Tri:
+        if self.agent is None:
+            return True
+        call = evidence.calls[position]
+        if work.is_hidden(call.agent):
+            return of_call("redacted", "agent", position, call)
+        return bool(self._agents.met_by(call.agent))
+
+    def _error(self, evidence: Evidence, position: int, work: Work) -> Tri:
+        call = evidence.calls[position]
         if self.error is None:
             return True
         if call.failure_hidden:
-            return None
+            return of_call("redacted", "failure", position, call)
         if isinstance(self.error, bool):
             return call.failed is self.error
         if call.error is None:
             return False
-        if self.lacks_error(call, redacted=work.redacted):
-            return None
-        return self.error.matches_within({"type": call.error.type, "message": call.error.message}, work)
+        found = {"type": call.error.type, "message": call.error.message}
+        if any(not found[name] or work.is_hidden(found[name]) for name in self._asked_of_error):
+            return of_call("absent", "error", position, call)
+        answer = self.error.matches_within({**found}, work)
+        return answer._replace(part="error") if isinstance(answer, Unknown) else answer
 
-    def _args_met(self, call: ToolCall, work: Work) -> bool | None:
+    def _args(self, evidence: Evidence, position: int, work: Work) -> Tri:
         if self.args is None:
             return True
-        if call.lack_of("arguments", in_part=work.redacted) is not None:
-            return None
+        call = evidence.calls[position]
+        if (lack := call.lack_of("arguments", in_part=evidence.redacted)) is not None:
+            return of_call(lack, "arguments", position, call)
         arguments = call.arguments if isinstance(call.arguments, dict) else {}
         if isinstance(self.args, ExpectedObject):
             return self.args.matches_within(arguments, work)
         return self.args.matches(arguments, work)
 
-    def _output_met(self, call: ToolCall, output: ActualOutput, work: Work) -> bool | None:
+    def _output(self, evidence: Evidence, position: int, work: Work) -> Tri:
         if self.output is None:
             return True
-        if call.lack_of("output", in_part=work.redacted) is not None:
-            return None
-        return self.output.equals_within(output, work)
+        call = evidence.calls[position]
+        if (lack := call.lack_of("output", in_part=evidence.redacted)) is not None:
+            return of_call(lack, "output", position, call)
+        return self.output.equals_within(evidence.once(ActualOutputs)[position], work)
 
 
 class ToolWhere(ParameterModel):
@@ -237,11 +233,6 @@ class SideTable:
         self._of_any_tool = {index for index, tools in enumerate(names) if "*" in tools}
         self.by_name = all(isinstance(item, str) for item in self._items)
 
-    @property
-    def conditions(self) -> list[Where]:
-        """What calls must also be, of each of its tools that says so."""
-        return conditions_of(self._items)
-
     def meant(self, evidence: Evidence, work: Work) -> "Meant":
         """Which calls it means.
 
@@ -249,52 +240,37 @@ class SideTable:
             EvaluatorError: ``work_bound``.
         """
         work.spend(len(evidence.calls))
-        certain: list[bool] = []
-        possible: list[bool] = []
-        for position, call in enumerate(evidence.calls):
-            named = self._table.met_by(call.name) if call.name else range(len(self._items))
-            if not named:
-                met: bool | None = False
-            elif self.by_name and call.name:
-                met = True
-            else:
-                verdicts = [self._met(self._items[index], evidence, position, work) for index in named]
-                if not call.name:  # it may be of any tool
-                    verdicts = [
-                        None if met and index not in self._of_any_tool else met for index, met in enumerate(verdicts)
-                    ]
-                met = True if True in verdicts else None if None in verdicts else False
-            certain.append(met is True)
-            possible.append(met is not False)
-        return Meant(certain, possible)
+        answers = [self._means(evidence, position, call, work) for position, call in enumerate(evidence.calls)]
+        return Meant(
+            [answer is True for answer in answers],
+            [answer is not False for answer in answers],
+            {place: answer for place, answer in enumerate(answers) if answer is not True and answer is not False},
+        )
 
-    def _met(self, item: ToolName | ToolWhere, evidence: Evidence, position: int, work: Work) -> bool | None:
-        if isinstance(item, str):
-            return True
-        work.evidence, work.position = evidence, position
-        call, output = evidence.calls[position], evidence.once(ActualOutputs)[position]
-        met = item.where.met_by(call, output, work)
-        # A value that may have come from what cannot be read, or may be any, as it was redacted.
-        if met is False and (item.where.flows or _is_unknown(item.where, evidence, position)):
-            work.evidence = evidence.given_doubt()
-            met = None if item.where.met_by(call, output, work) is not False else False
-        return met
+    def _means(self, evidence: Evidence, position: int, call: ToolCall, work: Work) -> Tri:
+        if call.name:
+            named = self._table.met_by(call.name)
+            if not named or self.by_name:
+                return bool(named)
+            return any_of(self._met(self._items[index], evidence, position, work) for index in named)
+        # It may be of any tool.
+        nameless = of_call("absent", "name", position, call)
+        return any_of(
+            all_of((self._met(item, evidence, position, work), True if index in self._of_any_tool else nameless))
+            for index, item in enumerate(self._items)
+        )
 
-
-def _is_unknown(where: Where, evidence: Evidence, position: int) -> bool:
-    """Whether something was redacted in what `where` looks at in the call at `position`."""
-    unknown = evidence.once(unknown_parts)
-    return (where.args is not None and (position, "arguments") in unknown) or (
-        where.output is not None and (position, "output") in unknown
-    )
+    def _met(self, item: ToolName | ToolWhere, evidence: Evidence, position: int, work: Work) -> Tri:
+        return True if isinstance(item, str) else item.where.met_by(evidence, position, work)
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """Which calls a side means: certainly, or possibly, by position."""
+    """Which calls a side means: certainly, or possibly, by position; and why it is unknown of the latter ones."""
 
     certain: Sequence[bool]
     possible: Sequence[bool]
+    unknown: Mapping[int, Unknown]
 
     @property
     def places(self) -> list[int]:

@@ -23,6 +23,7 @@ from tracegrade.evaluate.criteria.value_matchers import (
 from tracegrade.evaluate.json_values import excerpt
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Tri, all_of
 
 # Contexts in which criteria are validated; without one, matchers are on.
 MATCHERS = {"matchers": True}
@@ -49,9 +50,9 @@ class AllOf(Expected):
         self._parts = parts
         self.optional = all(part.optional for part in parts)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether every part matches."""
-        return all(part.matches(actual, work) for part in self._parts)
+        return all_of(part.matches(actual, work) for part in self._parts)
 
     def parts(self) -> Iterable[Expected]:
         """The matchers."""

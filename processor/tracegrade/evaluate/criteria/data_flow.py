@@ -12,8 +12,8 @@ come before it, since nothing tells (`call_order`); any of them counts, unless `
 
 A value that no readable source holds came from nowhere, unless a source cannot be read: the prompt, a part that was
 not recorded, cut off, masked, or is a text where a path leads into it (without a path a text is searched), or a call
-whose tool's name cannot be read. `doubt` says which; the value may be right then, and may be wrong. A failed call
-without an output gave nothing, and that is known.
+whose tool's name cannot be read. Then it is unknown whether it is met. A failed call without an output gave nothing,
+and that is known.
 
 Worked example: ``id: {$from: find.output.id}`` is expected of pay. The run calls find (its output is ``{"id": 7}``),
 then find (``{"id": 8}``) and ``pay(id: 8)`` together, then ``pay(id: "8")``.
@@ -22,8 +22,7 @@ then find (``{"id": 8}``) and ``pay(id: 8)`` together, then ``pay(id: "8")``.
   one source before it gave 7.
 - The second pay is met: both finds came before it, and a number equals its text. With ``call: first`` it is not: the
   first find gave 7.
-- Had the output of the first find been cut off, the first pay could be right: `doubt` says so, and the evaluation is
-  not_evaluable.
+- Had the output of the first find been cut off, the first pay could be right: whether it is met is unknown.
 """
 
 import re
@@ -37,11 +36,11 @@ from tracegrade.evaluate.criteria.matcher import Compile, Matcher, refuse_argume
 from tracegrade.evaluate.criteria.seen_values import SeenAnywhere, SeenAsWhole, may_be_seen
 from tracegrade.evaluate.json_values import decoded
 from tracegrade.evaluate.timeline import Stretch, Timeline
-from tracegrade.evaluate.wording import listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_plain, is_masked, may_hide, without_masks
 from tracegrade.model.tool_call import ValueStatus
+from tracegrade.model.tri import Tri, Unknown
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.evidence import Evidence
@@ -137,36 +136,28 @@ class FromMatcher(Matcher):
         """Whether it looks at the first or the last call of a source alone, so that another call may take its place."""
         return self._which != "any"
 
-    def doubt(self, evidence: "Evidence", position: int | None) -> str | None:
-        """Why a value of the call at `position`, seen in no source that can be read, may come from one all the same.
-
-        None when all can be read. One sentence; no values.
-        """
-        for source in self.sources:
-            why = self._unreadable(source, evidence, position) or self._hashed(source, evidence, position)
-            if why is not None:
-                return f"an expected value comes from {source.text}, and {why}"
-        return None
-
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` was seen in one of the sources before the call that is being compared."""
         evidence = work.evidence
         if evidence is None:
             return False
         work.spend(_STEPS_OF_A_LOOK * len(self.sources))
         if evidence.redacted and holds_mask(actual):
-            return work.doubts_of(actual)
+            return work.unknown_value(actual)
         if any(self._seen(actual, source, evidence, work) for source in self.sources):
             return True
-        if not evidence.gives_doubt:
-            return False
-        may_be = any(
-            ((source.path or may_be_seen(actual)) and self._unreadable(source, evidence, work.position) is not None)
-            or (evidence.redacted and self._may_hide(actual, source, evidence, work.position))
-            for source in self.sources
-        )
-        evidence.met_doubt |= may_be
-        return may_be
+        return self._may_come_from(actual, evidence, work.position)
+
+    def _may_come_from(self, actual: JsonValue, evidence: "Evidence", position: int | None) -> Tri:
+        """Unknown if `actual`, which was seen in no source, may come from what cannot be read of one; else no."""
+        for source in () if evidence.as_given else self.sources:
+            if (source.path or may_be_seen(actual)) and (
+                unknown := self._unreadable(source, evidence, position)
+            ) is not None:
+                return unknown._replace(source=source.text)
+            if evidence.redacted and self._may_hide(actual, source, evidence, position):
+                return Unknown("hashed", source.part if source.tool else "prompt", source=source.text)
+        return False
 
     def _may_hide(self, actual: JsonValue, source: Source, evidence: "Evidence", position: int | None) -> bool:
         """Whether `actual` may be what a source holds though it looks otherwise: one of them was hashed alone."""
@@ -184,7 +175,7 @@ class FromMatcher(Matcher):
         for place in self._places(source, evidence, position):
             yield from source.holds(evidence.run.once(_Run).known(source, place))
 
-    def stands_in(self, text: str, work: Work) -> bool:
+    def stands_in(self, text: str, work: Work) -> Tri:
         """Whether a value that one of the sources holds is seen in `text`, as whole words or a whole number."""
         if (evidence := work.evidence) is None:
             return False
@@ -194,12 +185,7 @@ class FromMatcher(Matcher):
                 held = source.holds(evidence.run.once(_Run).known(source, place))
                 if any(seen.first(value, 0, 1, work) == 0 for value in held):
                     return True
-            if evidence.gives_doubt and (
-                self._unreadable(source, evidence, work.position) is not None
-                or (evidence.redacted and self._may_hide(text, source, evidence, work.position))
-            ):
-                return True
-        return False
+        return self._may_come_from(text, evidence, work.position)
 
     def _places(self, source: Source, evidence: "Evidence", position: int | None) -> list[int]:
         """The calls of a source that can be read and may be meant."""
@@ -236,16 +222,12 @@ class FromMatcher(Matcher):
         found = next((place for span in reversed(certain) for place in _within(calls, span)[-1:]), None)
         return [*possible, *(_common(timeline.tied_with(found), certain) if found is not None else ())]
 
-    def _hashed(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
-        if evidence.redacted and any(map(holds_hash, self._held(source, evidence, position))):
-            return "that was hashed, so that it can be compared with other hashes alone"
-        return None
-
-    def _unreadable(self, source: Source, evidence: "Evidence", position: int | None) -> str | None:
+    def _unreadable(self, source: Source, evidence: "Evidence", position: int | None) -> Unknown | None:
+        """What cannot be read of a source, None where all can."""
         if not source.tool:
             if evidence.prompt is None:
-                return "the prompt cannot be read"
-            return "the prompt was redacted" if evidence.redacted and is_masked(evidence.prompt) else None
+                return Unknown("absent", "prompt")
+            return Unknown("masked", "prompt") if evidence.redacted and is_masked(evidence.prompt) else None
         run = evidence.run.once(_Run)
         for span in self._candidates(source, evidence, position) if run.of(source).unreadable else ():
             for place in _within(run.of(source).unreadable, span)[:1]:
@@ -256,11 +238,11 @@ class FromMatcher(Matcher):
             )
             for span in (*certain, *possible):
                 for place in _within(run.nameless, span)[:1]:
-                    return f"which tool an earlier call is of cannot be read (span {run.calls[place].span_id})"
+                    return Unknown("absent", "earlier_name", span_id=run.calls[place].span_id)
         if evidence.trace_context is not None:
             call = None if position is None else evidence.calls[position]
             if (work := evidence.trace_context.unread_before(call)) is not None:
-                return work.sentence
+                return Unknown("unread", span_id=work.span_id, said=work.sentence)
         return None
 
     def _looked_up(self, evidence: "Evidence", position: int | None) -> Lookup:
@@ -371,11 +353,12 @@ class _Run:
         value = _decoded(call.output if source.part == "output" else call.arguments)
         return without_masks(value) if self._redacted else value
 
-    def why_unreadable(self, source: Source, place: int) -> str:
+    def why_unreadable(self, source: Source, place: int) -> Unknown:
         """Why the source's part of the call at `place` cannot be read."""
         call = self.calls[place]
         status = self._status(source, place) or "absent"
-        return f"the {source.part} of a call {_WHY[source.part, status]} ({listed([call.name])}, span {call.span_id})"
+        # Named by its tool and span: its place is one in the run, not among the calls that are judged.
+        return Unknown("no_path" if status == "text" else status, source.part, None, call.name, call.span_id)
 
     def _status(self, source: Source, place: int) -> ValueStatus | None:
         """The status for which a value may come from the source's part of a call though it is not seen there."""
@@ -393,20 +376,6 @@ class _Run:
         """The status for which nothing can be read of the source's part of a call."""
         lack = self.calls[place].lack_of(source.part, in_part=self._redacted)
         return None if lack == "text" else lack
-
-
-_WHY: dict[tuple[Part, ValueStatus], str] = {
-    ("output", "absent"): "was not recorded",
-    ("output", "truncated"): "was cut off by the sender",
-    ("output", "redacted"): "was redacted",
-    ("output", "elsewhere"): "is stored elsewhere",
-    ("output", "text"): "is a text, into which no path leads",
-    ("arguments", "absent"): "were not recorded",
-    ("arguments", "truncated"): "were cut off by the sender",
-    ("arguments", "redacted"): "were redacted",
-    ("arguments", "elsewhere"): "are stored elsewhere",
-    ("arguments", "text"): "are a text, into which no path leads",
-}
 
 
 def _decoded(value: JsonValue) -> JsonValue:

@@ -9,6 +9,7 @@ from tracegrade.evaluate.json_values import PlainComparison, excerpt, json_equal
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_mask
+from tracegrade.model.tri import Tri, Unknown, all_of
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -69,12 +70,20 @@ class Expected(Criterion):
     optional = False
 
     @abstractmethod
-    def matches(self, actual: JsonValue, work: Work) -> bool:
-        """Whether `actual` is what was expected.
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
+        """Whether `actual` is what was expected; unknown where that depends on what cannot be read.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
+
+    def accepts(self, actual: JsonValue, work: Work) -> bool:
+        """Whether `actual` counts as what was expected; see `Work.takes`.
+
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        return work.takes(self.matches(actual, work))
 
     def opened(self) -> "Expected":
         """The same criterion with its members as criteria of their own, where it has members."""
@@ -101,18 +110,19 @@ class LiteralValue(Expected):
             self._plain = None if holds_mask(self.source) else plain_comparison(self.source)
         return self._plain
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is equal as a JSON value."""
-        if (plain := self.plain) is None:
-            if json_equal(self.source, actual, work):  # masks that look alike say nothing
-                return work.doubts_of(actual) or not (work.redacted and holds_mask(actual))
-            return work.doubts and self._may_equal(actual, work)
-        work.spend(plain.steps)
-        return plain.equals(actual) or (work.doubts and self._may_equal(actual, work))
+        if (plain := self.plain) is not None:
+            work.spend(plain.steps)
+            if plain.equals(actual):
+                return True
+        elif json_equal(self.source, actual, work):  # masks that look alike say nothing
+            return work.unknown_value(actual) if work.redacted and holds_mask(actual) else True
+        return self._may_equal(actual, work) if work.redacted else False
 
-    def _may_equal(self, actual: JsonValue, work: Work) -> bool:
+    def _may_equal(self, actual: JsonValue, work: Work) -> Tri:
         opened = self.opened()
-        return work.cannot_tell(actual) or (opened is not self and opened.matches(actual, work))
+        return work.hides(actual) if opened is self else opened.matches(actual, work)
 
     def opened(self) -> Expected:
         """An object or list of literals; a scalar stays what it is."""
@@ -147,51 +157,62 @@ class ExpectedObject(Expected):
             if plain.confusable:
                 self._confusable[key] = plain
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is an object of these members and no others."""
         if not isinstance(actual, dict):
             work.spend()
-            return work.cannot_tell(actual)
+            return work.hides(actual)
         if work.is_open(actual):
-            return work.doubts_of(actual) and self._may_match(actual, work)
+            found = all_of(self._answers(actual, work))
+            return work.unknown_value(actual) if found is True else found
         if not self._others:  # so none is optional
             if len(actual) == len(self._plain):
                 work.spend(self._plain_steps)
                 if self._plain == actual and (not self._confusable or self._has_kinds_of(actual)):
                     return True
-                return work.doubts and self._may_match(actual, work)
+                return all_of(self._answers(actual, work)) if work.redacted else False
         elif len(actual) == len(self.members) if not self._optional else actual.keys() <= self.members.keys():
             return self.matches_within(actual, work)
         work.spend()
         return False
 
-    def matches_within(self, actual: dict[str, JsonValue], work: Work) -> bool:
+    def matches_within(self, actual: dict[str, JsonValue], work: Work) -> Tri:
         """Whether `actual` has the expected members, whatever else it has; nested values are compared whole."""
         work.spend(self._plain_steps)
         if not self._plain.items() <= actual.items():  # the machine compares as `==` does
-            return work.doubts and self._may_match(actual, work)
+            return all_of(self._answers(actual, work)) if work.redacted else False
         if self._confusable and not self._has_kinds_of(actual):
             return False
+        unknown: Unknown | None = None
         for key, member in self._others.items():
-            if not (member.matches(actual[key], work) if key in actual else self._holds_without(member, actual, work)):
+            found = member.matches(actual[key], work) if key in actual else self._holds_without(member, actual, work)
+            if found is False:
                 return False
-        return True
+            if found is not True:
+                unknown = found if unknown is None else unknown
+        return True if unknown is None else unknown
 
-    def _holds_without(self, member: Expected, actual: dict[str, JsonValue], work: Work) -> bool:
-        """Whether a member holds that is not there, or where members were lost may not have been."""
-        return work.doubts_of(actual) if work.is_open(actual) else member.optional
+    def accepts_within(self, actual: dict[str, JsonValue], work: Work) -> bool:
+        """Whether `actual` counts as having the expected members; see `Work.takes`.
 
-    def _may_match(self, actual: dict[str, JsonValue], work: Work) -> bool:
-        return self.matched_members(actual, work) == len(self.members)
+        Raises:
+            EvaluatorError: ``work_bound``.
+        """
+        return work.takes(self.matches_within(actual, work))
+
+    def _holds_without(self, member: Expected, actual: dict[str, JsonValue], work: Work) -> Tri:
+        """Whether a member holds that is not there, or where members were lost may have been."""
+        return work.unknown_value(actual) if work.is_open(actual) else member.optional
+
+    def _answers(self, actual: dict[str, JsonValue], work: Work) -> Iterator[Tri]:
+        """Whether `actual` has each of the expected members."""
+        for key, one in self.members.items():
+            yield one.matches(actual[key], work) if key in actual else self._holds_without(one, actual, work)
 
     def matched_members(self, actual: dict[str, JsonValue], work: Work) -> int:
-        """How many of the expected members `actual` has."""
-        if work.doubts:
-            members = self.members.items()
-            return sum(
-                one.matches(actual[key], work) if key in actual else self._holds_without(one, actual, work)
-                for key, one in members
-            )
+        """How many of the expected members `actual` has, or counts as having; see `Work.takes`."""
+        if work.redacted:
+            return sum(map(work.takes, self._answers(actual, work)))
         work.spend(self._plain_steps)
         plain = self._plain
         matched = len(plain)
@@ -203,8 +224,7 @@ class ExpectedObject(Expected):
             if actual.get(key, _MISSING) == kinds.value and not kinds.has_kinds_of(actual[key]):
                 matched -= 1
         for key, member in self._others.items():
-            if member.matches(actual[key], work) if key in actual else self._holds_without(member, actual, work):
-                matched += 1
+            matched += member.accepts(actual[key], work) if key in actual else member.optional
         return matched
 
     def _has_kinds_of(self, actual: Mapping[str, JsonValue]) -> bool:
@@ -227,14 +247,14 @@ class ExpectedList(Expected):
         super().__init__(source)
         self.items = items
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is a list of as many items, each as expected."""
         work.spend()
         if not isinstance(actual, list):
-            return work.cannot_tell(actual)
+            return work.hides(actual)
         if len(actual) != len(self.items):
             return False
-        return all(item.matches(value, work) for item, value in zip(self.items, actual, strict=True))
+        return all_of(item.matches(value, work) for item, value in zip(self.items, actual, strict=True))
 
     def parts(self) -> Iterable[Expected]:
         """The items."""
@@ -326,6 +346,6 @@ def _differences(
             yield Difference((*path, i), "missing", expected=item.source)
         for i, value in enumerate(actual[len(criterion.items) :], len(criterion.items)):
             yield Difference((*path, i), "unexpected", found=value)
-    elif not criterion.matches(actual, work):
+    elif criterion.matches(actual, work) is not True:
         lookups = tuple(expected.lookups(work))
         yield Difference(path, "different", expected=expected.source, found=actual, lookups=lookups)

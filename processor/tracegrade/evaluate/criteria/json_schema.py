@@ -10,6 +10,7 @@ from tracegrade.evaluate.criteria.schema_work import SchemaWork, UncountableErro
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_unknown
+from tracegrade.model.tri import Tri
 
 _DEEPEST = 200  # of a value: the validator goes down by recursion, in native code
 _MAX_MESSAGE = 200
@@ -48,7 +49,7 @@ class JsonSchema:
         except UncountableError as error:
             raise JsonSchemaError(f"a JSON Schema whose cost is not bounded: {error}") from None
 
-    def is_valid(self, value: JsonValue, work: Work) -> bool:
+    def is_valid(self, value: JsonValue, work: Work) -> Tri:
         """Whether `value` is as the schema says; one that is nested more than 200 deep is not.
 
         Raises:
@@ -59,7 +60,7 @@ class JsonSchema:
         if work.redacted and holds_unknown(value):
             value = _asked_for(self.source, value)
             if holds_unknown(value):  # a schema may say anything of it, also what it must not be
-                return work.doubts_of(value)
+                return work.unknown_value(value)
         try:
             return bool(self._validator.is_valid(value))
         except UnicodeEncodeError:

@@ -11,6 +11,7 @@ from tracegrade.evaluate.json_values import excerpt, json_equal, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import UNKNOWN
+from tracegrade.model.tri import Tri, any_of
 
 DEFAULT_SIMILARITY = 0.8
 # The machine compares 64 characters with one at once; a step is some of those. Measured with texts of many signs, for
@@ -57,7 +58,7 @@ class RegexMatcher(Matcher):
     def _compiled(pattern: str) -> Any:
         return regex_expression(pattern)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether the expression is found in the text of `actual`."""
         if (text := text_of(actual)) is None:
             return False
@@ -67,7 +68,7 @@ class RegexMatcher(Matcher):
         found = self._expression.search(encoded)
         if found is not None and (known is text or UNKNOWN.encode() not in found.group()):
             return True
-        return work.cannot_tell(actual)  # nothing is found, or what was redacted is a part of it
+        return work.hides(actual)  # nothing is found, or what was redacted is a part of it
 
 
 class GlobMatcher(RegexMatcher):
@@ -109,12 +110,12 @@ class CaseInsensitiveMatcher(Matcher):
             )
         return cls(criterion.source)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is equal."""
         if self._lower is None or not isinstance(actual, str):
-            return json_equal(self._expected, actual, work) or work.cannot_tell(actual)
+            return json_equal(self._expected, actual, work) or work.hides(actual)
         work.spend(1 + len(actual) // CHARACTERS_READ_PER_STEP)
-        return actual.lower() == self._lower or work.cannot_tell(actual)
+        return actual.lower() == self._lower or work.hides(actual)
 
 
 class ContainsMatcher(Matcher):
@@ -146,15 +147,15 @@ class ContainsMatcher(Matcher):
             raise MatcherError(path, "$absent applies only to members of objects: here there is always a value")
         return cls(argument, item)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` holds it."""
         work.spend()
         if isinstance(actual, list):
-            return any(self._item.matches(item, work) for item in actual)
+            return any_of(self._item.matches(item, work) for item in actual)
         if self._lower is None or (text := text_of(actual)) is None:
-            return work.cannot_tell(actual)
+            return work.hides(actual)
         work.spend(len(text) // CHARACTERS_READ_PER_STEP)
-        return self._lower in work.known(text).lower() or work.cannot_tell(actual)
+        return self._lower in work.known(text).lower() or work.hides(actual)
 
     def parts(self) -> Iterable[Expected]:
         """What an item must meet."""
@@ -190,7 +191,7 @@ class SimilarityMatcher(Matcher):
     def _of(cls, text: str, at_least: float, path: Path) -> Self:
         return cls(text, at_least)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether the text of `actual` is similar enough."""
         from rapidfuzz.distance import Levenshtein  # 40 ms, for the rules that say so
 
@@ -201,7 +202,7 @@ class SimilarityMatcher(Matcher):
             _STEPS_OF_TWO_TEXTS + pairs // _CHARACTER_PAIRS_PER_STEP + characters // _CHARACTERS_OF_PAIRS_PER_STEP
         )
         if work.is_hidden(text):
-            return work.doubts_of(text)
+            return work.unknown_value(text)
         return Levenshtein.normalized_similarity(self._sought, text) >= self._at_least
 
 
@@ -228,12 +229,12 @@ class SemanticMatcher(SimilarityMatcher):
         except NoModel as error:
             raise MatcherError(path, str(error)) from None
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether the text of `actual` is near enough in meaning."""
         if (text := text_of(actual)) is None:
             return False
         characters = min(len(text), _CHARACTERS_OF_MEANING) + min(len(self._sought), _CHARACTERS_OF_MEANING)
         work.spend(_STEPS_OF_MEANING + _STEPS_OF_A_CHARACTERS_MEANING * characters)
         if work.is_hidden(text):
-            return work.doubts_of(text)
+            return work.unknown_value(text)
         return self.model.similarity(self._sought, text) >= self._at_least

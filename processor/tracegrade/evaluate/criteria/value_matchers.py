@@ -15,6 +15,7 @@ from tracegrade.evaluate.json_values import excerpt
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, CHARACTERS_READ_PER_STEP, STEPS_OF_A_SEARCH, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import UNKNOWN, holds_unknown
+from tracegrade.model.tri import Tri, any_of
 
 if TYPE_CHECKING:
     from tracegrade.evaluate.criteria.json_schema import JsonSchema
@@ -55,14 +56,14 @@ class NumericToleranceMatcher(Matcher):
             refuse_argument(path, expected, argument)
         return cls(value, epsilon)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is a number, or the text of one, near enough."""
         work.spend()
         if isinstance(actual, int) and isinstance(self._exact, int) and not isinstance(actual, bool):
             return bool(abs(actual - self._exact) <= self._epsilon)  # exact at any size
         value = as_float(actual)
         if value is None or self._value is None:
-            return work.cannot_tell(actual)
+            return work.hides(actual)
         return bool(abs(value - self._value) <= self._epsilon)
 
 
@@ -108,7 +109,7 @@ class BoundMatcher(Matcher):
             refuse_argument(path, "a number or a text", argument)
         return cls(argument)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is of the bound's type, and on the right side of it."""
         work.spend()
         if isinstance(self._bound, str):
@@ -117,9 +118,9 @@ class BoundMatcher(Matcher):
             work.spend(len(actual) // CHARACTERS_PER_STEP)
         elif not is_number(actual):
             if (infinite := beyond_floats(actual)) is None:
-                return work.cannot_tell(actual)
+                return work.hides(actual)
             actual = infinite
-        return work.doubts_of(actual) if work.is_hidden(actual) else type(self).holds(actual, self._bound)
+        return work.unknown_value(actual) if work.is_hidden(actual) else type(self).holds(actual, self._bound)
 
 
 class GteMatcher(BoundMatcher):
@@ -192,10 +193,12 @@ class TypeMatcher(Matcher):
             names.append(name)
         return cls(argument, names)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is of one of the types."""
         work.spend()
-        return work.doubts_of(actual) if work.is_hidden(actual) else any(_TYPES[name](actual) for name in self._names)
+        return (
+            work.unknown_value(actual) if work.is_hidden(actual) else any(_TYPES[name](actual) for name in self._names)
+        )
 
 
 class LengthMatcher(Matcher):
@@ -220,11 +223,11 @@ class LengthMatcher(Matcher):
             refuse_argument(path, "a whole number, or a criterion such as {$gte: 1}", argument)
         return cls(argument, criterion)
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether the length of `actual` is as expected; what has none never is."""
         work.spend()
         if work.is_hidden(actual) or work.is_open(actual):
-            return work.doubts_of(actual)
+            return work.unknown_value(actual)
         return isinstance(actual, str | list | dict) and self._length.matches(len(actual), work)
 
     def parts(self) -> Iterable[Expected]:
@@ -257,7 +260,7 @@ class SchemaMatcher(Matcher):
         except JsonSchemaError as error:
             raise MatcherError(path, str(error)) from None
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` is valid."""
         return self._schema.is_valid(actual, work)
 
@@ -282,9 +285,9 @@ class OneOfMatcher(Matcher):
             refuse_argument(path, "a list of at least one criterion", argument)
         return cls(argument, [compile(choice, (*path, place)) for place, choice in enumerate(argument)])
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether `actual` meets one of them."""
-        return any(choice.matches(actual, work) for choice in self._choices)
+        return any_of(choice.matches(actual, work) for choice in self._choices)
 
     def parts(self) -> Iterable[Expected]:
         """The choices."""
@@ -305,7 +308,7 @@ class _Flag(Matcher):
         return cls(True)
 
     @abstractmethod
-    def matches(self, actual: JsonValue, work: Work) -> bool: ...
+    def matches(self, actual: JsonValue, work: Work) -> Tri: ...
 
 
 class SecretMatcher(_Flag):
@@ -318,7 +321,7 @@ class SecretMatcher(_Flag):
     )
     __slots__ = ()
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Whether there is a secret in `actual`; what was redacted may have been one."""
         from tracegrade.sensitive.secrets import (  # 60 ms, for those that say so
             length_without_signs,
@@ -327,7 +330,7 @@ class SecretMatcher(_Flag):
             secrets_in,
         )
 
-        if not (work.redacted or work.doubts) and (length := length_without_signs(actual)) is not None:
+        if not work.redacted and (length := length_without_signs(actual)) is not None:
             assert isinstance(actual, dict)
             work.spend(2 * len(actual) * STEPS_OF_A_SEARCH + length // CHARACTERS_READ_PER_STEP)
             return False
@@ -348,7 +351,7 @@ class SecretMatcher(_Flag):
                 # What is found around a redacted part may be a secret only by what that part was.
                 if any(UNKNOWN not in found for found in secrets_in(text, name)):
                     return True
-        return work.doubts and holds_unknown(actual) and work.doubts_of(actual)
+        return work.unknown_value(actual) if work.redacted and holds_unknown(actual) else False
 
 
 class AnyMatcher(_Flag):
@@ -358,7 +361,7 @@ class AnyMatcher(_Flag):
     summary = "it is there, with any value, also null"
     __slots__ = ()
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """Yes."""
         work.spend()
         return True
@@ -372,7 +375,7 @@ class AbsentMatcher(_Flag):
     optional = True
     __slots__ = ()
 
-    def matches(self, actual: JsonValue, work: Work) -> bool:
+    def matches(self, actual: JsonValue, work: Work) -> Tri:
         """No: it is there."""
         work.spend()
         return False

@@ -118,7 +118,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         if name not in schemas:
             continue
         judged += 1
-        if schemas[name].is_valid(actual[position], work):
+        work.position = position
+        if work.takes(schemas[name].is_valid(actual[position], work)):
             continue
         invalid += 1
         invalid_names.append(name)
@@ -146,7 +147,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     else:
         said = "hold nothing forbidden" if is_of_any else "fit the schema of the tool"
         text = f"The arguments of {calls} {said}."
-    return Score(valid / judged, details, text)
+    return Score(valid / judged, details, text, unknown=work.unknown)
 
 
 def _errors(

@@ -155,7 +155,7 @@ _ARGUMENTS: _Part[ExpectedObject, Arguments] = _Part(
     root="args",
     shown=ArgumentExcerpts,
     found=lambda evidence: evidence.once(arguments),
-    is_met=lambda expected, partly: expected.matches_within if partly else expected.matches,
+    is_met=lambda expected, partly: expected.accepts_within if partly else expected.accepts,
     differences=lambda expected, partly: partial(differences, expected, partly=partly),
     value=lambda expected: expected,
     said=_arguments_said,
@@ -169,7 +169,7 @@ _OUTPUT: _Part[ExpectedOutput, ActualOutput] = _Part(
     root="output",
     shown=OutputExcerpts,
     found=ActualOutputs,
-    is_met=lambda expected, partly: expected.equals_within if partly else expected.equals,
+    is_met=lambda expected, partly: expected.accepts_within if partly else expected.accepts,
     differences=lambda expected, partly: partial(expected.differences, partly=partly),
     value=lambda expected: expected.decoded(),
     said=_output_said,
@@ -279,7 +279,8 @@ def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings)
         pairing = PAIRINGS[settings.pairing_of(criteria)](names, wanted, evidence, found, work)
     pairs, _, more = pairing
     if None not in pairs:
-        return Score(1.0, justify=partial(_justify_all, expected, evidence, found, pairs), pairing=pairing)
+        justify = partial(_justify_all, expected, evidence, found, pairs)
+        return Score(1.0, justify=justify, pairing=pairing, unknown=work.unknown)
     matched, of = len(names) - pairs.count(None), len(names)
     shown = nearest_unpaired(names, evidence, pairs)
     failed = [
@@ -296,7 +297,7 @@ def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings)
     text = f"{matched} of {counted(of, 'expected call')} made with the expected {part.words}; {'; '.join(reasons)}."
     least, most = (float(some == of) if settings.strict else some / of for some in (matched, matched + more))
     at_best, doubt = (most, TOO_MANY) if more else (None, "")
-    return Score(least, details, text, at_best=at_best, doubt=doubt, pairing=pairing)
+    return Score(least, details, text, at_best=at_best, doubt=doubt, pairing=pairing, unknown=work.unknown)
 
 
 def _score_nothing_expected(expected: CompiledCalls[Any], calls: int) -> Score:

@@ -28,9 +28,9 @@ from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterMo
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
-from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
+from tracegrade.evaluate.unknown import sentence, unknown_parts
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.model.json_value import JsonValue
 
@@ -149,9 +149,8 @@ def _unknown(evidence: Evidence, expression: CelExpression, why: str) -> str:
     if (part := _PART_MISSING.get(why)) is not None:
         named = {node.text for node in every_node(expression.tree) if isinstance(node, Constant)}
         # Any call may have been the one; those whose names the expression says are the likelier ones.
-        for place, call in sorted(enumerate(evidence.calls), key=lambda at: at[1].name not in named):
-            if (lacks := what_lacks(evidence, place, [part])) is not None:
-                return f"{lacks} ({listed([call.name])}, span {call.span_id})"
+        if unknown := unknown_parts(evidence, part):
+            return sentence(min(unknown.values(), key=lambda each: each.tool not in named))
     if expression.reads_handoffs and why.endswith("there is no to"):
         nameless = next(each for each in evidence.once(handoffs_made) if not each.to_agent)
         return f"a handoff does not say to which agent (span {nameless.span_id})"

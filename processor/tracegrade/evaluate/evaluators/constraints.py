@@ -67,8 +67,8 @@ from tracegrade.evaluate.constraints.sides import tools_named, words_of
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.gate import what_lacks, why_unknown
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -154,7 +154,9 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             _known.clear()
         if found.names_no_call:
             _known[key] = score = Score(score.score, score.details, score.explanation)  # without the calls
-        elif found.at_worst is not None and found.at_worst == found.at_best:
+        elif (
+            found.at_worst is not None and found.at_worst == found.at_best and "" not in evidence.once(NamesMade).names
+        ):
             _known[key] = _Violated(found.at_worst, found.checked)
     return score
 
@@ -171,7 +173,7 @@ def _judged(found: _Found, evidence: Evidence, settings: Settings) -> Score:
     justify = partial(_justified, checked, evidence)
     if at_worst == at_best:
         return Score(at_worst, justify=justify)
-    return Score(at_worst, justify=justify, at_best=at_best, doubt=unread or _doubt(checked, evidence))
+    return Score(at_worst, justify=justify, at_best=at_best, doubt=unread or _doubt(checked))
 
 
 def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
@@ -209,7 +211,7 @@ def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Setti
     if not activations:
         text = f"No constraint was triggered: {_never_triggered(checked)}."
         return Score(1.0 if settings.vacuous == "pass" else None, details, text)
-    doubt = _doubt(checked, evidence)
+    doubt = _doubt(checked)
     if settings.vacuous == "pass":
         return Score(_share_at_worst(activations), details, doubt, at_best=1.0, doubt=doubt)
     return Score(None, details, doubt)
@@ -222,18 +224,13 @@ def _never_triggered(checked: Sequence[Checked]) -> str:
     return f"{listed(needing)} was not called"
 
 
-def _doubt(checked: Sequence[Checked], evidence: Evidence) -> str:
+def _doubt(checked: Sequence[Checked]) -> str:
     """What cannot be read."""
     for each in checked:
         if all(activation.certain and activation.at_worst is activation.at_best for activation in each.activations):
             continue
-        for place in each.unknown:
-            conditions = [where for table in each.form.tables for where in table.conditions]
-            if (why := why_unknown(evidence, place, conditions)) is not None:
-                return why
-            call = evidence.calls[place]
-            lack = what_lacks(evidence, place) or "what a constraint needs to know of a call cannot be read"
-            return f"{lack} ({listed([call.name])}, span {call.span_id})"
+        if (unknown := each.unknown) is not None:
+            return sentence(unknown)
     return "a constraint has a bound in time, and the times of calls were not recorded"
 
 
@@ -256,7 +253,7 @@ def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
     if len(surely) > _MAX_SAID:
         said.append(f"and {len(surely) - _MAX_SAID} more")
     if doubtful := len(broken) - len(surely):
-        said.append(f"{doubtful} cannot be told: {_doubt(checked, evidence)}")
+        said.append(f"{doubtful} cannot be told: {_doubt(checked)}")
     return f"Kept {total - len(broken)} of {total} times: {'; '.join(said)}."
 
 

@@ -77,10 +77,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work.spend((len(text) + len(wanted_text)) // CHARACTERS_READ_PER_STEP)
 
     def judge(wanted: str, found: str) -> float:
-        unknown = work.cannot_tell(found)
+        may_hold = work.hides(found)
         if not settings.case_sensitive:
             wanted, found = wanted.lower(), found.lower()
-        return float((wanted in work.known(found) or unknown) is not settings.negated)
+        return float((wanted in work.known(found) or work.takes(may_hold)) is not settings.negated)
 
     details = shown(wanted_text, actual)
     if settings.judges_lines:
@@ -89,12 +89,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         score = judge(wanted_text, text)
     is_there = (score == 1) is not settings.negated
     said = f"The answer {'contains' if is_there else 'does not contain'} {excerpt(wanted_text)}"
-    return Score(score, details, f"{said}, which is forbidden." if is_there and settings.negated else f"{said}.")
+    text = f"{said}, which is forbidden." if is_there and settings.negated else f"{said}."
+    return Score(score, details, text, unknown=work.unknown)
 
 
 def _of_matcher(expected: Expected, text: str, evidence: Evidence, settings: Settings) -> Score:
     work = Work(evidence=evidence)
-    is_there = expected.stands_in(text, work) if isinstance(expected, FromMatcher) else expected.matches(text, work)
+    found = expected.stands_in(text, work) if isinstance(expected, FromMatcher) else expected.matches(text, work)
+    is_there = work.takes(found)
     details = shown(expected, text)
     if settings.negated:
         said = ["The answer contains something forbidden" if is_there else "The answer contains nothing forbidden"]
@@ -103,7 +105,7 @@ def _of_matcher(expected: Expected, text: str, evidence: Evidence, settings: Set
     if (score := float(is_there is not settings.negated)) < 1:
         details |= looked_up(list(expected.lookups(work)))
         said += origins_of([details])
-    return Score(score, details, "; ".join(said) + ".")
+    return Score(score, details, "; ".join(said) + ".", unknown=work.unknown)
 
 
 def _unread_settings(criteria: Criteria, settings: Settings) -> str | None:

@@ -23,15 +23,15 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import unknown_parts, unread_call
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.constraints.sides import Meant, Side, SideTable, rule_of
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.seen_values import texts_in
 from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import sentence, unknown_parts
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -236,17 +236,14 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> str | None:
     last = targets.places[-1] if targets.places else None
     if first is None or last is None or first >= last:
         return None
-    unknown, in_part = evidence.once(unknown_parts), evidence.redacted
     asked: tuple[tuple[Meant, CallPart], ...] = ((sources, "output"), (targets, "arguments"))
     for place in range(first, last + 1):
-        call = evidence.calls[place]
         for meant, part in asked:
             if not meant.possible[place] or (place == last if meant is sources else place == first):
                 continue
-            is_known = call.lack_of(part, in_part=in_part) is None and (place, part) not in unknown
-            if not meant.certain[place] or not is_known:
-                why = what_lacks(evidence, place, [part]) or what_lacks(evidence, place) or "a call cannot be read"
-                return f"{why} ({listed([call.name])}, span {call.span_id})"
+            unknown = unknown_parts(evidence, part).get(place, meant.unknown.get(place))
+            if unknown is not None:
+                return sentence(unknown)
     return None
 
 

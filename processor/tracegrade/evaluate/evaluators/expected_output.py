@@ -90,7 +90,7 @@ def _by(
         else:
             judged = judge_value(expected, actual, settings, work)
         score, details, explanation = judged
-        return Score(score, shown(expected, actual) | details, explanation)
+        return Score(score, shown(expected, actual) | details, explanation, unknown=work.unknown)
 
     return score
 
@@ -133,7 +133,7 @@ def _is_matcher(expected: Expected) -> bool:
 
 def _meets_matcher(expected: Expected, actual: JsonValue, work: Work) -> bool:
     """Whether a matcher is expected that the answer meets as the text that it is, decoded or not."""
-    return _is_matcher(expected) and expected.matches(actual, work)
+    return _is_matcher(expected) and expected.accepts(actual, work)
 
 
 def _decoded(expected: Expected, actual: JsonValue) -> JsonValue:
@@ -169,13 +169,13 @@ def _judge_same(expected: Expected, actual: JsonValue, settings: ExactSettings, 
 
 def _is_same(expected: Expected, actual: JsonValue, settings: ExactSettings, work: Work) -> bool:
     if not isinstance(expected, LiteralValue):
-        return expected.matches(actual, work)
+        return expected.accepts(actual, work)
     if not isinstance(actual, str) and not isinstance(expected.source, str):
-        return expected.matches(actual, work)
+        return expected.accepts(actual, work)
     wanted, found = json_text(expected.source), json_text(actual)
     work.spend(1 + (len(wanted) + len(found)) // CHARACTERS_READ_PER_STEP)
     is_same = wanted == found if settings.case_sensitive else wanted.lower() == found.lower()
-    return is_same or work.cannot_tell(found)
+    return is_same or work.takes(work.hides(found))
 
 
 def _explain_same(score: float, settings: ExactSettings) -> str:
@@ -225,7 +225,7 @@ def _leaves(expected: Expected, actual: JsonValue, work: Work) -> tuple[float, i
 def _leaf(expected: Expected, actual: JsonValue, work: Work) -> float:
     wanted = expected.source
     if not isinstance(expected, LiteralValue) or isinstance(wanted, bool) or wanted is None:
-        return float(expected.matches(actual, work))
+        return float(expected.accepts(actual, work))
     if isinstance(wanted, str):
         return _text_similarity(wanted, actual, work) if isinstance(actual, str) else 0.0
     if isinstance(wanted, dict | list) or isinstance(actual, bool) or not isinstance(actual, int | float):

@@ -21,12 +21,12 @@ from pydantic import Field
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Justification, Score
-from tracegrade.evaluate.gate import what_lacks
 from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims, names_in
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
-from tracegrade.evaluate.wording import counted, listed
+from tracegrade.evaluate.unknown import sentence, unknown_parts
+from tracegrade.evaluate.wording import counted
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import is_unknown
@@ -135,9 +135,8 @@ def _unread(evidence: Evidence) -> str | None:
         return "the prompt cannot be read"
     if evidence.redacted and is_unknown(evidence.prompt):
         return "the prompt was redacted"
-    for place, call in enumerate(evidence.run.calls):
-        if (why := what_lacks(evidence.run, place, ["output"])) is not None:
-            return f"{why} ({listed([call.name])}, span {call.span_id})"
+    for unknown in unknown_parts(evidence.run, "output").values():
+        return sentence(unknown)
     if evidence.trace_context is not None and (work := evidence.trace_context.unread_before(None)) is not None:
         return work.sentence
     return None

@@ -22,7 +22,7 @@ from tracegrade.evaluate.json_values import Identities
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import hashed_apart
+from tracegrade.model.stand_ins import hashed_apart, holds_mask
 
 
 class Criteria(ParameterModel):
@@ -57,11 +57,13 @@ def _without_retries(counted: Sequence[int], keys: Sequence[Hashable], evidence:
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     identities, work = Identities(), Work(evidence=evidence)
     called, args = evidence.once(names), evidence.once(arguments)
-    if evidence.gives_doubt:
+    if evidence.redacted:
         compared = _compared(evidence, criteria, settings, "arguments")
-        for position in compared:
-            work.doubts_of(args[position])  # masks that look alike say nothing
-        evidence.met_mask |= bool(hashed_apart([{called[position]: args[position]} for position in compared]))
+        apart = hashed_apart([{called[position]: args[position]} for position in compared])
+        for place, position in enumerate(compared):
+            if place in apart or holds_mask(args[position]):  # masks that look alike say nothing
+                work.position = position
+                work.takes(work.unknown_value(args[position], bounded=False))
     counted = settings.counted(evidence)
     # Arguments are compared where a tool was called more than once.
     times = Counter([called[position] for position in counted])
@@ -82,9 +84,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     }
     happened = "failed" if settings.failed_only else "was made"
     if not repeated:
-        return Score(1.0, details, f"No call {happened} {settings.repetition_threshold} times.")
+        text = f"No call {happened} {settings.repetition_threshold} times."
+        return Score(1.0, details, text, unknown=work.unknown)
     score = 0.5 if most < 2 * settings.repetition_threshold else 0.0
-    return Score(score, details, f"The same call {happened} {most} times; repeated: {listed(repeated)}.")
+    text = f"The same call {happened} {most} times; repeated: {listed(repeated)}."
+    return Score(score, details, text, unknown=work.unknown)
 
 
 def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:

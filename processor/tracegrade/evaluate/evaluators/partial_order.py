@@ -96,7 +96,7 @@ def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work
             return True
         work.position = call
         given = made_arguments[call]
-        return args.matches_within(given if isinstance(given, dict) else {}, work)
+        return args.accepts_within(given if isinstance(given, dict) else {}, work)
 
     names = [call.name for call in evidence.calls]
     groups = evidence.once(Timeline).groups(settings.concurrency)
@@ -108,7 +108,8 @@ def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     plain = criteria.read.plain
-    found = _find(evidence, criteria, settings, Work(evidence=evidence))
+    work = Work(evidence=evidence)
+    found = _find(evidence, criteria, settings, work)
     required = [one for one in found.alignment.made if not plain[one.step].optional]
     gained = sum(1.0 if one.fits else 0.5 for one in required)
     whole = found.alignment.required + (len(found.extra) if settings.extra == "count" else 0)
@@ -120,8 +121,15 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if (unread := unread_call(evidence)) is not None:
         # A call that is not known may be any step, and where those that are none count, such a one.
         at_worst = 0.0 if settings.extra == "count" else score
-        return Score(at_worst, justify=justify, at_best=1.0, doubt=unread, pairing=_pairing(found, len(plain)))
-    return Score(score, justify=justify, pairing=_pairing(found, len(plain)))
+        return Score(
+            at_worst,
+            justify=justify,
+            at_best=1.0,
+            doubt=unread,
+            pairing=_pairing(found, len(plain)),
+            unknown=work.unknown,
+        )
+    return Score(score, justify=justify, pairing=_pairing(found, len(plain)), unknown=work.unknown)
 
 
 def _pairing(found: _Found, steps: int) -> Pairing:

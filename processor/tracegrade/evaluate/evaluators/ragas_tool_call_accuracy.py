@@ -105,7 +105,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     details: dict[str, JsonValue] = {"aligned": True, "explained_tool_calls": [lines[index] for index in sorted(lines)]}
     if score == 1:
         text = f"{all_of(len(references), 'reference call')} made with the expected arguments."
-        return Score(score, details, text, pairing=pairing)
+        return Score(score, details, text, pairing=pairing, unknown=work.unknown)
     shown = listed_differences("args", differ)
     if shown:
         details["differences"] = shown
@@ -121,6 +121,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         )
         + ".",
         pairing=pairing,
+        unknown=work.unknown,
     )
 
 
@@ -176,7 +177,7 @@ def _share(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -
 
 def _same_text(expected: Expected, actual: JsonValue, work: Work) -> bool:
     if not isinstance(expected, LiteralValue):
-        return expected.matches(actual, work)  # a matcher says what it takes
+        return expected.accepts(actual, work)  # a matcher says what it takes
     return same_text(expected.source, actual, work)
 
 

@@ -7,6 +7,7 @@ common, also when both sides are empty.
 Source: explodinggradients/ragas 0.4, metrics/_tool_call_f1.py.
 """
 
+from collections import Counter
 from functools import cached_property
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_unknown
 
 _DECIMALS = 4
 
@@ -53,8 +55,7 @@ class Settings(ParameterModel):
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     actual = evidence.once(arguments)
-    made = _distinct(evidence, work)
-    predicted = sum(map(len, made.values()))
+    made, maybe_same = _distinct(evidence, work)
     expected = sum(map(len, criteria.by_name.values()))
     pairs: dict[int, int] = {}
     unmatched: list[str] = []
@@ -73,6 +74,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 free.remove(found)
                 pairs[index] = found
     true_positives = len(pairs)
+    maybe_same.difference_update(pairs.values())
+    predicted = sum(max(1, len(places) - len(maybe_same.intersection(places))) for places in made.values())
     precision = true_positives / predicted if predicted else 0.0
     recall = true_positives / expected if expected else 0.0
     score = round(2 * precision * recall / (precision + recall), _DECIMALS) if true_positives else 0.0
@@ -90,25 +93,37 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     size = len(criteria.reference_tool_calls)
     repeated = set(range(size)).difference(*criteria.by_name.values())
     pairing = Pairing.of(size, pairs.items(), repeated)
-    return Score(score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".", pairing=pairing)
+    return Score(
+        score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".", pairing=pairing, unknown=work.unknown
+    )
 
 
-def _distinct(evidence: Evidence, work: Work) -> dict[str, list[int]]:
-    """The first call of each name and arguments, by name."""
+def _distinct(evidence: Evidence, work: Work) -> tuple[dict[str, list[int]], set[int]]:
+    """The first call of each name and arguments, by name; and those that may be the same as another of their name.
+
+    Those are calls of which a value was redacted, where what is unknown counts in favour of the score.
+    """
     identities = Identities()
     seen: set[tuple[str, int]] = set()
     made: dict[str, list[int]] = {}
+    maybe_same: set[int] = set()
+    called = Counter(evidence.once(names)) if work.redacted else {}
     for position, (name, args) in enumerate(zip(evidence.once(names), evidence.once(arguments), strict=True)):
         key = (name, identities.of(args, work))
-        if key not in seen:
-            seen.add(key)
-            made.setdefault(name, []).append(position)
-    return made
+        if key in seen:
+            continue
+        seen.add(key)
+        made.setdefault(name, []).append(position)
+        if called and called[name] > 1 and holds_unknown(args):
+            work.position = position
+            if work.takes(work.unknown_value(args)):
+                maybe_same.add(position)
+    return made, maybe_same
 
 
 def _matches(call: ReferenceCall, position: int, actual: dict[str, JsonValue], work: Work) -> bool:
     work.position = position
-    return call.args.matches(actual, work)
+    return call.args.accepts(actual, work)
 
 
 def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:

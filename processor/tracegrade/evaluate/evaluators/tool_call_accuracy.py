@@ -50,6 +50,7 @@ from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, l
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 Arguments: TypeAlias = dict[str, JsonValue]
 # How well the arguments of a call made fit, from 0 to 1.
@@ -85,7 +86,7 @@ class Criteria(ComparedValues):
     @cached_property
     def wholly(self) -> Sequence[Matches[Arguments]]:
         """Whether arguments fit each call, strictly."""
-        return [call.args.matches for call in self.reference_tool_calls or ()]
+        return [call.args.accepts for call in self.reference_tool_calls or ()]
 
     @cached_property
     def partly(self) -> Sequence[Fit]:
@@ -96,7 +97,7 @@ class Criteria(ComparedValues):
     def partly_whole(self) -> Sequence[Matches[Arguments]]:
         """Whether arguments fit each call as well as can be, flexibly."""
         references = [call.args for call in self.reference_tool_calls or ()]
-        return [args.matches_within if args.members else args.matches for args in references]
+        return [args.accepts_within if args.members else args.accepts for args in references]
 
     def enough(self, share: float) -> Sequence[Matches[Arguments]]:
         """Whether arguments fit each call by at least that share, flexibly."""
@@ -155,10 +156,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 if position is not None and taken_by[i] is None
             ),
         )
-    return _score_of(pairing, len(actual), uncalled, found)
+    return _score_of(pairing, len(actual), uncalled, found, work.unknown)
 
 
-def _score_of(pairing: Pairing, calls: int, uncalled: list[str], found: list[JsonValue]) -> Score:
+def _score_of(
+    pairing: Pairing, calls: int, uncalled: list[str], found: list[JsonValue], unknown: Unknown | None = None
+) -> Score:
     """The score of that many calls made, when they are paired so with the reference calls."""
     taken_by, _, more = pairing
     references = len(taken_by)
@@ -178,8 +181,8 @@ def _score_of(pairing: Pairing, calls: int, uncalled: list[str], found: list[Jso
     text = _explain(matched, calls, references, uncalled, found)
     if more:
         at_best = _f1(matched + more, calls, references)
-        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=pairing)
-    return Score(score, details, text, pairing=pairing)
+        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=pairing, unknown=unknown)
+    return Score(score, details, text, pairing=pairing, unknown=unknown)
 
 
 def _f1(matched: float, calls: int, references: int) -> float:

@@ -38,6 +38,7 @@ from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 _PENALTY = 0.1
 _DECIMALS = 4
@@ -146,26 +147,26 @@ def _expected_calls(case: _Case) -> ExpectedCalls:
     )
 
 
-def _report_tool(case: _Case, judged: _JudgedCall) -> Score:
+def _report_tool(case: _Case, judged: _JudgedCall, unknown: Unknown | None) -> Score:
     details: dict[str, JsonValue] = {
         "expected_tool": None if case.tool is None else list(listed_names(case.tool)),
         "called": None if judged.call is None else judged.call.name,
     }
-    return Score(judged.tool, details, _explain(case, judged), pairing=case.pairing(judged.call))
+    return Score(judged.tool, details, _explain(case, judged), pairing=case.pairing(judged.call), unknown=unknown)
 
 
-def _report_params(case: _Case, judged: _JudgedCall) -> Score:
+def _report_params(case: _Case, judged: _JudgedCall, unknown: Unknown | None) -> Score:
     params = judged.params
     if params.score is None:
         return Score(None, {}, "No parameters are expected, so there is nothing to score.")
     text = _wrong_params(params) if params.wrong else "all parameters are as expected"
-    return Score(params.score, params.details(), f"{text[0].upper()}{text[1:]}.")
+    return Score(params.score, params.details(), f"{text[0].upper()}{text[1:]}.", unknown=unknown)
 
 
-def _report_call(case: _Case, judged: _JudgedCall) -> Score:
+def _report_call(case: _Case, judged: _JudgedCall, unknown: Unknown | None) -> Score:
     params = judged.params
     details: dict[str, JsonValue] = {"tool_selection": judged.tool, "param_accuracy": params.score, **params.details()}
-    return Score(judged.overall, details, _explain(case, judged), pairing=case.pairing(judged.call))
+    return Score(judged.overall, details, _explain(case, judged), pairing=case.pairing(judged.call), unknown=unknown)
 
 
 def _explain(case: _Case, judged: _JudgedCall) -> str:
@@ -195,7 +196,7 @@ def _of_one_call(
     Criteria: type[C],
     Settings: type[S],
     case: Callable[[C, S], _Case],
-    report: Callable[[_Case, _JudgedCall], Score],
+    report: Callable[[_Case, _JudgedCall, Unknown | None], Score],
     reads: frozenset[Reads] = frozenset({"arguments"}),
     expected_calls: Callable[[_Case], ExpectedCalls | None] = _expected_calls,
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None,
@@ -208,7 +209,7 @@ def _of_one_call(
         # Of several that may be the first or last call, since their order is unknown, the one that scores best counts.
         calls = ending_calls(evidence.once(scored_calls), positions, judged.occurrence)
         found = [judged.judge(call, work) for call in calls] or [judged.judge(None, work)]
-        return report(judged, max(found, key=lambda call: call.overall))
+        return report(judged, max(found, key=lambda call: call.overall), work.unknown)
 
     def compared(evidence: Evidence, criteria: C, settings: S, part: CallPart) -> Iterable[int]:
         judged = case(criteria, settings)
@@ -271,7 +272,13 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
         "detour_penalty": round(detour, _DECIMALS),
         "calls": len(chain),
     }
-    return Score(round(score, _DECIMALS), details, "; ".join(reasons) + ".", pairing=case.pairing(last.call))
+    return Score(
+        round(score, _DECIMALS),
+        details,
+        "; ".join(reasons) + ".",
+        pairing=case.pairing(last.call),
+        unknown=work.unknown,
+    )
 
 
 def _off_the_way(criteria: ChainCriteria, chain: Sequence[ScoredCall]) -> list[ScoredCall]:

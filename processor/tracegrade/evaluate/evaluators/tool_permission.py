@@ -15,12 +15,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import names, unknown_parts
+from tracegrade.evaluate.call_facts import names
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolName
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.gate import what_lacks
+from tracegrade.evaluate.unknown import REDACTED_IN_PART, sentence, unknown_parts
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.model.handoff import plain_name
 from tracegrade.model.tool_call import ToolCall
@@ -84,8 +84,9 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 def _may_hand_over(evidence: Evidence, agents: Collection[str]) -> str | None:
     """Which call may name another agent in an argument that was redacted; None where none does."""
     for position, call in enumerate(evidence.calls if evidence.redacted and len(agents) > 1 else ()):
-        if call.arguments_status == "redacted" or (position, "arguments") in evidence.once(unknown_parts):
-            return f"{what_lacks(evidence, position, ['arguments'])} ({listed([call.name])}, span {call.span_id})"
+        unknown = unknown_parts(evidence, "arguments").get(position)
+        if unknown is not None and (call.arguments_status == "redacted" or unknown.kind in REDACTED_IN_PART):
+            return sentence(unknown)
     return None
 
 

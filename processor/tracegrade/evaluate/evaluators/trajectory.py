@@ -86,9 +86,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if settings.negate:
         score, at_best = 1 - at_best, 1 - score
         text = _negated(comparison, score, text)
+    unknown = comparison.work.unknown
     if comparison.more:
-        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=Pairing(comparison.pairs))
-    return Score(score, details, text, pairing=Pairing(comparison.pairs))
+        return Score(
+            score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=Pairing(comparison.pairs), unknown=unknown
+        )
+    return Score(score, details, text, pairing=Pairing(comparison.pairs), unknown=unknown)
 
 
 def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: Sequence[ToolCall]) -> str:

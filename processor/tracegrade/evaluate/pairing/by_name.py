@@ -141,7 +141,7 @@ def pair_best(
 
 def after_scan(work: Work, evidence: Evidence) -> Work:
     """What may be spent on better pairs than those of a scan, even if it has spent all of `work`."""
-    return Work(max(work.left, work.limit // _LEAST_AFTER_SCAN), evidence)
+    return Work(max(work.left, work.limit // _LEAST_AFTER_SCAN), evidence, within=work)
 
 
 def improve(
@@ -346,5 +346,5 @@ def may_meet(one: Expected, other: Expected, *, partly: bool = False) -> bool:
         if isinstance(literal, LiteralValue) and not any(
             isinstance(part, FromMatcher) for part in every_part(expected)
         ):
-            return expected.matches(literal.source, Work())
+            return expected.accepts(literal.source, Work())
     return True

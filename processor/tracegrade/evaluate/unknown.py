@@ -1,0 +1,97 @@
+"""What of the calls made cannot be read, and how people are told."""
+
+from collections.abc import Mapping
+
+from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.wording import listed
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open
+from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown, UnknownKind, UnknownPart
+
+_HASHED = "and can be compared with other hashes alone"
+_SENTENCES: dict[tuple[UnknownPart, UnknownKind], str] = {
+    ("arguments", "absent"): "the arguments of a call were not recorded",
+    ("arguments", "text"): "the arguments of a call are not an object",
+    ("arguments", "no_path"): "the arguments of a call are a text, into which no path leads",
+    ("arguments", "truncated"): "the arguments of a call were cut off by the sender",
+    ("arguments", "elsewhere"): "the arguments of a call are stored elsewhere",
+    ("arguments", "redacted"): "the arguments of a call were redacted",
+    ("arguments", "hashed"): f"an argument of a call was hashed, {_HASHED}",
+    ("output", "absent"): "the output of a call was not recorded",
+    ("output", "no_path"): "the output of a call is a text, into which no path leads",
+    ("output", "truncated"): "the output of a call was cut off by the sender",
+    ("output", "elsewhere"): "the output of a call is stored elsewhere",
+    ("output", "redacted"): "the output of a call was redacted",
+    ("output", "hashed"): f"the output of a call was hashed, {_HASHED}",
+    ("name", "absent"): "which tool a call is of cannot be read",
+    ("earlier_name", "absent"): "which tool an earlier call is of cannot be read",
+    ("name", "redacted"): "the name of a tool was redacted",
+    ("agent", "redacted"): "which agent made a call was redacted",
+    ("failure", "redacted"): "whether a call failed was redacted",
+    ("error", "absent"): "the error of a call cannot be read",
+    ("error", "redacted"): "the error of a call was redacted",
+    ("error", "hashed"): f"the error of a call was hashed, {_HASHED}",
+    ("prompt", "absent"): "the prompt cannot be read",
+    ("prompt", "redacted"): "the prompt was redacted",
+    ("prompt", "hashed"): f"the prompt was hashed, {_HASHED}",
+    ("final_answer", "absent"): "the final answer cannot be read",
+    ("final_answer", "redacted"): "the final answer was redacted",
+    ("final_answer", "hashed"): f"the final answer was hashed, {_HASHED}",
+}
+# A part of it was redacted, which people are told in the same words.
+_AS_REDACTED = ("open", "masked")
+IN_PART = frozenset({"masked", "hashed"})
+"""The kinds of which matchers tell what follows from the rest, which can be read."""
+REDACTED_IN_PART = IN_PART | {"open"}
+
+
+def sentence(unknown: Unknown) -> str:
+    """Why it is unknown, in one sentence that names the call; no values."""
+    text = unknown.said or _SENTENCES[unknown.part, "redacted" if unknown.kind in _AS_REDACTED else unknown.kind]
+    if unknown.source and unknown.kind == "hashed":
+        text = "that was hashed, so that it can be compared with other hashes alone"
+    elif unknown.span_id and not unknown.said:
+        named = "" if unknown.part == "name" else f"{listed([unknown.tool])}, " if unknown.tool else ""
+        text = f"{text} ({named}span {unknown.span_id})"
+    return f"an expected value comes from {unknown.source}, and {text}" if unknown.source else text
+
+
+def of_call(kind: UnknownKind, part: UnknownPart, position: int, call: ToolCall) -> Unknown:
+    """That a part of the call at `position` cannot be read."""
+    return Unknown(kind, part, position, call.name, call.span_id)
+
+
+def unknown_arguments(evidence: Evidence) -> Mapping[int, Unknown]:
+    """The calls of whose arguments something cannot be read, by position; for `Evidence.once`."""
+    return _unknown(evidence, "arguments")
+
+
+def unknown_outputs(evidence: Evidence) -> Mapping[int, Unknown]:
+    """The same of outputs. A failed call needs none: its error is its result. A text is a good output."""
+    return _unknown(evidence, "output")
+
+
+def unknown_parts(evidence: Evidence, part: CallPart) -> Mapping[int, Unknown]:
+    """The calls of which something in `part` cannot be read, by position."""
+    return evidence.once(unknown_arguments if part == "arguments" else unknown_outputs)
+
+
+def _unknown(evidence: Evidence, part: CallPart) -> Mapping[int, Unknown]:
+    found: dict[int, Unknown] = {}
+    for position, call in enumerate(evidence.calls):
+        kind: UnknownKind | None = call.lack_of(part, in_part=evidence.redacted)
+        if kind is None and evidence.redacted:
+            kind = _redacted_in(call.arguments if part == "arguments" else call.output)
+        if kind is not None:
+            found[position] = of_call(kind, part, position, call)
+    return found
+
+
+def _redacted_in(value: JsonValue) -> UnknownKind | None:
+    """What of a value was redacted: members may lack, else something was masked, else something was hashed."""
+    if holds_open(value):
+        return "open"
+    if holds_mask(value):
+        return "masked"
+    return "hashed" if holds_hash(value) else None
