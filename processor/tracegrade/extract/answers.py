@@ -8,7 +8,7 @@ from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Message, RequestedCall, ShownResult, SpanKind
+from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution
 from tracegrade.extract.turns import Turns
@@ -18,14 +18,14 @@ from tracegrade.model.json_value import JsonValue
 class CalledAgents:
     """Agents that are called as tools: some frameworks write the agent's span alone, without a tool span."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = nodes
+    def __init__(self, agents: Sequence[Node]) -> None:
+        self._agents = agents
         self._waiting: list[Node] | None = None
 
     def result_of(self, request: ToolRequest) -> ShownResult | None:
         """The answer of the next agent run of the requested name within the requesting run; each run answers once."""
         if self._waiting is None:
-            self._waiting = [node for node in self._nodes if node.run is node and node.parent is not None]
+            self._waiting = [node for node in self._agents if node.run is node and node.parent is not None]
         for node in self._waiting:
             is_within = node.parent is not None and node.parent.run is request.node.run
             if is_within and node.agent == request.call.name and node.span.start_ns >= request.node.span.start_ns:
@@ -39,9 +39,9 @@ class CalledAgents:
 class Answers:
     """The results of calls that later messages show. Messages are read only when they are needed."""
 
-    def __init__(self, nodes: Sequence[Node], turns: Turns) -> None:
-        self._nodes = nodes
+    def __init__(self, turns: Turns, agents: Sequence[Node]) -> None:
         self._turns = turns
+        self._agents = agents
         self._trailing: dict[Node, tuple[list[RequestedCall], list[ShownResult]]] = {}
         self._by_id: dict[tuple[str, str], dict[Node | None, ShownResult]] | None = None
         self._failures: set[tuple[str, str]] | None = None
@@ -51,7 +51,7 @@ class Answers:
         if self._failures is None:
             self._failures = {
                 (result.call_id, result.output)
-                for agent in self._of_kind("agent")
+                for agent in self._agents
                 for message in agent.outputs()
                 for result in message.results
                 if result.failed and result.call_id is not None and isinstance(result.output, str)
@@ -83,9 +83,9 @@ class Answers:
             return None
         if self._by_id is None:
             self._by_id = {}
-            for chat in self._of_kind("chat"):
+            for chat in self._turns.chats:
                 self._note(chat.run, (*self._turns.new_inputs(chat), *chat.outputs()))
-            for agent in self._of_kind("agent"):
+            for agent in self._agents:
                 self._note(agent.run, agent.outputs())
         for named in (short_name(name), ""):
             if (shown := self._by_id.get((call_id, named))) is not None:
@@ -101,7 +101,7 @@ class Answers:
         Args:
             executions: in order of start.
         """
-        chats = self._of_kind("chat")
+        chats = self._turns.chats
         given: dict[Node, list[Execution]] = {}
         for execution in executions:
             following = _next_for(execution.node, chats)
@@ -132,9 +132,6 @@ class Answers:
                         results[key] = result
         for key, result in results.items():
             self._by_id.setdefault(key, {}).setdefault(run, result)
-
-    def _of_kind(self, kind: SpanKind) -> list[Node]:
-        return [node for node in self._nodes if node.kind == kind]
 
     def _trailing_of(self, chat: Node) -> tuple[list[RequestedCall], list[ShownResult]]:
         """The results at the end of the history that a model call was given, and the calls that they are of.

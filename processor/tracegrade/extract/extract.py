@@ -9,7 +9,7 @@ from tracegrade.extract.dialect_set import CONVENTIONS, DialectSet, Form
 from tracegrade.extract.folding import fold, without_requests, without_server_side
 from tracegrade.extract.joining import join
 from tracegrade.extract.messages import ASSISTANT_ROLES
-from tracegrade.extract.nodes import Node, enclose
+from tracegrade.extract.nodes import Node, by_kind, enclose
 from tracegrade.extract.pairing import named_by_requests, pair
 from tracegrade.extract.reading import Dialect, Keys, SpanKind
 from tracegrade.extract.registry import OURS, in_force, read_safely
@@ -22,7 +22,7 @@ from tracegrade.extract.shape.reader import read_by_shape
 from tracegrade.extract.stored_elsewhere import say_stored_elsewhere
 from tracegrade.extract.subagents import agents_within_tools
 from tracegrade.extract.tool_calls import build_calls
-from tracegrade.extract.tool_requests import find_tool_requests
+from tracegrade.extract.tool_requests import find_tool_requests, restore_overwritten
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
 from tracegrade.extract.turns import Turns
 from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai, unread_work
@@ -30,7 +30,6 @@ from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER, Trace
 
-_IS_BY_CONTENT = attrgetter("is_by_content")
 _REDACTED = attrgetter("redacted")
 _REFERS = attrgetter("refers")
 
@@ -61,7 +60,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         return Extraction(trace, [], [])
     if trace.log_records:
         spans = join(spans, trace.log_records, dialects.events)
-    nodes, unread, seen, left = _scan(spans, dialects.forms)
+    nodes, by_content, unread, seen, left = _scan(spans, dialects.forms)
     nameless: list[Span] = []
     models: list[tuple[Span, bool]] = []
     if left:
@@ -75,14 +74,17 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         unread += [span for span in shaped.outside if span.unread_keys is None]
         models = shaped.models
     top_down = enclose(nodes, spans)
-    if any(map(_IS_BY_CONTENT, nodes)) and _make_agents(nodes):
+    if by_content and _make_agents(by_content, nodes):
         top_down = enclose(nodes, spans)
-    if agents := agents_within_tools(nodes, spans):
+    of_kind = by_kind(nodes)
+    if agents := agents_within_tools(of_kind["tool"], nodes, spans):
         nodes = sorted([*nodes, *agents], key=lambda node: SPAN_ORDER(node.span))
         top_down = enclose(nodes, spans)
-    find_runs(top_down)
-    turns = Turns(nodes)
-    tools = [node for node in nodes if node.kind == "tool"]
+        of_kind = by_kind(nodes)
+    find_runs(top_down, of_kind)
+    turns = Turns(of_kind["chat"])
+    tools = of_kind["tool"]
+    is_within_chat = any(above is not None and above.kind == "chat" for above in {node.parent for node in tools})
     executions = [execution for node in tools if (execution := read_execution(node)) is not None]
     for execution in executions:
         node = execution.node
@@ -90,25 +92,28 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
             execution.name = execution.raw_name = sentence_name(execution.name) or execution.name
         if node.span.is_whole and node.dialect is not SHAPE:
             fill(execution)
+    if is_within_chat:
+        restore_overwritten(executions, turns)
     requests = find_tool_requests(nodes, turns, executions)
     if len(executions) < len(tools) or any(is_any_tools_class(execution.name) for execution in executions):
         executions, unnamed = named_by_requests(tools, executions, requests)
         nameless += [node.span for node in unnamed]
     drop_carried_errors(executions)
-    read_outcomes(executions, nodes)
-    executions = without_requests(executions, requests)
+    read_outcomes(executions, [*of_kind["outcome"], *of_kind["agent"]])
+    if is_within_chat:
+        executions = without_requests(executions, requests)
     kept = fold(without_server_side(executions, nodes, top_down), requests, turns.chats, spans)
-    paired = pair(kept, requests, nodes, turns)
+    paired = pair(kept, requests, nodes, of_kind, turns)
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
     unread = sorted([*unread, *nameless], key=SPAN_ORDER) if unread or nameless else []
-    runs = describe_runs(spans, nodes, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
+    runs = describe_runs(spans, nodes, of_kind, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
-    calls = build_calls(paired, runs, top_down, turns.chats, spans, tool_name, redacted=redacted)
+    calls = build_calls(paired, runs, top_down, of_kind, spans, tool_name, redacted=redacted)
     if any(map(_REFERS, seen)):
         say_stored_elsewhere(calls, paired, turns.chats)
-    for node in nodes:
+    for node in of_kind["agent"]:
         if node.run is node:
             node.run = None  # else a cycle would keep all nodes until the next garbage collection
     return Extraction(
@@ -117,7 +122,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         calls=calls,
         session=next((run.session for run in runs if run.session), None),
         release=release_of(spans),
-        silent_scopes=[] if calls else _silent_scopes(spans, nodes),
+        silent_scopes=[] if calls else _silent_scopes(spans, [*of_kind["chat"], *of_kind["agent"]]),
         unread_tool_spans=[span.span_id.hex() for span in unread],
         unread=unread_work(turns.chats, nameless, models, calls),
         redacted=redacted,
@@ -135,8 +140,8 @@ def _among(keys: tuple[str, ...], found: set[str]) -> tuple[str, ...]:
 
 
 def _silent_scopes(spans: Sequence[Span], nodes: Sequence[Node]) -> list[str]:
-    """The scopes of models and agents in a trace without calls, recognised by the kind of their spans or by name."""
-    found = {node.span.scope for node in nodes if node.kind in ("chat", "agent")}
+    """The scopes of models and agents, whose nodes are given, in a trace without calls, and those that look so."""
+    found = {node.span.scope for node in nodes}
     return sorted(found.union(filter(looks_like_gen_ai, {span.scope for span in spans})))
 
 
@@ -211,12 +216,14 @@ def _keys_of(span: Span, dialects: DialectSet) -> Keys:
 
 def _scan(
     spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]
-) -> tuple[list[Node], list[Span], list[Form], list[Span]]:
+) -> tuple[list[Node], list[Node], list[Span], list[Form], list[Span]]:
     """The spans that some dialect takes for part of an agent's work, those that look so and that none takes, and forms.
 
-    The forms are those of all spans, each once. Last come the spans that are left to be read by shape.
+    Second are those nodes whose dialect does not have the span's word for its kind, so that its content decided. The
+    forms are those of all spans, each once. Last come the spans that are left to be read by shape.
     """
     nodes = []
+    by_content = []
     unread = []
     left = []
     seen: dict[int, Form] = {}
@@ -230,7 +237,8 @@ def _scan(
             if kind == "unknown":
                 kind = _kind_by_content(span, dialect, keys)
                 if kind != "unknown":
-                    nodes.append(_node(span, kind, dialect, keys, is_by_content=True))
+                    by_content.append(_node(span, kind, dialect, keys))
+                    nodes.append(by_content[-1])
                     break
                 if looks_like_a_tool(span.name):
                     unread.append(span)
@@ -246,15 +254,15 @@ def _scan(
                 unread.append(span)
             if span.is_whole:
                 left.append(span)
-    return nodes, unread, list(seen.values()), left
+    return nodes, by_content, unread, list(seen.values()), left
 
 
-def _node(span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, *, is_by_content: bool = False) -> Node:
+def _node(span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> Node:
     make = WholeNode if kind == "chat" and span.is_whole else Node
-    return make(span, kind, dialect, keys, is_by_content)
+    return make(span, kind, dialect, keys)
 
 
-def _make_agents(nodes: Sequence[Node]) -> bool:
+def _make_agents(by_content: Sequence[Node], nodes: Sequence[Node]) -> bool:
     """Make agents of model calls that only their content shows as such, and that enclose a tool or several model calls.
 
     Returns:
@@ -264,7 +272,7 @@ def _make_agents(nodes: Sequence[Node]) -> bool:
     for node in nodes:
         if node.parent is not None:
             below[node.parent] = below.get(node.parent, 0) + (2 if node.kind == "tool" else node.kind == "chat")
-    around = [node for node in nodes if node.is_by_content and node.kind == "chat" and below.get(node, 0) > 1]
+    around = [node for node in by_content if node.kind == "chat" and below.get(node, 0) > 1]
     for node in around:
         node.kind = "agent"
     return bool(around)

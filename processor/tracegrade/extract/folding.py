@@ -86,8 +86,6 @@ def without_requests(executions: Sequence[Execution], requests: Sequence[ToolReq
     The model call makes such a request; or it does not show what it asked for, and the call ran after it.
     """
     inner = {one for one in executions if (parent := one.node.parent) is not None and parent.kind == "chat"}
-    if not inner:
-        return list(executions)  # nearly always
     made: dict[Node, list[ToolRequest]] = {}
     for request in requests:
         made.setdefault(request.node, []).append(request)

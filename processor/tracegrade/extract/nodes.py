@@ -1,6 +1,7 @@
 """Nodes: the spans of a trace that a dialect reads, and which of them encloses which."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from tracegrade.extract import moved_content
 from tracegrade.extract.reading import Dialect, Keys, Message, SpanKind
@@ -17,20 +18,18 @@ class Node:
     ``keys`` are those keys that the dialect reads, its own ones first, and that the span has.
     ``agent_above`` is the nearest enclosing agent node. ``run`` is the agent run that the node belongs to (for an
     agent node that is a run: itself; None: outside of any), ``agent`` an agent node's name; both set by `runs`.
-    ``is_by_content``: its dialect does not have the span's word for its kind, so its content decided.
     """
 
     __slots__ = (
-        *("_inputs", "_outputs", "agent", "agent_above", "dialect", "is_by_content", "keys", "kind", "parent", "run"),
+        *("_inputs", "_outputs", "agent", "agent_above", "dialect", "keys", "kind", "parent", "run"),
         "span",
     )
 
-    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, is_by_content: bool = False) -> None:
+    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> None:
         self.span = span
         self.kind = kind
         self.dialect = dialect
         self.keys = keys
-        self.is_by_content = is_by_content
         self.parent: Node | None = None
         self.agent_above: Node | None = None
         self.agent = ""
@@ -73,6 +72,14 @@ class Node:
                 return True
             node = node.parent
         return False
+
+
+def by_kind(nodes: Iterable[Node]) -> dict[SpanKind, list[Node]]:
+    """The nodes of each kind, in the order given; [] for a kind of which there are none."""
+    found: dict[SpanKind, list[Node]] = defaultdict(list)
+    for node in nodes:
+        found[node.kind].append(node)
+    return found
 
 
 def enclose(nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:

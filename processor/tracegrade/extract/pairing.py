@@ -19,7 +19,7 @@ example, which `tests/extract/gen_ai/worked_example_of_pairing.yaml` repeats::
 5. Calls by start: refund (the start of the message that requests it, 5), find_order (21).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tracegrade.extract.answers import Answers, CalledAgents, Schemas
@@ -27,7 +27,7 @@ from tracegrade.extract.decode.unwrap import Output
 from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import RequestedCall, ShownResult
+from tracegrade.extract.reading import RequestedCall, ShownResult, SpanKind
 from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
@@ -68,7 +68,11 @@ def _order(paired: PairedCall) -> tuple[int, int, int, bytes]:
 
 
 def pair(
-    executions: Sequence[Execution], requests: Sequence[ToolRequest], nodes: Sequence[Node], turns: Turns
+    executions: Sequence[Execution],
+    requests: Sequence[ToolRequest],
+    nodes: Sequence[Node],
+    of_kind: Mapping[SpanKind, Sequence[Node]],
+    turns: Turns,
 ) -> list[PairedCall]:
     """Join executions with the requests for them, and both with the results that later messages show.
 
@@ -81,11 +85,12 @@ def pair(
         executions: one for each call.
         requests: one for each request, in order.
         nodes: all nodes, in order of start.
+        of_kind: those of each kind.
         turns: their model calls, one after another.
     """
     requested_by = _match(executions, requests)
-    _drop_handoffs(requests, nodes)
-    results = Answers(nodes, turns)
+    _drop_handoffs(requests, of_kind["handoff"])
+    results = Answers(turns, of_kind["agent"])
     schemas = Schemas(nodes)
     calls = []
     unrequested = [execution for execution in executions if execution not in requested_by]
@@ -96,7 +101,7 @@ def pair(
         calls.append(paired)
     runs_with_spans = {execution.node.run for execution in executions}
     unclear = {execution.node.run for execution in unrequested}  # a span there may be that of any request
-    called_agents = CalledAgents(nodes)
+    called_agents = CalledAgents(of_kind["agent"])
     for request in requests:
         if request.taken:
             continue
@@ -300,9 +305,8 @@ _PASSES: tuple[tuple[Callable[[Execution], object], Callable[[ToolRequest], obje
 )
 
 
-def _drop_handoffs(requests: Sequence[ToolRequest], nodes: Sequence[Node]) -> None:
+def _drop_handoffs(requests: Sequence[ToolRequest], handoffs: Sequence[Node]) -> None:
     """Mark the requests that handoff spans answer, which are no tool calls: the latest open request before each."""
-    handoffs = [node for node in nodes if node.kind == "handoff"]
     waiting: dict[Node | None, list[ToolRequest]] = {}
     known = 0
     for node in handoffs:

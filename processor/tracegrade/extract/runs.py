@@ -28,7 +28,7 @@ from tracegrade.extract.decode.unwrap import MAX_ENVELOPES
 from tracegrade.extract.decode.values import decode, first_text, is_masked, parse_object
 from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES, last_text, read_messages
 from tracegrade.extract.nodes import Node
-from tracegrade.extract.reading import Keys
+from tracegrade.extract.reading import Keys, SpanKind
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -46,17 +46,23 @@ CREATE_AGENT = "create_agent"
 _ANSWER_MEMBERS = ("raw", "final_output", "output", "answer", "response", "result", "content", "text", "_value")
 
 
-def find_runs(top_down: Sequence[Node]) -> None:
+def find_runs(top_down: Sequence[Node], of_kind: Mapping[SpanKind, Sequence[Node]]) -> None:
     """Decide which agent nodes are runs, name them, and set the run of every node.
 
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
     instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
     run is a wrapper, and one directly below or beside an agent of the same name is the same agent, shown twice: the
     outermost of them is the run.
+
+    Args:
+        top_down: the nodes of the trace, every one after its parent.
+        of_kind: those of each kind.
     """
-    agents = [node for node in top_down if node.kind == "agent"]
+    agents = of_kind["agent"]
     if not agents:
         return
+    if len(agents) > 1:
+        agents = [node for node in top_down if node.kind == "agent"]
     named = set()
     says: dict[Node, str] = {}  # those that say their name themselves
     for node in agents:
@@ -74,8 +80,8 @@ def find_runs(top_down: Sequence[Node]) -> None:
     beside = _shown_beside(agents, top_down)
     routing = _routing(agents, top_down)
     named |= set(beside.values())
-    busy = {node.agent_above for node in top_down if node.kind == "tool"}
-    chatty = {node.agent_above for node in top_down if node.kind == "chat"}
+    busy = {node.agent_above for node in of_kind["tool"]}
+    chatty = {node.agent_above for node in of_kind["chat"]}
     enclosing: set[Node] = set()  # agents around one that is certainly a run
     for node in agents:
         if node in named or node in busy:
@@ -144,6 +150,7 @@ def root_of(spans: Sequence[AnySpan]) -> AnySpan:
 def describe_runs(
     spans: Sequence[Span],
     nodes: Sequence[Node],
+    of_kind: Mapping[SpanKind, Sequence[Node]],
     session_keys: tuple[str, ...],
     user_keys: tuple[str, ...],
     keys_of: Callable[[Span], Keys],
@@ -154,6 +161,7 @@ def describe_runs(
     Args:
         spans: all spans, in order of start.
         nodes: the nodes of the trace in order of start, with their runs settled.
+        of_kind: those of each kind.
         session_keys: attribute keys of all dialects that hold a session and that some span has.
         user_keys: the same of users.
         keys_of: the keys that its dialect reads of a span.
@@ -170,12 +178,13 @@ def describe_runs(
         _Whose(spans, nodes, session_keys, lambda node: node.keys.session, sessions),
         _Whose(spans, nodes, user_keys, lambda node: node.keys.user, users),
     )
-    runs = [_describe(node.span, node, members[node], node.keys, whose) for node in nodes if node.run is node]
+    leading = [node for node in of_kind["agent"] if node.run is node]
+    runs = [_describe(node.span, node, members[node], node.keys, whose) for node in leading]
     root = root_of(spans)
-    is_run = any(node.span is root and node.run is node for node in nodes)
+    is_run = any(node.span is root for node in leading)
     if (stray and not is_run) or (not runs and root.attributes.get(s.OPERATION_NAME) != CREATE_AGENT):
         # A tool span that is the root: what the tool got and gave is no prompt and no answer.
-        is_tool = any(node.kind == "tool" and node.span is root for node in nodes)
+        is_tool = any(node.span is root for node in of_kind["tool"])
         keys = keys_of(root)
         own = keys._replace(prompt=(), answer=()) if is_tool else keys
         runs.append(_describe(root, None, members.get(None, []), own, whose))

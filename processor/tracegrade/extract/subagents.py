@@ -34,15 +34,17 @@ _IDENTIFIER = re.compile(r"[^\W\d][\w\-]*\Z")
 _WHOSE_STEP = re.compile(r"""\bcurrent_agent_name\\*["']?\s*[=:]\s*\\*["']([^"'\\]+)""")
 
 
-def agents_within_tools(nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
+def agents_within_tools(tools: Sequence[Node], nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
     """Nodes for the spans that are such agents' runs, in no order.
 
     Args:
+        tools: the nodes of tools.
         nodes: those of the trace, each with its parent.
         spans: all spans of the trace.
     """
-    around = {node.parent for node in nodes if node.kind == "tool"}
-    busy = {host for above in around if (host := _host(above)) is not None}  # others ask a model something
+    busy = {
+        host for above in {node.parent for node in tools} if (host := _host(above)) is not None
+    }  # others ask a model something
     if not busy:
         return []  # nearly always
     inner = [

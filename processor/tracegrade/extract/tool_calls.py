@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tracegrade.extract.decode.values import canonical
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.pairing import PairedCall
+from tracegrade.extract.reading import SpanKind
 from tracegrade.extract.redacted import say_redacted
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.model.agent_run import AgentRun
@@ -18,7 +19,7 @@ def build_calls(
     paired_calls: Sequence[PairedCall],
     runs: Sequence[AgentRun],
     top_down: Sequence[Node],
-    chats: Sequence[Node],
+    of_kind: Mapping[SpanKind, Sequence[Node]],
     spans: Sequence[Span],
     tool_name: Callable[[str], str] | None = None,
     *,
@@ -30,6 +31,7 @@ def build_calls(
         paired_calls: in total order.
         runs: the trace's runs; a call outside of any agent belongs to the root's.
         top_down: all nodes, parents first.
+        of_kind: those of each kind.
         spans: all spans of the trace.
         tool_name: the name that rules use for a tool; its own when omitted.
         redacted: something of the trace was redacted by us.
@@ -37,13 +39,13 @@ def build_calls(
     if not paired_calls:
         return []
     by_id = {run.span_id: run for run in runs}
-    run_of = {node: by_id[node.span.span_id.hex()] for node in top_down if node.run is node}
+    run_of = {node: by_id[node.span.span_id.hex()] for node in of_kind["agent"] if node.run is node}
     of_agents = {run.span_id for run in run_of.values()}
     stray = next((run for run in runs if run.span_id not in of_agents), runs[0])
     depths = _depths(paired_calls, top_down)
-    batches = _batches(paired_calls, _steps(paired_calls, top_down, chats, spans))
+    batches = _batches(paired_calls, _steps(paired_calls, top_down, of_kind["chat"], spans))
     turns = _turns(paired_calls)
-    names = {run.agent for run in runs} | _speaking(chats)
+    names = {run.agent for run in runs} | _speaking(of_kind["chat"])
     calls = []
     for paired, batch in zip(paired_calls, batches, strict=True):
         node = paired.node

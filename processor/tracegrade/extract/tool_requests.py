@@ -49,7 +49,6 @@ def find_tool_requests(nodes: Sequence[Node], turns: Turns, executions: Sequence
         turns: their model calls, one after another.
         executions: what tool spans show, in order of start.
     """
-    _restore_overwritten(executions, turns)
     executing = {execution.node.run for execution in executions}
     chats = _with_outputs(turns.chats, turns, executing)
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
@@ -96,7 +95,7 @@ def _without_repeated(requests: list[ToolRequest]) -> list[ToolRequest]:
     ]
 
 
-def _restore_overwritten(executions: Sequence[Execution], turns: Turns) -> None:
+def restore_overwritten(executions: Sequence[Execution], turns: Turns) -> None:
     """Give spans that several model calls were written on what these asked for.
 
     Tools ran inside such a span, its input is that of the last model call, and its output a mixture of all. What was

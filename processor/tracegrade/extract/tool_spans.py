@@ -131,13 +131,14 @@ def call_id_of(node: Node) -> str | None:
     return node.dialect.call_id(node.span) or None
 
 
-def read_outcomes(executions: Sequence[Execution], nodes: Sequence[Node]) -> None:
-    """Give executions without an error of their own the one that a span directly below them says."""
-    below = [
-        node
-        for node in nodes
-        if node.kind in ("outcome", "agent") and node.parent is not None and node.parent.kind == "tool"
-    ]
+def read_outcomes(executions: Sequence[Execution], saying: Sequence[Node]) -> None:
+    """Give executions without an error of their own the one that a span directly below them says.
+
+    Args:
+        executions: all of the trace.
+        saying: the nodes that may say it: outcomes, then agents.
+    """
+    below = [node for node in saying if node.parent is not None and node.parent.kind == "tool"]
     if not below:
         return
     by_node = {execution.node: execution for execution in executions}

@@ -10,8 +10,8 @@ from tracegrade.extract.reading import Message
 class Turns:
     """The model calls of a trace. Reads no message before it is asked, and each new one once."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self.chats = [node for node in nodes if node.kind == "chat"]  # in order of start
+    def __init__(self, chats: Sequence[Node]) -> None:
+        self.chats = chats  # in order of start
         self._before: dict[Node, Node] | None = None
         self._after: dict[Node, Node] = {}
         self._new: dict[Node, tuple[list[Message], bool]] = {}

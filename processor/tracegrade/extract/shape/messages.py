@@ -470,8 +470,8 @@ class WholeNode(Node):
 
     __slots__ = ("_shown",)
 
-    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys, is_by_content: bool = False) -> None:
-        super().__init__(span, kind, dialect, keys, is_by_content)
+    def __init__(self, span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> None:
+        super().__init__(span, kind, dialect, keys)
         self._shown: Shown | None = None
 
     def inputs_of(self, part: Span) -> list[Message]:
