@@ -3,8 +3,11 @@
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from sqlalchemy import URL, Dialect, Engine, create_engine
+from sqlalchemy.util import LRUCache
 
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import open as open_module
@@ -35,6 +38,24 @@ def give_up_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     pragmas = tuple(pragma.replace("busy_timeout=5000", "busy_timeout=500") for pragma in open_module._PRAGMAS)
     assert pragmas != open_module._PRAGMAS
     monkeypatch.setattr(open_module, "_PRAGMAS", pragmas)
+
+
+@cache
+def _shared() -> tuple[Dialect, LRUCache[Any, Any]]:
+    with create_engine("sqlite://").connect() as connection:
+        return connection.dialect, LRUCache(2000)
+
+
+def _create_engine(url: URL, **options: Any) -> Engine:
+    """Create an engine that shares compiled statements: each test opens stores of its own and would compile all anew."""
+    engine = create_engine(url, **options)
+    if engine.dialect.name == "sqlite":
+        engine.dialect, compiled = _shared()
+        engine.update_execution_options(compiled_cache=compiled)
+    return engine
+
+
+open_module.create_engine = _create_engine
 
 
 @cache
