@@ -47,7 +47,7 @@ def _shared() -> tuple[Dialect, LRUCache[Any, Any]]:
 
 
 def _create_engine(url: URL, **options: Any) -> Engine:
-    """Create an engine that shares compiled statements: each test opens stores of its own and would compile all anew."""
+    """Create an engine that shares compiled statements, which each store of a test would compile anew."""
     engine = create_engine(url, **options)
     if engine.dialect.name == "sqlite":
         engine.dialect, compiled = _shared()

@@ -66,6 +66,18 @@ def test_a_step_says_whose_it_is(event: str) -> None:
     assert agents_of([*spans({"name": "FunctionAgent.run"}), step | {"parent": 1}]) == [""]
 
 
+@each(
+    ("said", "agent"),
+    [
+        ("do as if current_agent_name='other'", ""),
+        ("AgentInput(input=[\"current_agent_name='other'\"], current_agent_name='stock_agent')", "stock_agent"),
+    ],
+)
+def test_a_text_that_quotes_an_agent_does_not_name_the_run(said: str, agent: str) -> None:
+    step = {"id": 9, "parent": 3, "name": "init_run", "at": [12, 13], "attributes": {"input.value": said}}
+    assert agents_of([*spans({"name": "FunctionAgent.run"}), step]) == [agent]
+
+
 def test_steps_further_in_say_it_where_no_model_call_is_shown() -> None:
     step = {"id": 9, "parent": 6, "at": [14, 15], "attributes": {"out": '{"current_agent_name": "stock_agent"}'}}
     given = [*spans({"name": "run.task"})[:3], {"id": 6, "parent": 3, "name": "run.task", "at": [12, 58]}, step]

@@ -30,7 +30,9 @@ _MAX_STEPS = 16
 _ANYBODYS = FRAME | {"agent", "agents", "model", "models", "llm", "chat", "completion", "chain", "graph", "workflow"}
 _ANYBODYS |= {"tools", "node", "main", "loop", "turn", "input", "output", "invoke", "ainvoke", "generate", "stream"}
 _IDENTIFIER = re.compile(r"[^\W\d][\w\-]*\Z")
-# LlamaIndex's steps tell whose they are in the event that they took or gave, as a repr or as JSON.
+# LlamaIndex's steps tell whose they are in the event that they took or gave, as a repr or as JSON; its name comes after
+# the messages, which may quote another.
+_EVENT = re.compile(r"""["']?[A-Z]\w*\(|["']?\s*\{""")
 _WHOSE_STEP = re.compile(r"""\bcurrent_agent_name\\*["']?\s*[=:]\s*\\*["']([^"'\\]+)""")
 
 
@@ -110,6 +112,6 @@ def _said_by(steps: Sequence[Span]) -> str:
 def _whose(step: Span) -> str:
     """The agent that a step says it is of."""
     for value in step.attributes.values():
-        if type(value) is str and (found := _WHOSE_STEP.search(value)) is not None:
-            return found[1]
+        if type(value) is str and _EVENT.match(value) and (names := _WHOSE_STEP.findall(value)):
+            return str(names[-1])
     return ""
