@@ -68,7 +68,7 @@ def test_a_fail_weighs_more_than_what_cannot_be_evaluated_and_that_more_than_a_p
 
 def test_what_was_judged_is_freed_at_once() -> None:
     """Collected once a minute, garbage of cycles would hold every trace of that minute."""
-    rule_set = load_rules(["builtin:default"])
+    rule_set = load_rules(["builtin:all"])
     judged = [trace(), trace()]
     judge(judged.pop(), rule_set)  # what is learnt once
     gc.collect()

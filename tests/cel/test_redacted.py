@@ -25,5 +25,5 @@ def test_what_was_redacted_is_neither_there_nor_not(
     expression: str, arguments: dict[str, JsonValue], holds: bool | None
 ) -> None:
     calls: list[JsonValue] = [{"name": "mail", "arguments": arguments}]
-    found = CelExpression(expression).holds(CelContext({"calls": lambda: calls}, redacted=True), None)
+    found = CelExpression(expression).holds(CelContext(redacted=True), lambda: {"calls": lambda: calls}, None)
     assert (found if isinstance(found, bool) else None) is holds

@@ -41,6 +41,10 @@ MAX_STEPS = 1_000_000
 _WEIGHT_PER_STEP = 8  # that is copied and compared
 
 
+Variables: TypeAlias = Callable[[], Mapping[str, Callable[[], JsonValue]]]
+"""All variables of a subject, each with a function that works it out; one that gives None is undefined."""
+
+
 class _Pattern(NamedTuple):
     """The steps that ``matches`` takes: to compile its pattern, and to search what weighs 1."""
 
@@ -120,20 +124,21 @@ class CelExpression:
         self.attributes = _attributes_in(nodes, source)
         self._variables = self._program.variables()
 
-    def holds(self, context: "CelContext", extent: Extent | None) -> bool | str:
+    def holds(self, context: "CelContext", variables: Variables, extent: Extent | None) -> bool | str:
         """Whether the expression is true; a text says why this is unknown.
 
         Args:
-            context: the subject's variables.
+            context: the variables of the subject that were named before.
+            variables: gives all of them, as of `CelContext.having`.
             extent: how much there is to read; None where it `may_be_too_much` not.
         """
         if extent is not None and (why := self.too_much(extent)):
             return f"cel: {why}"
-        variables = context.having(self._variables)
+        named = context.having(self._variables, variables)
         if context.redacted and (path := asked_in_vain(self.tree, context.values)) is not None:
             return _was_redacted(path)
         try:
-            result = self._program.execute(variables)
+            result = self._program.execute(named)
         except Exception as error:  # whatever the expression does wrong with these values
             reason = _reason(error)
             is_part = reason.endswith(_PARTS_MISSING) or not context.redacted
@@ -298,27 +303,31 @@ def _read(value: Any, *, judges: bool = False) -> CelExpression:
 class CelContext:
     """The variables of one subject, for all expressions; each is worked out when an expression first names it.
 
-    ``variables`` has a function without arguments for each; one that gives None is an undefined variable.
+    It does not keep what gives them: that knows the subject, which would know this again, and no trace be freed.
     ``redacted``: something of the subject was redacted by us. ``values`` are then those that were named, as they came.
     """
 
-    __slots__ = ("_context", "_left", "redacted", "values")
+    __slots__ = ("_context", "_had", "redacted", "values")
 
-    def __init__(self, variables: Mapping[str, Callable[[], JsonValue]], *, redacted: bool = False) -> None:
+    def __init__(self, *, redacted: bool = False) -> None:
         from cel import Context
 
         self._context = Context()
-        self._left = dict(variables)
+        self._had: set[str] = set()
         self.redacted = redacted
         self.values: dict[str, JsonValue] = {}
 
-    def having(self, names: Iterable[str]) -> "Context":
-        """The context with `names` in it.
+    def having(self, names: Iterable[str], variables: Variables) -> "Context":
+        """The context with `names` in it; `variables` gives all that there are, where one was not named before.
 
         They are handed over before: what the interpreter asks for on its way, it translates for each turn of a loop.
         """
-        for name in names:
-            if (work_out := self._left.pop(name, None)) is None or (value := work_out()) is None:
+        if not (new := [name for name in names if name not in self._had]):
+            return self._context
+        self._had.update(new)
+        given = variables()
+        for name in new:
+            if (work_out := given.get(name)) is None or (value := work_out()) is None:
                 continue
             if self.redacted:
                 self.values[name] = value

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tracegrade.cel.calls import Extent, calls_as_seen, extent_of, handoffs_as_seen, values_of
@@ -142,10 +143,9 @@ class Facts:
         """Whether a CEL expression is true of the subject; a text says why this is unknown."""
         with_values = expression.reads_values
         if (context := self._contexts.get(with_values)) is None:
-            variables = self.variables(with_values=with_values)
-            context = self._contexts[with_values] = CelContext(variables, redacted=self.redacted)
+            context = self._contexts[with_values] = CelContext(redacted=self.redacted)
         extent = self.extent(expression) if expression.may_be_too_much else None
-        holds = expression.holds(context, extent)
+        holds = expression.holds(context, partial(self.variables, with_values=with_values), extent)
         if isinstance(holds, bool) and holds not in expression.staying and (unread := self.unread_call) is not None:
             return unread
         return holds

@@ -13,6 +13,7 @@ is compiled each time.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -53,30 +54,35 @@ class Settings(ParameterModel):
 
 
 class _Variables:
-    """The variables of one subject, with what calls were given and returned or without; each is worked out once."""
+    """The variables of one subject, with what calls were given and returned or without; each is worked out once.
+
+    The evidence keeps this, and not the reverse: it is given where something is to be worked out.
+    """
 
     def __init__(self, evidence: Evidence, *, with_values: bool) -> None:
+        self._with_values = with_values
+        self._known: dict[str, JsonValue] = {}
+        self.context = CelContext(redacted=evidence.redacted)
+
+    def given(self, evidence: Evidence) -> dict[str, Callable[[], JsonValue]]:
+        """A function for each variable."""
         facts = evidence.facts
-        self._work_out = {
-            **(facts.variables(with_values=with_values) if facts else {}),
-            **_of_evidence(evidence, with_values=with_values),
+        work_out = {
+            **(facts.variables(with_values=self._with_values) if facts else {}),
+            **_of_evidence(evidence, with_values=self._with_values),
             **_of_model_calls(evidence),
         }
-        self._known: dict[str, JsonValue] = {}
-        self.context = CelContext({name: self._one(name) for name in self._work_out}, redacted=evidence.redacted)
+        return {name: partial(self._one, name, function) for name, function in work_out.items()}
 
-    def _one(self, name: str) -> Callable[[], JsonValue]:
-        def work_out() -> JsonValue:
-            if name not in self._known:
-                self._known[name] = self._work_out[name]()
-            return self._known[name]
+    def _one(self, name: str, work_out: Callable[[], JsonValue]) -> JsonValue:
+        if name not in self._known:
+            self._known[name] = work_out()
+        return self._known[name]
 
-        return work_out
-
-    def of(self, expression: CelExpression) -> Mapping[str, JsonValue]:
+    def of(self, evidence: Evidence, expression: CelExpression) -> Mapping[str, JsonValue]:
         """Those that the expression names, and that are there."""
-        named = names_read(expression.tree)
-        return {name: value for name in named if name in self._work_out and (value := self._one(name)()) is not None}
+        named, given = names_read(expression.tree), self.given(evidence)
+        return {name: value for name in named if name in given and (value := given[name]()) is not None}
 
 
 def _of_evidence(evidence: Evidence, *, with_values: bool) -> dict[str, Callable[[], JsonValue]]:
@@ -113,19 +119,23 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             "work_bound", f"{why}; loop over fewer, or judge a smaller subject (scope: agent, or tool-call)"
         )
     variables = evidence.once(_with_values if expression.reads_values else _without_values)
-    holds = expression.holds(variables.context, None)
+    holds = expression.holds(variables.context, partial(variables.given, evidence), None)
     if isinstance(holds, str):
         return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))
     if holds not in expression.staying and (unread := unread_call(evidence)) is not None:
         return Score(None, {"expression": expression.source}, unread)
-    return Score(float(holds), justify=lambda: _justify(expression, variables, holds=holds, calls=len(evidence.calls)))
+    return Score(float(holds), justify=lambda: _justify(expression, variables, evidence, holds=holds))
 
 
-def _justify(expression: CelExpression, variables: _Variables, *, holds: bool, calls: int) -> Justification:
-    found = islice(values_read(expression.tree, variables.of(expression)), _MAX_SHOWN)
+def _justify(expression: CelExpression, variables: _Variables, evidence: Evidence, *, holds: bool) -> Justification:
+    found = islice(values_read(expression.tree, variables.of(evidence, expression)), _MAX_SHOWN)
     read = {path: _shown(value) for path, value in found}
     said = f"; it reads {listed(read)}" if read else ""
-    text = f"The condition holds for {counted(calls, 'call')}." if holds else f"The condition does not hold{said}."
+    text = (
+        f"The condition holds for {counted(len(evidence.calls), 'call')}."
+        if holds
+        else f"The condition does not hold{said}."
+    )
     return {"expression": expression.source, "holds": holds, "read": read}, text
 
 
