@@ -7,10 +7,12 @@ from tracegrade.extract.messages import ai_sdk_message, read_messages
 from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds, Keys, Message, SpanKind, under
 from tracegrade.model.span import Span
 
+# A step holds the calls that its model call asked for, and that one does not. A generation is around all steps.
+_KINDS: dict[object, SpanKind] = {"model_step": "chat", "model_generation": "other"}
+
 
 def _classify(span: Span) -> SpanKind | None:
-    # A step holds the calls that its model call asked for, and that one does not.
-    return "chat" if span.attributes.get(s.MASTRA_TYPE) == "model_step" else gen_ai.DIALECT.classify(span)
+    return _KINDS.get(span.attributes.get(s.MASTRA_TYPE)) or gen_ai.DIALECT.classify(span)
 
 
 def _outputs(span: Span) -> list[Message]:
