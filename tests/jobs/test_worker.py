@@ -157,12 +157,14 @@ def test_cancelling_breaks_off_requests_that_are_under_way(place: Placed) -> Non
 
 
 def test_a_cancelled_job_goes_on_where_it_was(place: Placed) -> None:
-    here = place(right, cases=30, at_a_time=2)
+    gate = Gate(first=8)
+    here = place(gate, cases=30, at_a_time=2)
     job = here.submit()
     with here.working() as worker:
         eventually(lambda: here.job(job.id).done >= 5, "some results")
         cancel(here.config, "default", job.id)
         eventually(lambda: not worker.running, "the job's thread to end")
+        gate.opened.set()
         assert here.job(job.id).state == "cancelled"
         stored = len(here.trace_ids())
         assert 5 <= stored < 30
