@@ -220,7 +220,7 @@ def _items(value: JsonValue, levels: int) -> list[JsonValue]:
         return [{"role": value[0], "content": value[1]}]
     items: list[JsonValue] = []
     for item in value:
-        if isinstance(item, dict) and item.get("type") in _ITEM_TYPES:
+        if isinstance(item, dict) and isinstance(kind := item.get("type"), str) and kind in _ITEM_TYPES:
             _append_part(items, item)
         else:
             items += _items(item, levels - 1)

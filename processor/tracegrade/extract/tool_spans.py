@@ -93,9 +93,10 @@ class Execution:
         return s.MCP_METHOD in attributes or attributes.get(s.SPRING_KIND) == s.SPRING_MCP_SERVER
 
     @property
-    def request_id(self) -> JsonValue:
+    def request_id(self) -> str | int | float | None:
         """The id of the MCP request that the span is of, in its connection; a client's and its server's are equal."""
-        return self.node.span.attributes.get(s.JSONRPC_REQUEST_ID)
+        value = self.node.span.attributes.get(s.JSONRPC_REQUEST_ID)
+        return value if isinstance(value, str | int | float) else None
 
     @property
     def is_mcp_server(self) -> bool:

@@ -68,7 +68,8 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
         shown = function.get("response") if isinstance(function, dict) else None
         if isinstance(shown, dict):
             failed = shown.keys() == {"error"}
-            return Output(decode(shown["error" if failed else "output"] if len(shown) == 1 else shown), None, failed)
+            envelope = next(iter(shown)) if failed or shown.keys() == {"output"} else None
+            return Output(decode(shown if envelope is None else shown[envelope]), None, failed)
     return unwrap_output(decoded)
 
 

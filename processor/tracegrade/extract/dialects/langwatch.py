@@ -45,7 +45,7 @@ def _output(span: Span) -> JsonValue:
 
 
 def _is_typed(value: JsonValue) -> TypeGuard[dict[str, JsonValue]]:
-    return isinstance(value, dict) and value.keys() == {"type", "value"}
+    return isinstance(value, dict) and value.keys() == {"type", "value"} and isinstance(value["type"], str)
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:

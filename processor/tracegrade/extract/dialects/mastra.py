@@ -8,11 +8,12 @@ from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds
 from tracegrade.model.span import Span
 
 # A step holds the calls that its model call asked for, and that one does not. A generation is around all steps.
-_KINDS: dict[object, SpanKind] = {"model_step": "chat", "model_generation": "other"}
+_KINDS: dict[str, SpanKind] = {"model_step": "chat", "model_generation": "other"}
 
 
 def _classify(span: Span) -> SpanKind | None:
-    return _KINDS.get(span.attributes.get(s.MASTRA_TYPE)) or gen_ai.DIALECT.classify(span)
+    kind = span.attributes.get(s.MASTRA_TYPE)
+    return (_KINDS.get(kind) if isinstance(kind, str) else None) or gen_ai.DIALECT.classify(span)
 
 
 def _outputs(span: Span) -> list[Message]:
