@@ -34,7 +34,7 @@ from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
-from tracegrade.evaluate.pairing.partial_order import Alignment, Made, align
+from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed

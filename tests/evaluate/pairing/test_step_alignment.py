@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from build import each, score
 from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.pairing.partial_order import align
+from tracegrade.evaluate.pairing.step_alignment import align
 from tracegrade.evaluate.pairing.steps import Choice, Parallel, Steps
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.work import Work
