@@ -238,9 +238,26 @@ def test_a_part_of_a_file_is_validated_with_its_own_positions() -> None:
 
 
 def test_a_missing_part_points_at_its_deepest_known_parent() -> None:
-    document = Document("f.yaml", {}, {(): (1, 1), ("a",): (3, 2)})
-    assert document.position(("a", "b", 0)) == (3, 2)
-    assert document.position(("z",)) == (1, 1)
+    document = parse("z: 1\n\n# no more than this\ny: {a: [5]}\n", "f.yaml")
+    assert document.position(("y", "a", 0)) == (4, 9)
+    assert document.position(("y", "a", 1, "c")) == (4, 5)
+    assert document.position(("x", "a")) == (1, 1)
+    assert document.holds(("y", "a", 0))
+    assert not document.holds(("y", "a", 1))
+
+
+def test_a_renamed_key_keeps_its_place_and_what_is_unset_in_it() -> None:
+    document = parse("a:\n  old:\n    - ${env:UNSET}\n", "f.yaml", expand_env=True, environment={}, allow_unset=True)
+    assert str(document.rename_key(("a",), "old", "new")).startswith("f.yaml:2:3: a.old: is now called 'new'")
+    assert document.value == {"a": {"new": [None]}}
+    assert document.position(("a", "new", 0)) == (3, 7)
+    assert [str(problem).split(":")[1] for problem in document.unset.values()] == ["3"]
+    assert list(document.unset) == [("a", "new", 0)]
+
+
+def test_a_value_that_no_file_holds_has_the_place_of_its_document() -> None:
+    part = Document("the request", {"a": [{"b": 1}]}).part(("a", 0, "tag", "b", "c"))
+    assert part == (("a", 0, "b"), 1, 1, 1)
 
 
 @pytest.mark.parametrize(

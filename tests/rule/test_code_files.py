@@ -72,7 +72,7 @@ def test_nothing_of_it_runs_unless_that_is_allowed(tmp_path: Path) -> None:
 
 
 def test_it_runs_for_no_rule_that_is_not_a_file() -> None:
-    written = Document("the rule", {"id": "few", "evaluate": [{"evaluator": "./few_calls.py", "most": 1}]}, {})
+    written = Document("the rule", {"id": "few", "evaluate": [{"evaluator": "./few_calls.py", "most": 1}]})
     with pytest.raises(FileError, match="never for a rule that was sent, stored or imported"):
         validate(written, Rule)
 

@@ -1,37 +1,68 @@
 """A parsed YAML file: its value, and the line and column of every part."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tracegrade.document.problem import FileError, Location, Problem, dotted
 from tracegrade.model.json_value import JsonValue
 
 
+class Place(NamedTuple):
+    """The line and column of one part of a file, and the places of the members of that part, if it has any.
+
+    The places of a file form one tree, made while it is read. The place of a member is that of its key.
+    """
+
+    line: int
+    column: int
+    members: dict[str | int, "Place"] | None = None
+
+    def member(self, key: str | int) -> "Place | None":
+        """The place of one member; None where the file does not hold it."""
+        return None if self.members is None else self.members.get(key)
+
+
+_START = Place(1, 1)
+
+
+class Part(NamedTuple):
+    """One part of a document: the keys that lead to it, its value, its line and column."""
+
+    location: Location
+    value: JsonValue
+    line: int
+    column: int
+
+
 class Document:
-    """One parsed YAML file: its value, and where each part of it stands."""
+    """One parsed YAML file: its value, and the place of every part of it."""
 
     def __init__(
-        self,
-        path: str,
-        value: JsonValue,
-        marks: Mapping[Location, tuple[int, int]],
-        unset: Mapping[Location, Problem] | None = None,
+        self, path: str, value: JsonValue, place: Place = _START, unset: Mapping[Location, Problem] | None = None
     ) -> None:
         self.path = path
         self.value = value
+        self.place = place
         self.unset = dict(unset or {})
         """The values that name an environment variable that is not set: null in `value`."""
-        self._marks = marks
 
     def holds(self, location: Location) -> bool:
         """Whether the file itself says something at `location`."""
-        return location in self._marks
+        return self._deepest(location)[1]
 
     def position(self, location: Location) -> tuple[int, int]:
         """Line and column (from 1) of the deepest part of `location` that the file holds."""
-        known = tuple(part for part in location)
-        while known and known not in self._marks:
-            known = known[:-1]
-        return self._marks.get(known, (1, 1))
+        place, _ = self._deepest(location)
+        return place.line, place.column
+
+    def _deepest(self, location: Location) -> tuple[Place, bool]:
+        """The place of the deepest part of `location` that the file holds, and whether that is all of it."""
+        place = self.place
+        for key in location:
+            if (member := place.member(key)) is None:
+                return place, False
+            place = member
+        return place, True
 
     def at(self, location: Location) -> JsonValue:
         """The value at `location`; None where there is none."""
@@ -42,6 +73,18 @@ class Document:
             except (KeyError, IndexError, TypeError):
                 return None
         return value
+
+    def part(self, location: Location) -> Part:
+        """The part that `location` leads to, passing over its keys that the document does not have."""
+        value, place = self.value, self.place
+        known: list[str | int] = []
+        for key in location:
+            is_member = isinstance(value, dict) and key in value
+            if is_member or (isinstance(value, list) and isinstance(key, int) and key < len(value)):
+                value = value[key]  # type: ignore[index]
+                place = place.member(key) or Place(place.line, place.column)
+                known.append(key)
+        return Part(tuple(known), value, place.line, place.column)
 
     def rename_key(self, mapping: Location, old: str, new: str) -> Problem | None:
         """Read the key `old` of the mapping at `mapping` as `new`, which is what it is called now.
@@ -61,13 +104,15 @@ class Document:
             )
         warning = self.problem((*mapping, old), f"is now called {new!r}; the old name still works, please rename it")
         holder[new] = holder.pop(old)
+        place, _ = self._deepest(mapping)
+        if place.members is not None and old in place.members:
+            place.members[new] = place.members.pop(old)
         depth = len(mapping)
 
-        def renamed(place: Location) -> Location:
-            return (*mapping, new, *place[depth + 1 :]) if place[: depth + 1] == (*mapping, old) else place
+        def renamed(at: Location) -> Location:
+            return (*mapping, new, *at[depth + 1 :]) if at[: depth + 1] == (*mapping, old) else at
 
-        self._marks = {renamed(place): mark for place, mark in self._marks.items()}
-        self.unset = {renamed(place): problem for place, problem in self.unset.items()}
+        self.unset = {renamed(at): problem for at, problem in self.unset.items()}
         return warning
 
     def problem(self, location: Location, message: str, *also: Location) -> Problem:
@@ -76,7 +121,10 @@ class Document:
         Where the file does not hold that key, the line is that of the first of `also` that it holds: the other keys
         that the message is about.
         """
-        held = next((place for place in (location, *also) if self.holds(place)), location)
-        line, column = self.position(held)
-        path = dotted(location)
-        return Problem(self.path, line, column, f"{path}: {message}" if path else message)
+        held = next((at for at in (location, *also) if self.holds(at)), location)
+        return self.problem_at(Part(location, None, *self.position(held)), message)
+
+    def problem_at(self, part: Part, message: str) -> Problem:
+        """A `Problem` at `part`, its message led by the dotted path of the key."""
+        path = dotted(part.location)
+        return Problem(self.path, part.line, part.column, f"{path}: {message}" if path else message)

@@ -13,7 +13,6 @@ from pydantic.fields import FieldInfo
 from tracegrade.document.document import Document
 from tracegrade.document.duration import duration_text
 from tracegrade.document.problem import FileError, Location, Problem, did_you_mean
-from tracegrade.model.json_value import JsonValue
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -39,25 +38,12 @@ def problems(document: Document, error: ValidationError, model: type[BaseModel],
     """All of pydantic's errors as problems of the file, in file order, in words for the author of the file."""
     found = []
     for item in error.errors(include_url=False):
-        location, written = _in_document(document, (*base, *item["loc"]))
-        if isinstance(written, str):  # 10s, where the bound was broken by the 10.0 that it stands for
-            item["input"] = written
-        found.append(document.problem(location, message_of(item, model)))
+        # Without the union tags and the missing tail that pydantic adds.
+        part = document.part((*base, *item["loc"]))
+        if isinstance(part.value, str):  # 10s, where the bound was broken by the 10.0 that it stands for
+            item["input"] = part.value
+        found.append(document.problem_at(part, message_of(item, model)))
     return sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.message))
-
-
-def _in_document(document: Document, location: Location) -> tuple[Location, JsonValue]:
-    """`location` without the union tags and the missing tail that pydantic adds, and what stands there."""
-    value: JsonValue = document.value
-    known: list[str | int] = []
-    for part in location:
-        if isinstance(value, dict) and isinstance(part, str) and part in value:
-            value = value[part]
-            known.append(part)
-        if isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-            known.append(part)
-    return tuple(known), value
 
 
 def message_of(item: Any, model: type[BaseModel]) -> str:

@@ -20,7 +20,7 @@ try:
 except ImportError:  # PyYAML without libyaml: the same language, slower
     _Loader = CoreLoader
 
-from tracegrade.document.document import Document
+from tracegrade.document.document import Document, Place
 from tracegrade.document.problem import FileError, Location, Problem, UnsetError
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
@@ -75,8 +75,7 @@ def parse(
         composer = _Composer(
             loader, path, dict(environment if environment is not None else os.environ) if expand_env else None
         )
-        marks: dict[Location, tuple[int, int]] = {}
-        value = composer.build(node, (), marks, 0) if node is not None else None
+        value, place = composer.build(node, ()) if node is not None else (None, Place(1, 1))
         if composer.unset and not allow_unset:
             raise UnsetError(composer.unset.values())
     except yaml.MarkedYAMLError as error:
@@ -98,7 +97,7 @@ def parse(
         raise FileError([Problem(path, 1, 1, f"nested more than {MAX_NESTING} deep")]) from None
     finally:
         loader.dispose()
-    return Document(path, value, marks, composer.unset)
+    return Document(path, value, place, composer.unset)
 
 
 def _to_do(reason: str, rest: str) -> str:
@@ -164,7 +163,7 @@ def dumped(value: object) -> str:
 
 
 class _Composer:
-    """Builds the plain value of a node tree; notes where every part stands, and which name unset variables."""
+    """Builds the plain value of a node tree and the place of every part; notes which name unset variables."""
 
     def __init__(self, loader: Any, path: str, environment: Mapping[str, str] | None) -> None:
         self._loader = loader
@@ -173,38 +172,42 @@ class _Composer:
         self._seen: set[int] = set()
         self.unset: dict[Location, Problem] = {}
 
-    def build(self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int) -> JsonValue:
+    def build(self, node: Any, location: Location, shown_at: Any = None) -> tuple[JsonValue, Place]:
+        """The value of `node` and its place, which is the place of the node `shown_at` where there is one."""
         if id(node) in self._seen:
             self._refuse(node, "an alias (*name) is not allowed here; write the value out")
-        if depth > MAX_NESTING:
+        if len(location) > MAX_NESTING:
             self._refuse(node, f"nested more than {MAX_NESTING} deep")
         self._seen.add(id(node))
         if len(self._seen) > MAX_NODES:
             self._refuse(node, f"more than {MAX_NODES} values in one file")
-        marks.setdefault(location, (node.start_mark.line + 1, node.start_mark.column + 1))
-        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_COLLECTIONS:
+        mark = (shown_at or node).start_mark
+        line, column = mark.line + 1, mark.column + 1
+        if isinstance(node, yaml.ScalarNode):
+            return self._build_scalar(node, location), Place(line, column)
+        if node.tag not in _PLAIN_COLLECTIONS:
             self._refuse(node, f"expected a plain object or list, found the tag {node.tag!r}; remove it")
+        members: dict[str | int, Place] = {}
         if isinstance(node, yaml.MappingNode):
-            return self._build_mapping(node, location, marks, depth)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.build(item, (*location, i), marks, depth + 1) for i, item in enumerate(node.value)]
-        return self._build_scalar(node, location)
+            return self._build_mapping(node, location, members), Place(line, column, members)
+        items: list[JsonValue] = []
+        for number, item in enumerate(node.value):
+            value, members[number] = self.build(item, (*location, number))
+            items.append(value)
+        return items, Place(line, column, members)
 
-    def _build_mapping(
-        self, node: Any, location: Location, marks: dict[Location, tuple[int, int]], depth: int
-    ) -> JsonValue:
-        value: dict[str, JsonValue] = {}
+    def _build_mapping(self, node: Any, location: Location, members: dict[str | int, Place]) -> dict[str, JsonValue]:
+        found: dict[str, JsonValue] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode) or key_node.tag != "tag:yaml.org,2002:str":
-                found = repr(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"a {key_node.id}"
-                self._refuse(key_node, f"expected a text as key, found {found}; quote it")
+                shown = repr(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"a {key_node.id}"
+                self._refuse(key_node, f"expected a text as key, found {shown}; quote it")
             key = key_node.value
-            if key in value:
+            if key in found:
                 self._refuse(key_node, f"duplicate key {key!r}")
             # Errors point at the key: that is what people look for.
-            marks[(*location, key)] = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-            value[key] = self.build(value_node, (*location, key), marks, depth + 1)
-        return value
+            found[key], members[key] = self.build(value_node, (*location, key), key_node)
+        return found
 
     def _build_scalar(self, node: Any, location: Location) -> JsonValue:
         if self._environment is not None and "$" in node.value:

@@ -218,5 +218,5 @@ def _read(model: type[Parameters], value: Any, where: str, type: ErrorType, matc
     except ValidationError as error:
         if all(item["loc"][:1] in _DEFAULT_CRITERIA for item in error.errors()):
             type = "invalid_criteria"
-        found = problems(Document(where, value, {}), error, model)
+        found = problems(Document(where, value), error, model)
         raise EvaluatorError(type, f"{where}: " + "; ".join(problem.message for problem in found)) from None

@@ -64,7 +64,7 @@ def suite_request(written: Mapping[str, Any]) -> SuiteRequest:
     try:
         return SuiteRequest.model_validate(dict(written))
     except ValidationError as error:
-        first = problems(Document("request", dict(written), {}), error, SuiteRequest)[0]
+        first = problems(Document("request", dict(written)), error, SuiteRequest)[0]
         raise JobRefused(first.message) from None
 
 

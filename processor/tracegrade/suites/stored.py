@@ -360,7 +360,7 @@ def _checked(case_id: str, written: JsonObject, where: str) -> tuple[StoredCase,
         with comparing_by(NOT_LOADED):  # what it needs is asked for when it is run
             rule = Rule.model_validate(document)
     except ValidationError as error:
-        first = problems(Document(where, document, {}), error, Rule)[0].message
+        first = problems(Document(where, document), error, Rule)[0].message
         raise SuiteError(f"{where}: {first.removeprefix('cases[0]').lstrip('.: ')}") from None
     assert rule.cases is not None, "it has one"
     (checked,) = rule.cases.all

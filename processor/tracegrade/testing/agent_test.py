@@ -221,7 +221,7 @@ def _inline(rule: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Rule:
         rule = {"evaluate": [rule]}
     load_plugins()
     written: dict[str, JsonValue] = {"id": INLINE, **rule}
-    return validate(Document("the rule in the test", written, {}), Rule)
+    return validate(Document("the rule in the test", written), Rule)
 
 
 def _unsampled(rule: Rule) -> Rule:
