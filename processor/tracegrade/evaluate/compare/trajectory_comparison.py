@@ -12,7 +12,7 @@ nights: 3)``, pay and find.
   so.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tracegrade.evaluate.call_facts import arguments
@@ -23,7 +23,7 @@ from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.pairing.best import WHOLE, best_pairing, in_units
-from tracegrade.evaluate.pairing.by_name import after_scan, improve, in_turn
+from tracegrade.evaluate.pairing.by_name import after_scan, improve, in_turn, scan, with_next_unused
 from tracegrade.evaluate.pairing.in_order import align, arrange
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.work import Work
@@ -89,9 +89,9 @@ class TrajectoryComparison:
                 self._pair(index, position, worth)
         else:
             candidates = self.by_expected()
-            passed_over = self._scan(candidates)
+            self.pairs, self.worth = scan(candidates, self.fit, self.work)
             if pairing == "best" or (None in self.pairs and self.evidence.once(Timeline).has_ties):
-                self._improve(candidates, passed_over)
+                self._improve(candidates)
 
     def _pair(self, index: int, position: int | None, worth: float) -> None:
         self.pairs[index] = position
@@ -125,33 +125,9 @@ class TrajectoryComparison:
                 shared[key].append(position)
         return found
 
-    def _scan(self, candidates: Sequence[Sequence[int]]) -> set[int]:
-        """Pair each expected call, in order, with the call left that fits it best, the earliest of equals.
-
-        Returns:
-            The expected calls that are not paired with a whole call, and for which calls taken before were passed over.
-        """
-        used: set[int] = set()
-        passed_over: set[int] = set()
-        for index, positions in enumerate(candidates):
-            best, best_worth, passed = None, 0.0, False
-            for position in positions:
-                if position in used:
-                    self.work.spend()
-                    passed = True
-                elif (worth := self.fit(index, position)) > best_worth:
-                    best, best_worth = position, worth
-                    if worth == 1.0:
-                        break
-            if best is not None:
-                used.add(best)
-                self._pair(index, best, best_worth)
-            if passed and best_worth < 1.0:
-                passed_over.add(index)
-        return passed_over
-
-    def _improve(self, candidates: Sequence[Sequence[int]], passed_over: Set[int]) -> None:
+    def _improve(self, candidates: Sequence[Sequence[int]]) -> None:
         """Make the pairs of a scan worth most together, where they may not be."""
+        passed_over = self._passed_over(candidates)
         scan, self.work = self.work, after_scan(self.work, self.evidence)
         for indexes in self._apart():
             if passed_over.isdisjoint(indexes):
@@ -164,6 +140,17 @@ class TrajectoryComparison:
             for index in indexes:
                 self.worth[index] = float(self.pairs[index] is not None)
         self.work = scan
+
+    def _passed_over(self, candidates: Sequence[Sequence[int]]) -> set[int]:
+        """The expected calls that are not paired with a whole call, and of which an earlier one took a candidate."""
+        taken: set[int] = set()
+        found: set[int] = set()
+        for index, position in enumerate(self.pairs):
+            if self.worth[index] < 1.0 and not taken.isdisjoint(candidates[index]):
+                found.add(index)
+            if position is not None:
+                taken.add(position)
+        return found
 
     def _improve_shares(self, indexes: Sequence[int], candidates: Sequence[Sequence[int]]) -> None:
         shares: dict[tuple[int, int], float] = {}
@@ -207,13 +194,9 @@ class TrajectoryComparison:
                 for index, position in in_turn(indexes, self.evidence.once(Timeline).ranks(left), self.fit, self.work):
                     yield index, position, self.fit(index, position)
             return
-        rest = {key: iter(positions_of[indexes[0]]) for key, indexes in turns.items()}
-        for index, positions in enumerate(positions_of):
-            at = next((position for position in rest[id(positions)] if position not in used), None)
-            if at is not None:
-                used.add(at)
-                if worth := self.fit(index, at):
-                    yield index, at, worth
+        for index, at in enumerate(with_next_unused(positions_of, self.pairs)):
+            if at is not None and (worth := self.fit(index, at)):
+                yield index, at, worth
 
     def differences(self, index: int, position: int) -> Iterator[Difference]:
         """Where the call made is not as expected."""

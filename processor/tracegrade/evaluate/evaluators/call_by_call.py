@@ -35,11 +35,12 @@ from tracegrade.evaluate.pairing.by_name import (
     ByPosition,
     Matches,
     PairingWord,
+    candidates_by_name,
     first_contended,
     in_step,
     may_contend,
-    nearest_unpaired,
     pairing_in_force,
+    with_next_unused,
 )
 from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
@@ -282,7 +283,7 @@ def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings)
         justify = partial(_justify_all, expected, evidence, found, pairs)
         return Score(1.0, justify=justify, pairing=pairing, unknown=work.unknown)
     matched, of = len(names) - pairs.count(None), len(names)
-    shown = nearest_unpaired(names, evidence, pairs)
+    shown = with_next_unused(candidates_by_name(names, evidence), pairs)
     failed = [
         (index, position)
         for index, (position, pair) in enumerate(zip(shown, pairs, strict=True))

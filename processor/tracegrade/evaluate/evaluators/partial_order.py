@@ -34,6 +34,7 @@ from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
+from tracegrade.evaluate.pairing.by_name import with_next_unused
 from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
@@ -165,15 +166,12 @@ def _is_gone(number: int, others: int, plain: Sequence[PlainStep], taken: set[in
 
 def _out_of_order(found: _Found, plain: Sequence[PlainStep], evidence: Evidence) -> dict[int, int]:
     """For each missing step of which a call is left over, that call."""
-    left = list(found.extra)
-    pairs: dict[int, int] = {}
-    for number in found.missing:
-        names = plain[number].names
-        place = next((place for place in left if evidence.calls[place].name in names), None)
-        if place is not None:
-            left.remove(place)
-            pairs[number] = place
-    return pairs
+    candidates = [
+        [place for place in found.extra if evidence.calls[place].name in plain[number].names]
+        for number in found.missing
+    ]
+    places = with_next_unused(candidates, [None] * len(candidates))
+    return {number: place for number, place in zip(found.missing, places, strict=True) if place is not None}
 
 
 def _details(found: _Found, plain: Sequence[PlainStep], evidence: Evidence) -> dict[str, JsonValue]:

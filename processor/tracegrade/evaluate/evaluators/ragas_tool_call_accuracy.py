@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import arguments, names, positions_by_name
+from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
@@ -26,7 +26,7 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, scalar_text
-from tracegrade.evaluate.pairing.by_name import most_pairs
+from tracegrade.evaluate.pairing.by_name import candidates_by_name, most_pairs, with_next_unused
 from tracegrade.evaluate.pairing.in_order import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
@@ -134,8 +134,7 @@ def _by_name(criteria: Criteria, evidence: Evidence, settings: Settings) -> Pair
             return Pairing.of(len(criteria.names), longest_common_subsequence(order, made, groups, Work()))
         except EvaluatorError:
             return None
-    free = {name: iter(positions) for name, positions in evidence.once(positions_by_name).items()}
-    return Pairing([next(free.get(name, iter(())), None) for name in criteria.names])
+    return Pairing(with_next_unused(candidates_by_name(criteria.names, evidence), [None] * len(criteria.names)))
 
 
 def _in_best_order(

@@ -38,12 +38,14 @@ from tracegrade.evaluate.pairing.by_name import (
     TOO_MANY,
     Matches,
     PairingWord,
+    candidates_by_name,
     first_contended,
     in_step,
     may_contend,
     may_contend_in_part,
-    nearest_unpaired,
     pairing_in_force,
+    scan,
+    with_next_unused,
 )
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
@@ -146,7 +148,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     found: list[JsonValue] = []
     if None in taken_by:
         names, keys = criteria.expected.names, criteria.expected.keys
-        shown = nearest_unpaired(names, evidence, taken_by)
+        shown = with_next_unused(candidates_by_name(names, evidence), taken_by)
         uncalled = [name for name, position in zip(names, shown, strict=True) if position is None]
         found = listed_differences(
             "args",
@@ -213,26 +215,22 @@ def _scan(
     criteria: Criteria, evidence: Evidence, actual: list[Arguments], settings: Settings, work: Work
 ) -> list[int | None]:
     """The same where each call made, in order, takes the reference call left that it fits best."""
-    free = {name: list(indexes) for name, indexes in criteria.expected.by_name.items()}
     fits: Sequence[Fit] = criteria.wholly
     enough = 1.0
     if settings.mode == "flexible":
         fits, enough = criteria.partly, settings.argument_match_threshold
-    taken_by: list[int | None] = [None] * len(criteria.expected.names)
-    for position, call in enumerate(evidence.calls):
-        if not (references := free.get(call.name)):
-            continue
+
+    def fit(position: int, index: int) -> float:
         work.position = position
-        best, best_fit = -1, 0.0
-        for index in references:
-            fit = fits[index](actual[position], work)
-            if fit > best_fit:
-                best, best_fit = index, fit
-                if fit == 1.0:
-                    break  # none fits better, and of equals the earlier is taken
-        if best_fit and best_fit >= enough:
-            taken_by[best] = position
-            references.remove(best)
+        found = fits[index](actual[position], work)
+        return found if found >= enough else 0.0
+
+    of_name = criteria.expected.by_name
+    taken, _ = scan([of_name.get(call.name, ()) for call in evidence.calls], fit, work)
+    taken_by: list[int | None] = [None] * len(criteria.expected.names)
+    for position, index in enumerate(taken):
+        if index is not None:
+            taken_by[index] = position
     return taken_by
 
 

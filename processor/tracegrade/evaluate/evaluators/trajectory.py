@@ -41,7 +41,7 @@ from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
-from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord
+from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord, with_next_unused
 from tracegrade.evaluate.timeline import Timeline
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
@@ -143,7 +143,7 @@ def _judged(comparison: TrajectoryComparison) -> tuple[float, dict[str, JsonValu
     binary, recall, precision, f1 = _shares(comparison, matched)
     used = {position for position in comparison.pairs if position is not None}
     unexpected = [comparison.evidence.calls[p].name for p in comparison.made if p not in used]
-    shown = _nearest(comparison, used)
+    shown = with_next_unused(comparison.by_expected(), comparison.pairs)
     keys = comparison.prepared.shown.keys
     found = listed_differences(
         "",
@@ -176,21 +176,6 @@ _HOLDS: dict[Match, Callable[[float, int, int], bool]] = {
     "unordered": lambda matched, expected, actual: expected == actual and matched >= expected - _TOLERANCE,
     "subset": lambda matched, expected, actual: matched >= actual - _TOLERANCE,
 }
-
-
-def _nearest(comparison: TrajectoryComparison, used: set[int]) -> list[int | None]:
-    """The pairs, and for each expected call without one the next unused call of its names: what a reader looks for."""
-    shown = list(comparison.pairs)
-    if None not in shown:
-        return shown
-    taken = set(used)
-    turns: dict[int, Iterator[int]] = {}
-    for index, positions in enumerate(comparison.by_expected()):
-        turn = turns.setdefault(id(positions), iter(positions))
-        if shown[index] is None:
-            shown[index] = next((position for position in turn if position not in taken), None)
-            taken.add(-1 if shown[index] is None else shown[index])  # type: ignore[arg-type]
-    return shown
 
 
 def _explained(comparison: TrajectoryComparison, shown: Sequence[int | None]) -> dict[str, JsonValue]:

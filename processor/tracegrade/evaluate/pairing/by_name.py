@@ -14,7 +14,7 @@ wrong one. Of two matchers no more is known than that some value may meet both, 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from tracegrade.evaluate.call_facts import names as names_of
@@ -178,26 +178,56 @@ def improve(
     return 0
 
 
+def scan(
+    candidates: Sequence[Sequence[int]], fit: Callable[[int, int], float], work: Work
+) -> tuple[list[int | None], list[float]]:
+    """Pair each one in order with the candidate left that fits it best, the earliest of equals; none is given back.
+
+    Args:
+        candidates: of each the positions that it may be paired with, in their order.
+        fit: what the pair of one and a position is worth, 0 (no pair) to 1; none fits better than 1.
+        work: counts the steps of passing over what was taken; `fit` counts its own.
+
+    Returns:
+        For each the position, None for none, and what the pair is worth.
+
+    Raises:
+        EvaluatorError: ``work_bound``, by `fit`.
+    """
+    left: dict[int, list[int]] = {}
+    used: set[int] = set()
+    pairs: list[int | None] = []
+    worths: list[float] = []
+    for index, positions in enumerate(candidates):
+        if (free := left.get(id(positions))) is None:
+            free = left[id(positions)] = list(positions)
+        best, best_worth = None, 0.0
+        for position in free:
+            if position in used:  # by one of other candidates
+                work.spend()
+            elif (worth := fit(index, position)) > best_worth:
+                best, best_worth = position, worth
+                if worth == 1.0:
+                    break
+        if best is not None:
+            used.add(best)
+            free.remove(best)
+        pairs.append(best)
+        worths.append(best_worth)
+    return pairs, worths
+
+
 def _scan(
     names: Sequence[str], wanted: Sequence[Matches[Found]], evidence: Evidence, found: ByPosition[Found], work: Work
 ) -> list[int | None]:
     """For each expected call in order, the first unused call of its name that it matches; None where none does."""
-    made = evidence.once(positions_by_name)
-    free: dict[str, list[int]] = {}
-    pairs: list[int | None] = []
-    for name, matches in zip(names, wanted, strict=True):
-        if (candidates := free.get(name)) is None:
-            candidates = free[name] = list(made.get(name, ()))
-        paired = None
-        for position in candidates:
-            work.left -= 1  # the bound is asked for by what follows
-            work.position = position
-            if matches(found[position], work):
-                paired = position
-                candidates.remove(position)
-                break
-        pairs.append(paired)
-    return pairs
+
+    def fit(index: int, position: int) -> float:
+        work.left -= 1  # the bound is asked for by what follows
+        work.position = position
+        return wanted[index](found[position], work)
+
+    return scan(candidates_by_name(names, evidence), fit, work)[0]
 
 
 def most_pairs(indexes: Sequence[int], fits: Sequence[Fits], work: Work) -> list[tuple[int, int]]:
@@ -270,22 +300,29 @@ def pair_in_turn(
 PAIRINGS: dict[PairingWord, Pair[Any]] = {"first": pair_first, "best": pair_best, "positional": pair_in_turn}
 
 
-def nearest_unpaired(names: Sequence[str], evidence: Evidence, pairs: Sequence[int | None]) -> list[int | None]:
-    """`pairs`, and for each unpaired expected call the next call of its name that nothing was paired with.
+def with_next_unused(candidates: Sequence[Sequence[int]], pairs: Sequence[int | None]) -> list[int | None]:
+    """`pairs`, and for each unpaired expected call the next of its candidates that nothing was paired with.
 
     That is the call a reader wants to see beside the expectation that it failed.
     """
-    used = {position for position in pairs if position is not None}
-    left = {
-        name: [position for position in positions if position not in used]
-        for name, positions in evidence.once(positions_by_name).items()
-    }
-    shown: list[int | None] = []
-    for name, position in zip(names, pairs, strict=True):
-        if position is None and (rest := left.get(name)):
-            position = rest.pop(0)
-        shown.append(position)
+    shown = list(pairs)
+    if None not in shown:
+        return shown
+    used = {position for position in shown if position is not None}
+    turns: dict[int, Iterator[int]] = {}
+    for index, positions in enumerate(candidates):
+        if shown[index] is None:
+            turn = turns.setdefault(id(positions), iter(positions))
+            at = shown[index] = next((position for position in turn if position not in used), None)
+            if at is not None:
+                used.add(at)
     return shown
+
+
+def candidates_by_name(names: Sequence[str], evidence: Evidence) -> list[Sequence[int]]:
+    """For each expected call the positions of the calls of its name, in order; those of one name share a list."""
+    made = evidence.once(positions_by_name)
+    return [made.get(name, ()) for name in names]
 
 
 def first_contended(names: Sequence[str], contend: Callable[[int, int], bool]) -> tuple[int, int] | None:
