@@ -309,7 +309,7 @@ def rule_details() -> str:
     parts = []
     for rule in load_rules(["builtin:all"]).rules:
         parts.append(f"### {rule.id}\n\n{rule.title}.\n\n{' '.join(rule.description.split())}")
-        evaluators = dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs())
+        evaluators = dict.fromkeys(spec.evaluator.name for spec in rule.specs)
         links = ", ".join(f"[{name}](evaluators/{name}.md)" for name in evaluators)
         parts.append(f"{rule.status}, {rule.level}, judges by {links}.")
         if rule.false_positives:

@@ -7,6 +7,8 @@ import pytest
 from build import each
 from tracegrade.document.problem import FileError
 from tracegrade.rule.load import builtin_rules, load_rules
+from tracegrade.rule.rule_set import RuleSet
+from tracegrade.rule.warnings import costs_not_known
 
 MISTAKES = sorted((Path(__file__).parent / "mistakes").glob("*.yaml"))
 
@@ -147,6 +149,20 @@ def test_a_near_builtin_name_is_proposed() -> None:
 def test_the_rule_set_knows_where_each_rule_came_from(tmp_path: Path) -> None:
     path = write(tmp_path / "one.rule.yaml", "one")
     assert load_rules([path]).paths == {"one": str(path)}
+
+
+def test_what_is_found_later_has_its_place_without_the_file_being_read_again(tmp_path: Path) -> None:
+    text = "id: {}\nevaluate:\n- evaluator: budget\n  max_cost: 1\n"
+    files = [tmp_path / name for name in ("z.rule.yaml", "a.rule.yaml")]
+    for file, rule_id in zip(files, ("first", "second"), strict=True):
+        file.write_text(text.format(rule_id))
+    rule_set = load_rules(files)
+    for file in files:
+        file.unlink()
+    found = [str(problem).partition(": costs")[0] for problem in rule_set.placed(costs_not_known)]
+    assert found == [f"{file}:4:3: evaluate[0].max_cost" for file in files]
+    assert rule_set.only(["second"]).placed(costs_not_known) == rule_set.placed(costs_not_known)[1:]
+    assert RuleSet(rule_set.rules).placed(costs_not_known) == []  # rules from no file
 
 
 def test_builtin_rules_is_the_folder_that_holds_the_demo() -> None:

@@ -34,7 +34,7 @@ def test_attributes_of_all_clauses_are_read() -> None:
 def test_attributes_that_only_an_evaluator_reads_are_read(place: str) -> None:
     item = {"id": "x", "match": {"prompt": "x"}} if place == "cases" else {}
     one = rule(id="a", **{place: [{**item, "evaluator": "budget", "max_tokens": 9}]})
-    for _, spec in one.named_specs():
+    for spec in one.specs:
         object.__setattr__(spec, "evaluator", replace(spec.evaluator, attributes=frozenset({"queue.wait"})))
     assert "queue.wait" in RuleSet([one]).attributes_read
 

@@ -110,7 +110,7 @@ def test_code_beside_a_rule_is_a_version_of_its_own_and_does_not_run_for_a_store
     digests = [rule_set.rules[0].code["./few_calls.py"] for rule_set in (second, first)]
     lines = [f'# ./few_calls.py: {digest} reads ["a", "b.c"]' for digest in digests]
     assert [text.splitlines()[-1] for text in texts] == lines
-    assert [spec.name for _, spec in read.named_specs()] == ["few-calls"]
+    assert [spec.name for spec in read.specs] == ["few-calls"]
     assert [rule_set.attributes_read for rule_set in so_far] == [first.attributes_read] * 2
     assert not mark.exists()
     (evaluation,) = judged(RuleSet([read]))

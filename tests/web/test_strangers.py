@@ -29,6 +29,7 @@ from build.websockets import Refused, opened
 from tracegrade.access.tokens import new_token
 from tracegrade.config import Config
 from tracegrade.deletion.request import Choice, Deletions
+from tracegrade.document.document import Document
 from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
@@ -86,7 +87,8 @@ def world(folder: Path, names: dict[str, str] | None = None) -> World:
     (folder / "journal").mkdir()
     rules = load_rules([str(RULES)])
     if names is None:
-        rules = RuleSet([*rules.rules, Rule.model_validate(OWN_RULE)], {**rules.paths, OWN_RULE["id"]: "own.rule.yaml"})
+        own = Document("own.rule.yaml", OWN_RULE)
+        rules = RuleSet([*rules.rules, Rule.model_validate(OWN_RULE)], {**rules.documents, OWN_RULE["id"]: own})
         names = filled(folder, rules)
     with changing_store(config.store_url) as connection:  # which rules there are of all is no secret of anybody
         connection.execute(delete(rule_texts))

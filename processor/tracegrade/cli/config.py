@@ -36,14 +36,14 @@ def check(path: Path | None, config_path: Path | None) -> None:
     from tracegrade.config import load_config
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.code_access import code_files_of, open_to_others
-    from tracegrade.rule.load import costs_without_prices
+    from tracegrade.rule.warnings import costs_not_known
 
     config = load_config(path or config_path)
     with config.names_lines():
         _check_files(config)
         rule_set = config.load_rules()
         config.quotas.check_rules(rule_set)
-        costs = [] if config.traces.prices else costs_without_prices(rule_set)
+        costs = [] if config.traces.prices else rule_set.placed(costs_not_known)
         access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     links = [] if config.alerts.external_url or not config.alerts.channels else [_NO_LINKS]
     for warning in (*config.warnings, *rule_set.warnings, *costs, *access, *links):

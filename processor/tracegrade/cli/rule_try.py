@@ -204,7 +204,7 @@ def _output_of(call: "ToolCall") -> str:
 
 def _print_trial(rule: "Rule", trial: "Trial") -> None:
     subject = trial.matching.subject
-    specs = {(spec.name, spec.case): spec for _, spec in rule.named_specs()}
+    specs = {(spec.name, spec.case): spec for spec in rule.specs}
     rows: list[Sequence[object]] = []
     for step in trial.matching.steps:
         # `unless` excludes by holding.

@@ -70,13 +70,17 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
     """
     from dataclasses import asdict
 
-    from tracegrade.rule.load import costs_without_prices, named_unlike_their_folders, tools_never_called
+    from tracegrade.rule.load import named_unlike_their_folders
+    from tracegrade.rule.warnings import costs_not_known, unknown_tools
 
     rule_set = rules_at(paths, settings.rules)
-    warnings = [*rule_set.warnings, *named_unlike_their_folders(rule_set, paths or ["rules"])]
-    warnings += tools_never_called(rule_set, _stored_tools(settings))
-    if not settings.has_prices:
-        warnings += costs_without_prices(rule_set)
+    stored = _stored_tools(settings)
+    warnings = [
+        *rule_set.warnings,
+        *named_unlike_their_folders(rule_set, paths or ["rules"]),
+        *rule_set.placed(lambda rule: unknown_tools(rule, stored)),
+        *(() if settings.has_prices else rule_set.placed(costs_not_known)),
+    ]
     expected = _expected(settings, rule_set, volume)
     if output_format == "json":
         found = {

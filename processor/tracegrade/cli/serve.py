@@ -270,7 +270,7 @@ def _status_of(config: "Config", role: str, *, is_kept: bool) -> AbstractContext
 def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) -> int:
     from tracegrade.plugins.installed import load_plugins
     from tracegrade.rule.code_access import code_files_of, open_to_others
-    from tracegrade.rule.load import costs_without_prices
+    from tracegrade.rule.warnings import costs_not_known
     from tracegrade.serve.process import explains_folder_errors, name_process, run_in_loop
     from tracegrade.serve.receive_role import ReceiveRole
     from tracegrade.store.check import check_store
@@ -282,7 +282,7 @@ def _receive(config: "Config", config_path: Path | None, *, with_judge: bool) ->
     # A wrong rule stops the start here, not in a restarted judge.
     rule_set = config.load_rules()
     config.quotas.check_rules(rule_set)
-    costs = [] if config.traces.prices else costs_without_prices(rule_set)
+    costs = [] if config.traces.prices else rule_set.placed(costs_not_known)
     access = open_to_others(config.rules.paths, rule_set) if config.rules.allow_code else ()
     for warning in (*rule_set.warnings, *costs, *access) if with_judge else ():
         print_line(f"Warning: {warning}", err=True)

@@ -12,7 +12,7 @@ MEANT_OPERATORS = {"=<": "<=", "=>": ">=", "<>": "!=", "=!": "!=", "≤": "<=", 
 """What people write who mean another operator."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Problem:
     """One mistake in one file; ``line`` and ``column`` count from 1, and are 0 where it is about the path itself."""
 

@@ -43,7 +43,7 @@ def problems(document: Document, error: ValidationError, model: type[BaseModel],
         if isinstance(part.value, str):  # 10s, where the bound was broken by the 10.0 that it stands for
             item["input"] = part.value
         found.append(document.problem_at(part, message_of(item, model)))
-    return sorted(set(found), key=lambda problem: (problem.line, problem.column, problem.message))
+    return sorted(set(found))
 
 
 def message_of(item: Any, model: type[BaseModel]) -> str:

@@ -138,7 +138,7 @@ class _Proof:
 def _read_tests(path: Path, rule: Rule) -> list[tuple[RuleTest, list[str]]]:
     document = read(path)
     tests = validate(document, RuleTests).root
-    names = [name for name, _ in rule.named_specs()]
+    names = [spec.name for spec in rule.specs]
     problems: list[Problem] = []
     for position, test in enumerate(tests):
         problems += _unknown_names(document, position, test, names)
@@ -166,9 +166,9 @@ def found_in(rule: Rule, judged: Iterable[Judged]) -> Found:
     latest = {item.key: item for item in judged}  # a session is judged again with each of its traces
     evaluations = [evaluation for item in latest.values() for evaluation in evaluations_of(item)]
     found: dict[str, Outcome] = {}
-    for name, _ in rule.named_specs():
-        if outcomes := [evaluation.outcome for evaluation in _named(evaluations, name)]:
-            found[name] = worst(outcomes)
+    for spec in rule.specs:
+        if outcomes := [evaluation.outcome for evaluation in _named(evaluations, spec.name)]:
+            found[spec.name] = worst(outcomes)
     return found or NOT_MATCHED
 
 

@@ -43,8 +43,7 @@ class CodeFiles:
     def __init__(self, rule_file: Path, roots: Sequence[Path], allowed: bool) -> None:
         """Of the rule in `rule_file`; in that of `roots`, folders of rules, in which it lies; if `allowed` at all."""
         self._folder = rule_file.parent
-        inside = self._folder.resolve()
-        self._roots = [root for root in roots if inside.is_relative_to(root)]
+        self._roots = roots
         self._allowed = allowed
 
     def __call__(self, named: str) -> EvaluatorFile:
@@ -69,9 +68,11 @@ class CodeFiles:
         return _evaluator_in(written, place, _content(written, place))
 
     def _place(self, written: str) -> Path:
-        place = (self._folder / written).resolve()
-        if not any(place.is_relative_to(root) for root in self._roots):
-            root = self._roots[0] if self._roots else self._folder
+        inside = self._folder.resolve()  # here, as few rules name a file
+        roots = [root for root in self._roots if inside.is_relative_to(root)]
+        place = (inside / written).resolve()
+        if not any(place.is_relative_to(root) for root in roots):
+            root = roots[0] if roots else self._folder
             raise NoEvaluatorFile(
                 f"{written} leads to {place}, which is outside of the folder of rules {root}; expected a file in it, "
                 "or name a folder for the rules that holds both"

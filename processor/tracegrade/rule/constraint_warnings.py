@@ -79,11 +79,11 @@ def _all_warnings(rule: Rule) -> Iterator[tuple[Location, str]]:
 
 
 def _items(rule: Rule) -> Iterator[_Item]:
-    for key, number, spec in rule.items():
-        if spec.evaluator.name == constraints.EVALUATOR.name:
+    for location, spec in rule.placed_specs():
+        if spec.evaluator.name == constraints.EVALUATOR.name and spec.case is None:  # a subject meets one case at most
             forms = enumerate(spec.criteria.constraints)
-            placed = [_Placed((key, number, "constraints", place), form) for place, form in forms]
-            yield _Item(key, spec.threshold == 1, placed)
+            placed = [_Placed((*location, "constraints", place), form) for place, form in forms]
+            yield _Item(str(location[0]), spec.threshold == 1, placed)
 
 
 def _by_itself(one: _Placed, rule: Rule) -> Iterator[tuple[Location, str]]:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +19,7 @@ from tracegrade.rule.evaluator_file import CODE
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.semantic_model import model_in
-from tracegrade.rule.warnings import Warning, costs_not_known, unknown_tools, warnings_of
+from tracegrade.rule.warnings import Warning, warnings_of
 
 __all__ = ["RuleSet", "builtin_rules", "load_rules", "rules_stamp"]
 
@@ -63,7 +63,7 @@ def _read_rules(paths: Iterable[str | Path], allow_code: bool) -> RuleSet:
         except FileError as error:
             found.extend(error.problems)
     rules: dict[str, Rule] = {}
-    origins: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     for shown in rule_files.values():
         try:
             document = read(Path(shown))
@@ -71,68 +71,34 @@ def _read_rules(paths: Iterable[str | Path], allow_code: bool) -> RuleSet:
         except FileError as error:
             found.extend(error.problems)
             continue
-        if (other := origins.get(rule.id)) is not None:
+        if (other := documents.get(rule.id)) is not None:
             line, _ = other.position(("id",))
             found.append(
                 document.problem(("id",), f"{rule.id!r} is the id of {other.path}:{line} already; ids are unique")
             )
             continue
         rules[rule.id] = rule
-        origins[rule.id] = document
+        documents[rule.id] = document
     if found:
         raise FileError(found)
-    warnings = [problem for rule_id, rule in rules.items() for problem in _placed(origins[rule_id], warnings_of(rule))]
-    warnings += [problem for place in folders for problem in _named_otherwise(place, rule_files)]
-    return RuleSet(rules.values(), {rule_id: document.path for rule_id, document in origins.items()}, warnings)
-
-
-def tools_never_called(rule_set: RuleSet, stored: Mapping[str, Collection[str]]) -> list[Problem]:
-    """Where rules of files name tools that are not among the names of stored calls, which are by service.
-
-    Raises:
-        FileError: a file has gone since, or is no YAML now.
-    """
-    return _found_in_files(rule_set, lambda rule: unknown_tools(rule, stored))
-
-
-def costs_without_prices(rule_set: RuleSet) -> list[Problem]:
-    """Where rules of files read what runs cost, which nobody knows without prices in the settings.
-
-    Raises:
-        FileError: as `tools_never_called`.
-    """
-    return _found_in_files(rule_set, costs_not_known)
+    rule_set = RuleSet(rules.values(), documents)
+    unread = [problem for place in folders for problem in _named_otherwise(place, rule_files)]
+    rule_set.warnings = [*rule_set.placed(warnings_of), *unread]
+    return rule_set
 
 
 def named_unlike_their_folders(rule_set: RuleSet, roots: Iterable[str | Path]) -> list[Problem]:
-    """Where a ``rule.yaml`` lies in a folder that has not the id of its rule as its name, and is none of `roots`.
-
-    Raises:
-        FileError: as `tools_never_called`.
-    """
+    """Where a ``rule.yaml`` lies in a folder that has not the id of its rule as its name, and is none of `roots`."""
     of_many = {Path(root).absolute() for root in roots}
-    return _found_in_files(rule_set, lambda rule: _unlike_folder(rule.id, Path(rule_set.paths[rule.id]), of_many))
 
+    def unlike(rule: Rule) -> Iterator[Warning]:
+        file = Path(rule_set.paths[rule.id])
+        place = file.absolute().parent
+        if file.name == "rule.yaml" and place.name != rule.id and place not in of_many:
+            to_do = f"rename one of the two, or the file to {rule.id}.rule.yaml"
+            yield ("id",), f"its folder is named {place.name!r}; {to_do}"
 
-def _unlike_folder(rule_id: str, file: Path, of_many: Collection[Path]) -> Iterator[Warning]:
-    place = file.absolute().parent
-    folder = place.name
-    if file.name == "rule.yaml" and folder != rule_id and place not in of_many:
-        yield ("id",), f"its folder is named {folder!r}; rename one of the two, or the file to {rule_id}.rule.yaml"
-
-
-def _found_in_files(rule_set: RuleSet, look: Callable[[Rule], Iterable[Warning]]) -> list[Problem]:
-    return [
-        problem
-        for rule in rule_set.rules
-        if rule.id in rule_set.paths and (found := list(look(rule)))
-        for problem in _placed(read(Path(rule_set.paths[rule.id])), found)
-    ]
-
-
-def _placed(document: Document, warnings: Iterable[Warning]) -> list[Problem]:
-    found = {document.problem(location, message) for location, message in warnings}
-    return sorted(found, key=lambda problem: (problem.line, problem.column, problem.message))
+    return rule_set.placed(unlike)
 
 
 def rules_stamp(paths: Iterable[str | Path], *, allow_code: bool = False) -> tuple[object, ...]:

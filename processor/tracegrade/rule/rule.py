@@ -4,7 +4,7 @@ A rule is frozen data. What is wrong in a file is refused while it is read.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from tracegrade.document.file_model import FileModel
+from tracegrade.document.problem import Location
 from tracegrade.evaluate import registry
 from tracegrade.evaluate.constraints.sides import SideTable, conditions_of
 from tracegrade.model.evaluation import MEASURES, Measure
@@ -164,14 +165,12 @@ class Rule(FileModel):
         if self.when is not None and self.scope == "tool-call":
             mistakes.append(mistake("nothing follows where one call is judged; write scope: agent", "when"))
         names: set[str] = {*SHARES, *MEASURES}
-        for key, position, spec in self.items():
+        for location, spec in self.placed_specs():
             if spec.name in names:
-                mistakes.append(mistake(_name_taken(spec), key, position, "name"))
-            names.add(spec.name)
-        for place, case in enumerate(self.cases.all if self.cases is not None else ()):
-            if case.spec.name in names:
-                mistakes.append(mistake(_name_taken(case.spec), "cases", place, "name"))
-        names |= {name for name, _ in self.named_specs()}
+                mistakes.append(mistake(_name_taken(spec), *location, "name"))
+            if spec.case is None:  # cases share names
+                names.add(spec.name)
+        names.update(spec.name for spec in self.specs)
         for position, alert in enumerate(self.alert):
             if self.scope == "tool-call" and alert.of in ("tokens", "cost"):
                 why = f"a tool call has no {alert.of}, only model calls have; of a tool call 'duration' is known"
@@ -185,18 +184,18 @@ class Rule(FileModel):
             raise refuse(mistakes)
         return self
 
-    def named_specs(self) -> Iterator[tuple[str, EvaluationSpec]]:
-        """Everything that may be evaluated, with its name; cases share names."""
-        for _, _, spec in self.items():
-            yield spec.name, spec
-        for case in self.cases.all if self.cases is not None else ():
-            yield case.spec.name, case.spec
+    @property
+    def specs(self) -> Sequence[EvaluationSpec]:
+        """Everything that may be evaluated: of ``evaluate``, of ``then``, and of cases, which share names."""
+        cases = () if self.cases is None else (case.spec for case in self.cases.all)
+        return [*self.evaluate, *self.then, *cases]
 
-    def items(self) -> Iterator[tuple[str, int, EvaluationSpec]]:
-        """The items of ``evaluate`` and ``then``, each with the key and the place where it stands."""
-        for key, specs in (("evaluate", self.evaluate), ("then", self.then)):
+    def placed_specs(self) -> Iterator[tuple[Location, EvaluationSpec]]:
+        """The `specs`, each with its location in the file: ``("evaluate", 0)``."""
+        cases = () if self.cases is None else (case.spec for case in self.cases.all)
+        for key, specs in (("evaluate", self.evaluate), ("then", self.then), ("cases", cases)):
             for place, spec in enumerate(specs):
-                yield key, place, spec
+                yield (key, place), spec
 
     @cached_property
     def begins_after(self) -> SideTable | None:
@@ -221,8 +220,7 @@ class Rule(FileModel):
     @property
     def is_suite(self) -> bool:
         """Whether it has cases alone, each with an overall score for its tool and parameters."""
-        specs = [spec for _, spec in self.named_specs()]
-        return not self.evaluate and not self.then and all(spec.evaluator.name in _OVERALL for spec in specs)
+        return not self.evaluate and not self.then and all(spec.evaluator.name in _OVERALL for spec in self.specs)
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
@@ -233,13 +231,13 @@ class Rule(FileModel):
     @property
     def packages(self) -> dict[str, JsonValue]:
         """The installed packages that its evaluators come from, with their versions; none for TraceGrade's own."""
-        used = {spec.evaluator.name for _, spec in self.named_specs()}
+        used = {spec.evaluator.name for spec in self.specs}
         return {package.name: package.version for name, package in registry.packages().items() if name in used}
 
     @property
     def files(self) -> dict[str, JsonValue]:
         """The files outside of its own that it is judged by, with what stands for their content."""
-        parts = [part for _, spec in self.named_specs() for part in (spec.criteria, spec.settings)]
+        parts = [part for spec in self.specs for part in (spec.criteria, spec.settings)]
         parts += () if self.when is None else conditions_of(self.when)
         model = next((part.meaning for part in parts if part.meaning is not None), None)
         return self.code | ({} if model is None else {"semantic_model": model.version})
@@ -247,7 +245,7 @@ class Rule(FileModel):
     @property
     def code(self) -> dict[str, JsonValue]:
         """The files beside its own that hold its evaluators, by their paths from there, with the hash of each."""
-        return {spec.file.written: spec.file.digest for _, spec in self.named_specs() if spec.file is not None}
+        return {spec.file.written: spec.file.digest for spec in self.specs if spec.file is not None}
 
     @property
     def judgement(self) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-from tracegrade.document.problem import Problem
+from tracegrade.document.document import Document
+from tracegrade.document.problem import Location, Problem
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.rule.rule import Rule
 from tracegrade.semconv import ALWAYS_READ
@@ -16,22 +17,27 @@ class RuleSet:
     """Rules in order of id.
 
     ``hash`` (16 hex digits) changes with any rule's text, ``judgement_hash`` only with what they judge.
-    ``attributes_read`` names the span and resource attributes that are read of a trace, by rules or always. ``paths``
-    says from which file a rule came, by rule id; empty for rules built in code; ``warnings`` is what looks wrong in
-    those files. ``scopes`` are those that a rule has. What follows from the rules is worked out `once` for all traces.
+    ``attributes_read`` names the span and resource attributes that are read of a trace, by rules or always.
+    ``documents`` are the files from which rules came, by rule id, and ``paths`` their paths; none for rules built in
+    code. ``warnings`` is what looks wrong in those files. ``scopes`` are those that a rule has. What follows from the
+    rules is worked out `once` for all traces.
     """
 
     def __init__(
-        self, rules: Iterable[Rule], paths: Mapping[str, str] | None = None, warnings: Sequence[Problem] = ()
+        self,
+        rules: Iterable[Rule],
+        documents: Mapping[str, Document] | None = None,
+        warnings: Sequence[Problem] = (),
     ) -> None:
         self.rules = tuple(sorted(rules, key=lambda rule: rule.id))
-        self.paths = dict(paths or {})
+        self.documents = dict(documents or {})
+        self.paths = {rule_id: document.path for rule_id, document in self.documents.items()}
         self.warnings = warnings
         self.hash = _hash_of((rule.id, rule.text_hash) for rule in self.rules)
         self.judgement_hash = _hash_of((rule.id, rule.hash) for rule in self.rules)
         clauses = [part for rule in self.rules for part in (rule.match, rule.unless) if part is not None]
         cases = [rule.cases for rule in self.rules if rule.cases is not None]
-        specs = [spec for rule in self.rules for _, spec in rule.named_specs()]
+        specs = [spec for rule in self.rules for spec in rule.specs]
         # Many cases have one evaluator; those of two files may have one name.
         evaluators = {id(spec.evaluator): spec.evaluator for spec in specs}
         self.attributes_read = ALWAYS_READ.union(
@@ -51,7 +57,7 @@ class RuleSet:
         """These rules without those that have another id; None leaves out none."""
         if rule_ids is None:
             return self
-        return RuleSet([rule for rule in self.rules if rule.id in rule_ids], self.paths, self.warnings)
+        return RuleSet([rule for rule in self.rules if rule.id in rule_ids], self.documents, self.warnings)
 
     def seen_by(self, tenant: str | None) -> "RuleSet":
         """The rules without those of other tenants; with the hashes of all, which traces carry. None sees all."""
@@ -60,6 +66,19 @@ class RuleSet:
         found = self.only({rule.id for rule in self.rules if rule.is_of(tenant)})
         found.hash, found.judgement_hash = self.hash, self.judgement_hash
         return found
+
+    def placed(self, look: Callable[[Rule], Iterable[tuple[Location, str]]]) -> list[Problem]:
+        """What `look` says of the parts of each rule, as problems of its file, in the order of files and lines.
+
+        Nothing is asked of rules that came from no file.
+        """
+        by_id = {rule.id: rule for rule in self.rules}
+        return [
+            problem
+            for rule_id, document in self.documents.items()
+            if rule_id in by_id
+            for problem in sorted({document.problem(place, message) for place, message in look(by_id[rule_id])})
+        ]
 
     @property
     def tried_as(self) -> str:

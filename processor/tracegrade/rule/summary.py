@@ -16,7 +16,7 @@ def rule_summary(rule: Rule, path: str) -> dict[str, JsonValue]:
         "level": rule.level,
         "status": rule.status,
         "scope": rule.scope,
-        "evaluators": [*dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs())],
+        "evaluators": [*dict.fromkeys(spec.evaluator.name for spec in rule.specs)],
         "hash": rule.hash,
         "text_hash": rule.text_hash,
     }

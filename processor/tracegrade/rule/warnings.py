@@ -5,7 +5,7 @@ A rule that cannot work is refused while it is read. These can, and hardly ever 
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.document.problem import Location, did_you_mean
 from tracegrade.evaluate.criteria.expected_count import ExpectedCount
@@ -15,10 +15,12 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.usage import NO_PRICES
 from tracegrade.rule.clauses import Clauses
 from tracegrade.rule.constraint_warnings import constraint_warnings
+from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule
 
 Warning: TypeAlias = tuple[Location, str]
+_Sense: TypeAlias = Literal["expected", "constrained", "other"]
 
 _NO_PRICES = f"costs are not known, and nothing can be said of them: {NO_PRICES}"
 
@@ -31,13 +33,26 @@ _WITH_NAMES = ("tool-permission", "trajectory")  # how they compare names is a s
 _PERMITTED = ("allowed_tools", "denied_tools")
 
 
+class _Named(NamedTuple):
+    """A tool that an item names: where, and whether a call of it is expected, or it is named for another reason.
+
+    Constraints take globs as names, and they expect nothing where they are not triggered.
+    """
+
+    location: Location
+    name: str
+    sense: _Sense
+
+
 def warnings_of(rule: Rule) -> Iterator[Warning]:
     """What can be said of the rule by itself; each with the location of what it is about."""
     yield from _globs_in_prompts(rule)
-    yield from _globs_in_exact_names(rule)
-    yield from _several_calls_of_one(rule)
-    yield from _contended_calls(rule)
-    yield from _tools_left_out(rule)
+    for location, spec in rule.placed_specs():
+        named = list(_named(location, spec.written))
+        yield from _globs_in_exact_names(spec, named)
+        yield from _several_calls_of_one(rule, location, spec)
+        yield from _contended_calls(location, spec)
+        yield from _tools_left_out(rule, named)
     yield from _cases_never_met(rule)
     yield from constraint_warnings(rule)
     if rule.alert and rule.status == "experimental":
@@ -66,15 +81,17 @@ def unknown_tools(rule: Rule, stored: Mapping[str, Collection[str]]) -> Iterator
             )
             if not any(glob.match(tool) for tool in known):
                 yield (*location, *path), f"no stored trace calls {name!r}{did_you_mean(name, known)}"
-    for location, name in (*_expected(rule), *_constrained(rule)):
-        if name not in known:
-            yield location, f"no stored trace calls {name!r}{did_you_mean(name, known)}"
+    for location, spec in rule.placed_specs():
+        for where, name, sense in _named(location, spec.written):
+            looked_for = sense == "expected" or (sense == "constrained" and not is_glob(name))
+            if looked_for and name not in known:
+                yield where, f"no stored trace calls {name!r}{did_you_mean(name, known)}"
 
 
 def costs_not_known(rule: Rule) -> Iterator[Warning]:
     """Where the rule reads what runs cost; without prices in the settings nobody knows."""
-    for location, item in _items(rule):
-        if item.get("max_cost") is not None:
+    for location, spec in rule.placed_specs():
+        if spec.written.get("max_cost") is not None:
             yield (*location, "max_cost"), _NO_PRICES
     for place, alert in enumerate(rule.alert):
         if alert.of == "cost":
@@ -97,53 +114,48 @@ def _globs_in_prompts(rule: Rule) -> Iterator[Warning]:
                 )
 
 
-def _globs_in_exact_names(rule: Rule) -> Iterator[Warning]:
+def _globs_in_exact_names(spec: EvaluationSpec, named: Sequence[_Named]) -> Iterator[Warning]:
     """Names with a star where names are compared as they are, so that no tool has them."""
-    for location, item in _items(rule):
-        if item.get("names", "exact") != "exact":
-            continue
-        to_do = (
-            "write names: glob" if item.get("evaluator") in _WITH_NAMES else "'constraints' and 'trajectory' take globs"
-        )
-        named = [*_named(location, item), *_counted(location, item), *_named(location, item, _PERMITTED)]
-        for where, name in named:
-            if is_glob(name):
-                yield where, f"{name!r} looks like a glob, and names are compared as they are; {to_do}"
-
-
-def _several_calls_of_one(rule: Rule) -> Iterator[Warning]:
-    if rule.scope != "tool-call":
+    if spec.written.get("names", "exact") != "exact":
         return
-    for location, item in _items(rule):
-        for field in _CALL_LISTS:
-            expected = item.get(field)
-            if isinstance(expected, list) and len(expected) > 1:
-                yield (
-                    (*location, field),
-                    f"{len(expected)} calls are expected, and scope: tool-call judges one call at a time; "
-                    "write scope: agent",
-                )
+    to_do = "write names: glob" if spec.evaluator.name in _WITH_NAMES else "'constraints' and 'trajectory' take globs"
+    for where, name, sense in named:
+        if sense != "constrained" and is_glob(name):
+            yield where, f"{name!r} looks like a glob, and names are compared as they are; {to_do}"
 
 
-def _contended_calls(rule: Rule) -> Iterator[Warning]:
-    """Expected calls of one tool of which a scan may give one the call that the other needs."""
-    for key, place, spec in rule.items():
-        evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
-        pair = evaluator.contended(criteria, settings) if evaluator.pairing(criteria, settings) == "first" else None
-        if pair is not None:
-            one, other = pair
-            field = next((field for field in _CALL_LISTS if field in spec.written), None)
+def _several_calls_of_one(rule: Rule, location: Location, spec: EvaluationSpec) -> Iterator[Warning]:
+    for field in _CALL_LISTS if rule.scope == "tool-call" else ():
+        expected = spec.written.get(field)
+        if isinstance(expected, list) and len(expected) > 1:
             yield (
-                (key, place) if field is None else (key, place, field, other),
-                f"expected calls {one + 1} and {other + 1} may take each other's calls, and with pairing: first the "
-                "order in which they are written decides; write pairing: best",
+                (*location, field),
+                f"{len(expected)} calls are expected, and scope: tool-call judges one call at a time; "
+                "write scope: agent",
             )
 
 
-def _tools_left_out(rule: Rule) -> Iterator[Warning]:
+def _contended_calls(location: Location, spec: EvaluationSpec) -> Iterator[Warning]:
+    """Expected calls of one tool of which a scan may give one the call that the other needs."""
+    evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
+    if spec.case is not None or evaluator.pairing(criteria, settings) != "first":
+        return
+    if (pair := evaluator.contended(criteria, settings)) is not None:
+        one, other = pair
+        field = next((field for field in _CALL_LISTS if field in spec.written), None)
+        yield (
+            location if field is None else (*location, field, other),
+            f"expected calls {one + 1} and {other + 1} may take each other's calls, and with pairing: first the "
+            "order in which they are written decides; write pairing: best",
+        )
+
+
+def _tools_left_out(rule: Rule, named: Sequence[_Named]) -> Iterator[Warning]:
     """Expected tools that are in no subject: scope tool-call has the calls of `match.tools` alone."""
     tools, excluded = rule.match.tools, _excluded(rule.unless)
-    for location, name in _expected(rule):
+    for location, name, sense in named:
+        if sense != "expected":
+            continue
         if rule.scope == "tool-call" and tools is not None and not tools.match(name):
             yield location, f"{name!r} is expected, and match.tools leaves its calls out"
         elif excluded is not None and excluded.match(name):
@@ -175,57 +187,32 @@ def _tool_clauses(rule: Rule) -> Iterator[tuple[Location, Patterns]]:
             yield (name, "tools"), clauses.tools
 
 
-def _items(rule: Rule) -> Iterator[tuple[Location, dict[str, JsonValue]]]:
-    """The evaluations as they are written, with where they stand."""
-    for key, place, spec in rule.items():
-        yield (key, place), dict(spec.written)
-    for place, case in enumerate(rule.cases.all if rule.cases is not None else ()):
-        yield ("cases", place), dict(case.spec.written)
-
-
-def _expected(rule: Rule) -> Iterator[tuple[Location, str]]:
-    """The tools whose calls are expected, where they are named."""
-    for location, item in _items(rule):
-        yield from _named(location, item)
-        counts = item.get("tool_calls_count")
-        for where, name in _counted(location, item):
-            if isinstance(counts, dict) and not _may_be_none(counts[name]):
-                yield where, name
-
-
-def _named(
-    location: Location, item: dict[str, JsonValue], fields: Sequence[str] = (*_CALL_LISTS, *_NAMES)
-) -> Iterator[tuple[Location, str]]:
-    """The tools that an item names in these fields."""
-    for field in fields:
+def _named(location: Location, item: Mapping[str, JsonValue]) -> Iterator[_Named]:
+    """The tools that an item names."""
+    for field in (*_CALL_LISTS, *_NAMES, *_PERMITTED):
         value = item.get(field)
+        sense: _Sense = "other" if field in _PERMITTED else "expected"
         for place, part in enumerate(value) if isinstance(value, list) else ():
             name = part.get("name") if isinstance(part, dict) else part
             if isinstance(name, str):
-                yield (*location, field, place), name
+                yield _Named((*location, field, place), name, sense)
         if isinstance(value, str):
-            yield (*location, field), value
-
-
-def _counted(location: Location, item: dict[str, JsonValue]) -> Iterator[tuple[Location, str]]:
+            yield _Named((*location, field), value, sense)
     counts = item.get("tool_calls_count")
-    for name in counts if isinstance(counts, dict) else ():
-        yield (*location, "tool_calls_count", name), name
+    for name, expected in counts.items() if isinstance(counts, dict) else ():
+        yield _Named((*location, "tool_calls_count", name), name, "other" if _may_be_none(expected) else "expected")
+    constraints = item.get("constraints")
+    for place, constraint in enumerate(constraints) if isinstance(constraints, list) else ():
+        for word, side in constraint.items() if isinstance(constraint, dict) else ():
+            if word not in ("never", "absence", "same", "within"):
+                for name in _names_of_side(side):
+                    yield _Named((*location, "constraints", place, word), name, "constrained")
 
 
-def _constrained(rule: Rule) -> Iterator[tuple[Location, str]]:
-    """The tools that constraints name, without globs and those that are never to be called."""
-    for location, item in _items(rule):
-        written = item.get("constraints")
-        for place, constraint in enumerate(written) if isinstance(written, list) else ():
-            for word, side in constraint.items() if isinstance(constraint, dict) else ():
-                if word in ("never", "absence", "same", "within"):
-                    continue
-                for part in side if isinstance(side, list) else [side]:
-                    tool = part.get("tool") if isinstance(part, dict) else part
-                    for name in tool if isinstance(tool, list) else [tool]:
-                        if isinstance(name, str) and not is_glob(name):
-                            yield (*location, "constraints", place, word), name
+def _names_of_side(side: JsonValue) -> Iterator[str]:
+    for part in side if isinstance(side, list) else [side]:
+        tool = part.get("tool") if isinstance(part, dict) else part
+        yield from (name for name in (tool if isinstance(tool, list) else [tool]) if isinstance(name, str))
 
 
 def _may_be_none(count: JsonValue) -> bool:

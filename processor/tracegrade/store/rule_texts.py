@@ -57,7 +57,7 @@ def save_rule_texts(connection: Connection, rule_set: RuleSet, now_ns: int) -> N
 def _text_of(rule: Rule) -> str:
     """What its file says; and of each file of code, a comment with the hash of its content and what it reads."""
     read: dict[str, frozenset[str]] = {}
-    for _, spec in rule.named_specs():
+    for spec in rule.specs:
         if spec.file is not None:
             found = spec.evaluator.attributes | spec.evaluator.attributes_of(spec.criteria)
             read[spec.file.written] = found.union(read.get(spec.file.written, ()))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from tracegrade.document.document import Document
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.criteria.tool_names import listed_names
@@ -111,7 +112,7 @@ def _made(
     told: JsonValue = [system_prompt, [*tools], {case.id: [case.prompt, beside.get(case.id)] for case in cases}]
     return Suite(
         rule,
-        RuleSet([*others.rules, rule], {**others.paths, rule.id: path}),
+        RuleSet([*others.rules, rule], {**others.documents, rule.id: Document(path, rule.written)}),
         source,
         system_prompt,
         tools,

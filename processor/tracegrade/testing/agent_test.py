@@ -194,7 +194,7 @@ class AgentTest:
         requests = self._collected.requests()
         if not requests:
             self._fail(self._nothing_came())
-        rules = RuleSet(map(_unsampled, rule_set.rules), rule_set.paths)
+        rules = RuleSet(map(_unsampled, rule_set.rules), rule_set.documents)
         judged = replay_sources(requests, TracesSettings(), rules, NOT_STORED, tenant=rules.tried_as)
         latest = {item.key: item for item in judged}  # a session is judged after each of its traces
         return JudgedTest(list(latest.values()), rules, self._fail)

@@ -128,7 +128,7 @@ def _expected(found: Found, how: How, rule: Rule) -> Found:
         return found
     if list(how.expect) == [NOT_MATCHED]:
         return NOT_MATCHED
-    names = [name for name, _ in rule.named_specs()]
+    names = [spec.name for spec in rule.specs]
     expected: dict[str, Outcome] = dict(found) if isinstance(found, dict) else {}
     for text in how.expect:
         name, _, written = text.rpartition("=")

@@ -82,7 +82,7 @@ def _calls_made(run: AgentRun) -> list[_Call]:
 
 def _calls_of_rule(rule: Rule) -> list[_Call]:
     """The calls that the rule expects, of the first of its evaluations that names some."""
-    for _, _, spec in rule.items():
+    for spec in (*rule.evaluate, *rule.then):
         expected = spec.evaluator.expected_calls(spec.criteria, spec.settings)
         if expected is not None and expected.calls:
             return [([*call.names], _literal(call.arguments)) for call in expected.calls]

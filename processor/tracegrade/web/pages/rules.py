@@ -133,7 +133,7 @@ def _choices(connection: Connection, rule_set: RuleSet) -> dict[str, list[str]]:
 
 
 def _evaluators(rule: Rule) -> list[str]:
-    return list(dict.fromkeys(spec.evaluator.name for _, spec in rule.named_specs()))
+    return list(dict.fromkeys(spec.evaluator.name for spec in rule.specs))
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[list[tuple[str, list[str]]]]:
