@@ -3,7 +3,9 @@
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -121,7 +123,14 @@ def test_workers_of_a_replay_run_it_and_what_they_find_is_stored_as_by_one_proce
         assert sorted(json.loads(line)["score"] for line in shown.splitlines()) == [0.0, 1.0]
 
 
-def test_a_backtest_takes_the_file_of_either_side(place: Path) -> None:
+def in_this_process(jobs: int, mp_context: object, **begin: Any) -> ThreadPoolExecutor:
+    """A worker that is no process of its own, and is begun as one is."""
+    return ThreadPoolExecutor(1, **begin)
+
+
+def test_a_backtest_takes_the_file_of_either_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "SPANS_HERE", 0)
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", in_this_process)
     repository = place / "rules"
     for line in ("init -q -b main", "add -A", "-c user.name=x -c user.email=x@example.com commit -q -m first"):
         subprocess.run(("git", *line.split()), cwd=repository, check=True, capture_output=True)
@@ -130,7 +139,7 @@ def test_a_backtest_takes_the_file_of_either_side(place: Path) -> None:
     (repository / "few_calls.py").write_text(STRICTER)
     by_settings, by_option = ("backtest", "-c", "s.yaml"), ("--allow-code", "backtest", "-c", "off.yaml")
     for allowed, other in ((by_settings, "HEAD"), (by_settings, "then"), (by_option, "HEAD")):
-        asked = ("rules", *allowed, "rules", "--against", other, "--format", "json")
+        asked = ("rules", *allowed, "rules", "--against", other, "--jobs", "2", "--format", "json")
         result = invoke(*asked, *SINCE)
         assert result.exit_code == 0, result.output
         (rule,) = json.loads(result.stdout)["rules"]
