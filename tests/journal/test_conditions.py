@@ -1,9 +1,11 @@
 """What a journal says while it refuses, and that it says so no longer once it would take what it refused."""
 
 import os
+import time
 from collections.abc import Sequence
 from errno import EIO, ENOSPC, EROFS
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +13,16 @@ from journal.conftest import SIZE, Opener, SmallSettings, entry, payloads
 from tracegrade.journal.disk import Disk
 from tracegrade.journal.errors import JournalFull, JournalRefused
 from tracegrade.journal.local import LocalJournal
+from tracegrade.journal.refusals import Refusals
 from tracegrade.journal.retention import Consumer
 from waiting import eventually
+
+QUIET_NS = 1_000_000
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tracegrade.journal.refusals.QUIET_NS", 1_000_000)
+    monkeypatch.setattr("tracegrade.journal.refusals.QUIET_NS", QUIET_NS)
     monkeypatch.setattr("tracegrade.journal.committer.GAUGES_EVERY_NS", 0)
 
 
@@ -85,15 +90,27 @@ def test_a_disk_with_room_for_less_than_was_refused_still_fails(opener: Opener) 
     assert payloads(opener.folder) == []
 
 
-def test_a_full_journal_is_one_state_that_ends_when_there_is_room(opener: Opener) -> None:
+def test_a_full_journal_is_one_state_that_ends_when_there_is_room(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def look(refusals: Refusals, now_ns: int, waiting_bytes: int, real: Any = Refusals.end_those_over) -> None:
+        begun_ns = time.monotonic_ns()
+        real(refusals, now_ns, waiting_bytes)
+        looks.append(begun_ns)
+
+    monkeypatch.setattr(Refusals, "end_those_over", look)
     journal = opener(SmallSettings())
     while journal.end + 200 <= SmallSettings().max_bytes:
         end = journal.append(entry(bytes(SIZE))).result()
     with pytest.raises(JournalFull):
         journal.append(entry(bytes(SIZE)))
+    refused_ns = time.monotonic_ns()
     assert names(journal) == ["journal_full"]
     journal.trim({"otlp": Consumer(0, "refuse")})
-    assert names(journal) == ["journal_full"]
+    eventually(lambda: looks and looks[-1] > refused_ns + QUIET_NS, "a look when nothing was refused for long enough")
+    assert names(journal) == ["journal_full"], "what was refused would be refused again"
     journal.trim({"otlp": Consumer(end, "refuse")})
     eventually(lambda: names(journal) == [])
 

@@ -16,6 +16,7 @@ from tracegrade.journal.record import (
     Signal,
     Unreadable,
     checked_tenant,
+    decode_count,
     decode_header,
     decode_record,
     encode_head,
@@ -66,6 +67,8 @@ def test_a_record_with_any_bit_flipped_is_unreadable() -> None:
             damaged = bytearray(data)
             damaged[index] ^= 1 << bit
             assert isinstance(decode_record(bytes(damaged), 0, 1000), Unreadable), (index, bit)
+            in_head = index < HEADER_BYTES + len("default")
+            assert (decode_count(bytes(damaged), 0, 1000) is None) == in_head, (index, bit)
 
 
 def test_a_flipped_payload_leaves_the_header_readable() -> None:

@@ -6,7 +6,7 @@ from tests.journal.conftest import entry
 from tests.journal.test_record import encode
 
 from tracegrade.journal.record import MAGIC, Header
-from tracegrade.journal.segments import Gap, scan, segment_bases, segment_path
+from tracegrade.journal.segments import Gap, counts, scan, segment_bases, segment_path
 
 
 def test_segments_are_listed_in_order_and_other_files_are_not(tmp_path: Path) -> None:
@@ -45,3 +45,6 @@ def test_scanning_covers_every_byte_once_and_finds_every_record(parts: list[byte
         found += isinstance(part, Header)
     assert position == base + len(data)
     assert found == records
+    assert [end for end, *_ in counts(data, base)] == [
+        part.position + part.size for part in scan(data, base) if isinstance(part, Header)
+    ]
