@@ -228,10 +228,11 @@ def test_a_trace_that_was_cut_needs_its_position_until_it_is_given() -> None:
 
 
 def test_bytes_beyond_the_cap_close_the_trace() -> None:
+    """A record's bytes are divided evenly among its spans, of however many traces they are."""
     live = LiveTraces(TracesSettings(max_mib_per_trace=1), ClosedTraces(), "rules")
-    live.add([span(1)], "default", 0, 0, 1, 2 * 1024 * 1024)
-    (trace,) = live.close_due(0)
-    assert trace.cut_by == "byte_cap"
+    others = [span(1, trace=bytes([number]) * 16) for number in (7, 8)]
+    live.add([span(1), span(2, 1), *others], "default", 0, 0, 1, 3 * 1024 * 1024)
+    assert [(len(trace.spans), trace.cut_by) for trace in live.close_due(0)] == [(2, "byte_cap")]
 
 
 def test_too_many_live_traces_close_the_longest_quiet_one() -> None:
