@@ -74,6 +74,16 @@ def test_cases_that_ran_several_times_are_clusters_that_count_the_same() -> None
     assert found.difference.method == "bootstrap"
 
 
+def test_of_a_case_that_ran_several_times_a_sampled_pass_counts_for_all_it_stands_for() -> None:
+    a = [
+        unit(number, number < 10, case=f"{number % 10}", probability=0.1 if number < 10 else 1.0)
+        for number in range(20)
+    ]
+    found = compared(a, [unit(100 + number, True, case=f"{number}") for number in range(10)], 0.1)
+    assert found.pairs is not None
+    assert (found.pairs.rate_a, found.pairs.rate_b) == (pytest.approx(10 / 11), 1.0)
+
+
 def test_of_a_case_that_changed_the_traces_differ() -> None:
     a = [unit(number, number % 2 > 0, case=f"case {number // 2}") for number in range(20)]
     b = [unit(100 + number, False, case=f"case {number // 2}") for number in range(20)]
