@@ -20,6 +20,11 @@ def test_only_alerts_whose_labels_all_match_are_silenced() -> None:
     assert silence_of(incident(replace(ALERT, service="bank")), [SILENCE], 150) is None
 
 
+def test_an_alert_is_silenced_until_the_last_of_its_silences_ends() -> None:
+    longer = replace(SILENCE, id="2", ends_ns=300)
+    assert silence_of(INCIDENT, [SILENCE, longer], 150) == silence_of(INCIDENT, [longer, SILENCE], 150) == longer
+
+
 def test_an_incident_is_silenced_while_every_alert_of_it_that_fires_is() -> None:
     other = replace(ALERT, service="bank")
     assert silence_of(incident(ALERT, other), [SILENCE], 150) is None
