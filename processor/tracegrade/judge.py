@@ -3,7 +3,7 @@
 This is the front door of the middle: `serve`, `replay`, `rules test`, `why` and notebooks all come through here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -98,7 +98,20 @@ def judge_extraction(
     cost_of: CostOf = no_prices,
 ) -> Judgement:
     """As `judge`, of what was read of the trace: by several rule sets it is read once."""
-    judgement = Judgement(extraction)
+    decisions = decide(extraction, rule_set, run=run, set_aside=set_aside, working_on=working_on, cost_of=cost_of)
+    return Judgement(extraction, list(decisions))
+
+
+def decide(
+    extraction: Extraction,
+    rule_set: RuleSet,
+    *,
+    run: str = "live",
+    set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
+    working_on: Callable[[Rule], None] | None = None,
+    cost_of: CostOf = no_prices,
+) -> Iterator[Decision]:
+    """The decisions of `judge_extraction`, each made when it is asked for; what matches is known before the first."""
     trace_id = extraction.trace.trace_id.hex()
     evidences, trace_context = Evidences(redacted=extraction.redacted), ExtractionContext(extraction, cost_of)
     subject: _Judged | None = None
@@ -107,8 +120,7 @@ def judge_extraction(
             context = SubjectContext(trace_context, matched.subject)
             evidence = evidences.of(matched.subject, context, matched.facts)
             subject = _Judged(matched, evidence, _facts_in(matched, extraction, run), trace_id)
-        judgement.decisions.append(_decide(subject, matched, trace_id, trace_id, set_aside, working_on))
-    return judgement
+        yield _decide(subject, matched, trace_id, trace_id, set_aside, working_on)
 
 
 def judge_session(

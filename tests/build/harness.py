@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 
 from hypothesis import strategies as st
 
@@ -47,6 +47,11 @@ def packing(traces: TracesSettings, data: st.DataObject) -> TracesSettings:
     """`traces`, under which what is held is packed at once, now and then or never: it must not matter."""
     spans = data.draw(st.sampled_from([0, 4, 100_000]), label="spans held unpacked")
     return traces.model_copy(update={"max_unpacked_spans": spans})
+
+
+def parts(data: st.DataObject) -> int | None:
+    """How many decisions of a trace are made before others are judged; None for all: it must not matter."""
+    return data.draw(st.sampled_from([None, 1, 3]), label="decided at once")
 
 
 def batches_of(arrivals: list[Content], data: st.DataObject) -> list[tuple[float, list[Content]]]:
@@ -118,9 +123,17 @@ def _known(session: TraceSummary) -> KnownSession:
 class Run:
     """One judge process after another over the same records, as `judge_role` does it."""
 
-    def __init__(self, rule_set: RuleSet, settings: TracesSettings, *, decodes_all: bool = False) -> None:
+    def __init__(
+        self,
+        rule_set: RuleSet,
+        settings: TracesSettings,
+        *,
+        decodes_all: bool = False,
+        decided_at_once: int | None = None,
+    ) -> None:
         self.store = Store()
         self._decodes_all = decodes_all
+        self._decided_at_once = decided_at_once
         self.position = 0  # committed
         self._rule_set = rule_set
         self._settings = settings
@@ -129,7 +142,12 @@ class Run:
     def _start(self) -> RecordJudge:
         closed = ClosedTraces(self.store.lookup, max_unpacked_spans=self._settings.max_unpacked_spans)
         judge = RecordJudge(
-            self._settings, self._rule_set, closed, session=self.store.session, decodes_all=self._decodes_all
+            self._settings,
+            self._rule_set,
+            closed,
+            session=self.store.session,
+            decodes_all=self._decodes_all,
+            decided_at_once=self._decided_at_once,
         )
         judge.resume(self.store.sessions_going_on())
         return judge
@@ -139,14 +157,15 @@ class Run:
         for record in journal:
             if record.position >= self.judge.read_position:
                 self._deliver(self.judge.read(record))
+        self._deliver(self.judge.go_on())
         if not kill_before_commit:
-            oldest = self.judge.live.oldest_position
+            oldest = self.judge.oldest_position
             self.position = self.judge.read_position if oldest is None else min(oldest, self.judge.read_position)
 
     def tick(self, clock_s: float, kept: int | None = None) -> None:
         """Move the clock; with `kept` only so many results become durable, and the process must be killed."""
         judged = self.judge.tick(max(self.judge.clock_ns, round(clock_s * NS_PER_S)))
-        self._deliver(islice(judged, kept))
+        self._deliver(islice(chain(judged, self.judge.go_on()), kept))
 
     @property
     def session_heads(self) -> list[TraceSummary]:

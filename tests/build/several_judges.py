@@ -36,10 +36,13 @@ class Kept:
 class Judges:
     """The processes of one set after another over the same records, as `worker_role` and `delivery_role` do it."""
 
-    def __init__(self, rule_set: RuleSet, settings: TracesSettings, of: int) -> None:
+    def __init__(
+        self, rule_set: RuleSet, settings: TracesSettings, of: int, decided_at_once: int | None = None
+    ) -> None:
         self.store = Store()
         self._rule_set = rule_set
         self._settings = settings
+        self._decided_at_once = decided_at_once
         self._turns: list[Turn] = []
         self._kept = [Kept() for _ in range(of)]
         self._sequences: list[list[int]] = []
@@ -56,7 +59,14 @@ class Judges:
         self.deliver(number)  # nothing is read before the store has all results
         share = Share(number, len(self._kept))
         closed = ClosedTraces(self.store.lookup, max_unpacked_spans=self._settings.max_unpacked_spans)
-        judge = RecordJudge(self._settings, self._rule_set, closed, session=self.store.session, share=share)
+        judge = RecordJudge(
+            self._settings,
+            self._rule_set,
+            closed,
+            session=self.store.session,
+            share=share,
+            decided_at_once=self._decided_at_once,
+        )
         own = [known for known in self.store.sessions_going_on() if share.takes(session_trace_id(*known.key))]
         judge.resume(own)
         judge.read_position = kept.position
@@ -71,14 +81,19 @@ class Judges:
             if record.position >= judge.read_position:
                 for judged in judge.read(record):
                     self._append(number, judged)
-        self._judged(number)
+        self._go_on(number)
         if commits:
-            oldest = judge.live.oldest_position
+            oldest = judge.oldest_position
             self._kept[number].position = judge.read_position if oldest is None else min(oldest, judge.read_position)
 
     def tick(self, number: int, clock_s: float) -> None:
         judge = self.judges[number]
         for judged in judge.tick(max(judge.clock_ns, round(clock_s * NS_PER_S))):
+            self._append(number, judged)
+        self._go_on(number)
+
+    def _go_on(self, number: int) -> None:
+        for judged in self.judges[number].go_on():
             self._append(number, judged)
         self._judged(number)
 
@@ -131,6 +146,8 @@ class Judges:
         for number in range(len(self.judges)):
             self.read(number, journal)
             self.tick(number, clock_s)
+            while self.judges[number].is_judging:
+                self._go_on(number)
         for _ in range(3):  # traces, their sessions as they stand, those that ended
             for number in range(len(self.judges)):
                 self._judged(number)
@@ -145,4 +162,4 @@ class Judges:
         self._sequences[number].append(judged.sequence)
 
     def _judged(self, number: int) -> None:
-        self._kept[number].judged.append((self.judges[number].clock_ns, len(self._kept[number].results)))
+        self._kept[number].judged.append((self.judges[number].judged_to_ns, len(self._kept[number].results)))

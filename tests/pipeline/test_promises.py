@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from build.canonical import canonical_line
-from build.harness import Run, batches_of, packing, records
+from build.harness import Run, batches_of, packing, parts, records
 from build.otlp import Content, agent_span, log_payload, logged_trace, otlp_log, otlp_span, tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces, TraceKey
 from tracegrade.assemble.settings import TracesSettings
@@ -85,7 +85,7 @@ def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: 
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
     arrivals = data.draw(st.permutations([*CONTENTS, *again]), label="arrival order")
     journal = records(batches_of(arrivals, data))
-    run = Run(rule_set, packing(SETTINGS, data))
+    run = Run(rule_set, packing(SETTINGS, data), decided_at_once=parts(data))
     seen = 0
     while seen < len(journal):
         seen += data.draw(st.integers(1, 4), label="durable records more")
@@ -116,7 +116,7 @@ def test_replay_gives_the_lines_of_a_live_run_for_which_much_came_too_late(
 def check_replay(rule_set: RuleSet, traces: TracesSettings, journal: list[Record], data: st.DataObject) -> None:
     """That replaying `journal` gives the canonical results of a live run over it."""
     traces = packing(traces, data)
-    live = Run(rule_set, traces)
+    live = Run(rule_set, traces, decided_at_once=parts(data))
     for record, following in pairwise([*journal, None]):
         live.read([record])
         # Live, the clock also moves between records; never past what the next one will be stamped.

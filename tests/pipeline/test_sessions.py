@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
-from build.harness import Run, batches_of, packing, records
+from build.harness import Run, batches_of, packing, parts, records
 from build.otlp import Content, otlp_span, tool_span
 from pipeline.test_promises import check_replay
 from tracegrade.assemble.closed_traces import ClosedTraces
@@ -94,7 +94,7 @@ def test_a_session_is_judged_over_its_traces_in_order_of_start(rule_set: RuleSet
 def test_order_batches_duplicates_lateness_and_kills_change_no_result(rule_set: RuleSet, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(CONTENTS), max_size=8), label="sent again")
     journal = records(batches_of(data.draw(st.permutations([*CONTENTS, *again]), label="arrival order"), data))
-    run = Run(rule_set, packing(SETTINGS, data))
+    run = Run(rule_set, packing(SETTINGS, data), decided_at_once=parts(data))
     seen = 0
     while seen < len(journal):
         seen += data.draw(st.integers(1, 4), label="durable records more")

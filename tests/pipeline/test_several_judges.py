@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from build import each
-from build.harness import Run, batches_of, packing, records
+from build.harness import Run, batches_of, packing, parts, records
 from build.otlp import Content, log_payload, otlp_log, otlp_span
 from build.several_judges import Judges
 from pipeline.test_promises import CONTENTS as TRACES
@@ -41,7 +41,8 @@ def one_judge(rules: RuleSet, traces: TracesSettings, contents: list[Content]) -
 def check(rules: RuleSet, traces: TracesSettings, contents: list[Content], data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(contents), max_size=6), label="sent again")
     journal = records(batches_of(data.draw(st.permutations([*contents, *again]), label="arrival order"), data))
-    judges = Judges(rules, packing(traces, data), data.draw(st.sampled_from([1, 2, 4]), label="judges"))
+    of = data.draw(st.sampled_from([1, 2, 4]), label="judges")
+    judges = Judges(rules, packing(traces, data), of, parts(data))
     for _ in range(data.draw(st.integers(2, 14), label="steps")):
         number = data.draw(st.integers(0, len(judges.judges) - 1), label="judge")
         step = data.draw(st.sampled_from(["read", "read", "deliver", "turns", "tick", "kill", "change"]), label="step")

@@ -6,6 +6,7 @@ up in the store, many ids in one query. In replay only their closing times are r
 late opens no new trace there either.
 """
 
+import sys
 from collections import OrderedDict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ DELETED = "deleted"
 """The value of `ClosedTrace.cut_by` for a deleted trace: nothing of it is taken in again."""
 SET_ASIDE = "set_aside"
 """Stands there for one that ended the judge: nothing of it is taken in."""
+
+_ALWAYS = sys.maxsize
 
 
 @dataclass(slots=True)
@@ -164,6 +167,12 @@ class ClosedTraces:
             self.unpacked_spans -= spans
             first_token, first_closed = self._held[first]
             self._held[first] = first_token, first_closed.as_bytes()
+
+    def hold(self, key: TraceKey, token: int = _ALWAYS) -> None:
+        """Hold one that was added until `token` is released, or until this is called again."""
+        if key in self._held:
+            self._held[key] = (token, self._held[key][1])
+            self._held.move_to_end(key)
 
     def _let_go(self, key: TraceKey) -> None:
         self._held.pop(key, None)

@@ -1,7 +1,8 @@
 """Journal records in, judged traces out: assemble -> extract -> match -> evaluate, both live and in replay."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.decode import DemandOf
@@ -16,6 +17,7 @@ from tracegrade.extract.extract import extract, release_of
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.record import Record
 from tracegrade.judge import NOTHING_SET_ASIDE, Judgement
+from tracegrade.model.evaluation import Decision
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import NotDecoded
@@ -40,6 +42,21 @@ def attribute_filter_for(rule_set: RuleSet, traces: TracesSettings) -> Attribute
     return AttributeFilter.of(in_force(), further, by_shape=traces.read_by_shape)
 
 
+@dataclass(slots=True)
+class _LargeTrace:
+    """A trace that closed, its judgement so far, and the decisions that are still to be made."""
+
+    trace: Trace
+    judgement: Judgement
+    rest: Iterator[Decision]
+
+    def decide(self, most: int | None) -> bool:
+        """Make at most so many decisions, or all with None. Returns whether none are left."""
+        made = list(islice(self.rest, most))
+        self.judgement.decisions += made
+        return most is None or len(made) < most
+
+
 class RecordJudge:
     """Everything between the journal and delivery, with the records' time as its only clock."""
 
@@ -58,6 +75,7 @@ class RecordJudge:
         share: Share = ALL,
         session_share: Share | None = None,
         decodes_all: bool = False,
+        decided_at_once: int | None = None,
     ) -> None:
         """A judge that has read nothing.
 
@@ -69,6 +87,9 @@ class RecordJudge:
         `session_share` too, though all traces that are read are judged: its sessions.
 
         With `decodes_all`, spans are read also of traces that no rule judges.
+
+        Of a trace with more decisions than `decided_at_once`, so many are made when it closes, and as many each time
+        that `go_on` is called; its results come with the last. With None every trace is judged when it closes.
         """
         attribute_filter = attribute_filter_for(rule_set, settings)
         self.live = LiveTraces(settings, closed, rule_set.hash, attribute_filter.hash)
@@ -78,6 +99,8 @@ class RecordJudge:
         self._rule_sets = RuleSets(settings, rule_set)
         self._leaving_out = LeavingOut(self._rule_sets, has_aliases=bool(settings.tool_aliases))
         self._decodes_all = decodes_all or not judges_traces
+        self._decided_at_once = decided_at_once
+        self._large: dict[TraceKey, _LargeTrace] = {}  # in the order in which they closed
         self.intake = RecordIntake(
             self.live, attribute_filter, settings.ignore_scopes, passed_over, share, self._demand_of()
         )
@@ -86,7 +109,7 @@ class RecordJudge:
         self._judges_traces = judges_traces
         self._session_share = share if session_share is None else session_share
         self._judges_sessions_by_turns = session_share is not None or not share.is_all
-        self._judge = WatchedJudge(run, set_aside, heartbeat, self._tool_name, Prices(settings.prices))
+        self._judge = WatchedJudge(run, set_aside, heartbeat, Prices(settings.prices))
         self.live.about_to_close = self._judge.working
         self._numbers = ResultNumbers()
         self._extracted = ExtractedTraces(
@@ -95,6 +118,23 @@ class RecordJudge:
         self._sessions = SessionJudge(
             settings, closed, self._extracted, self._rule_sets, self._judge, self._numbers, session
         )
+
+    @property
+    def oldest_position(self) -> int | None:
+        """The first journal position that a trace still needs whose results were not given yet; None for none."""
+        open_from = self.live.oldest_position
+        needed = [large.trace.first_position for large in self._large.values()]
+        return min(needed if open_from is None else [open_from, *needed], default=None)
+
+    @property
+    def judged_to_ns(self) -> int:
+        """The results of everything that closed up to this time, ns since 1970 UTC, were given."""
+        return min([self.clock_ns, *(large.trace.closed_ns - 1 for large in self._large.values())])
+
+    @property
+    def is_judging(self) -> bool:
+        """Whether `go_on` has anything to do."""
+        return bool(self._large)
 
     def resume(self, going_on: Iterable[KnownSession]) -> None:
         """Go on with sessions that were open when an earlier process stopped; called before anything is read."""
@@ -148,6 +188,11 @@ class RecordJudge:
         if not self._judges_sessions_by_turns:
             yield from self._sessions.due(clock_ns)
 
+    def go_on(self) -> Iterator[JudgedTrace]:
+        """Make further decisions about the trace that closed first of those of which some are left to be made."""
+        if self._large:
+            yield from self._decide(next(iter(self._large)), self._decided_at_once)
+
     def turn(self, turn: Turn) -> Iterator[JudgedSession]:
         """Judge the sessions of our share that a stored trace is part of: any judge has closed it."""
         yield from self._sessions.trace_stored(turn, self._session_share)
@@ -163,22 +208,44 @@ class RecordJudge:
     def end(self) -> Iterator[Judged]:
         """The input has ended: all traces and sessions still open."""
         yield from self._judged(self.live.close_all())
+        for key in list(self._large):
+            yield from self._decide(key, None)
         yield from self._sessions.end()
 
     def _judged(self, traces: Iterable[Trace]) -> Iterator[Judged]:
         for trace in traces:
             if trace.supersedes == trace.revision:
                 continue  # reopened by spans that were already known
+            key = (trace.tenant, trace.trace_id)
+            if key in self._large:  # in a lower revision
+                yield from self._decide(key, None)
             rule_set = self._rule_sets.of(trace.rule_set)
             trace.rule_set = rule_set.hash
-            judgement = self._not_decoded(trace, rule_set) or self._judgement(trace, rule_set)
+            judgement = self._not_decoded(trace, rule_set)
+            rest: Iterator[Decision] = iter(())
+            if judgement is None:
+                judgement, rest = self._judgement(trace, rule_set)
+            large = _LargeTrace(trace, judgement, rest)
+            is_decided = large.decide(self._decided_at_once)
             if "session" in rule_set.scopes and not self._judges_sessions_by_turns:
                 yield from self._sessions.trace_closed(trace, judgement.extraction)
             else:
-                key = (trace.tenant, trace.trace_id)
                 self._closed.add(key, ClosedTrace.of(trace), self._numbers.last + 1)
                 self._extracted.forget(key)  # in a lower revision, under rules for sessions
-            yield JudgedTrace(self._numbers.next(), trace, judgement)
+            if is_decided:
+                yield JudgedTrace(self._numbers.next(), trace, judgement)
+            else:
+                self._closed.hold(key)
+                self._large[key] = large
+
+    def _decide(self, key: TraceKey, most: int | None) -> Iterator[JudgedTrace]:
+        """Make so many decisions of a large trace, and give it after the last."""
+        large = self._large[key]
+        self._judge.working(large.trace.trace_id)
+        if large.decide(most):
+            del self._large[key]
+            self._closed.hold(key, self._numbers.next())
+            yield JudgedTrace(self._numbers.last, large.trace, large.judgement)
 
     def _not_decoded(self, trace: Trace, rule_set: RuleSet) -> Judgement | None:
         """The judgement of a trace that no rule judges, without its spans being read; None when one may judge it."""
@@ -195,9 +262,12 @@ class RecordJudge:
         trace.spans = [plain(span) for span in trace.spans]
         return None
 
-    def _judgement(self, trace: Trace, rule_set: RuleSet) -> Judgement:
+    def _judgement(self, trace: Trace, rule_set: RuleSet) -> tuple[Judgement, Iterator[Decision]]:
+        """The judgement of a trace without decisions, and these."""
         self._judge.working(trace.trace_id)
         if self._judges_traces:
-            return self._judge.judge(trace, rule_set)
+            extraction = extract(trace, self._tool_name)
+            return Judgement(extraction), self._judge.decide(extraction, rule_set)
         # Needed to know its sessions, and for nothing else.
-        return Judgement(extract(trace, self._tool_name) if "session" in rule_set.scopes else Extraction(trace, [], []))
+        extraction = extract(trace, self._tool_name) if "session" in rule_set.scopes else Extraction(trace, [], [])
+        return Judgement(extraction), iter(())

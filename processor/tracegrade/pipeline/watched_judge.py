@@ -1,11 +1,11 @@
 """Judging with a watchdog: notes what is worked on, and does not try again what hung before."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from tracegrade.judge import NOTHING_SET_ASIDE, Judgement, judge, judge_session
+from tracegrade.judge import NOTHING_SET_ASIDE, decide, judge_session
 from tracegrade.model.evaluation import Decision
+from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session, session_trace_id
-from tracegrade.model.trace import Trace
 from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.rule.rule import Rule
@@ -20,22 +20,19 @@ class WatchedJudge:
         run: str,
         set_aside: Mapping[tuple[str, str], str] = NOTHING_SET_ASIDE,
         heartbeat: Heartbeat | None = None,
-        tool_name: Callable[[str], str] | None = None,
         cost_of: CostOf = no_prices,
     ) -> None:
         """Prepare.
 
         Args:
             run: ``live`` or an experiment's name.
-            set_aside: as of `judge`; a session's own trace id with no rule sets the whole session aside.
+            set_aside: as of `decide`; a session's own trace id with no rule sets the whole session aside.
             heartbeat: read by a watchdog, if there is one.
-            tool_name: as of `judge`.
-            cost_of: as of `judge`.
+            cost_of: as of `decide`.
         """
         self._run = run
         self._set_aside = dict(set_aside)
         self._heartbeat = heartbeat
-        self._tool_name = tool_name
         self._cost_of = cost_of
 
     def reading(self, position: int) -> None:
@@ -48,15 +45,14 @@ class WatchedJudge:
         if self._heartbeat is not None:
             self._heartbeat.working(trace_id)
 
-    def judge(self, trace: Trace, rule_set: RuleSet) -> Judgement:
-        """As `judge`."""
-        return judge(
-            trace,
+    def decide(self, extraction: Extraction, rule_set: RuleSet) -> Iterator[Decision]:
+        """As `decide`."""
+        return decide(
+            extraction,
             rule_set,
             run=self._run,
             set_aside=self._set_aside,
-            working_on=self._working_on(trace.trace_id),
-            tool_name=self._tool_name,
+            working_on=self._working_on(extraction.trace.trace_id),
             cost_of=self._cost_of,
         )
 

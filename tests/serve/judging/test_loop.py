@@ -76,18 +76,23 @@ class Judging:
 
     def __init__(self, folder: Path) -> None:
         self.folder = DataFolder(folder)
+        self._rules = folder / "every-agent.yaml"
+        self._rules.write_text(
+            "id: every-agent\nevaluate: [{evaluator: tool-call-count, tool_calls_count: {search: ['>=', 0]}}]\n"
+        )
         self.journal = LocalJournal.open(self.folder.journal, JournalSettings())
         self._results = LocalJournal.open(folder / "results", JournalSettings(), name="results", clocked=False)
         self._heartbeat = Heartbeat(self.folder.heartbeat("judge"))
         self.position = JudgePosition(self.folder.position("judge"), self._heartbeat)
         self.ends: list[int] = []  # of the records
 
-    def send(self, *traces: int) -> None:
-        """One record for each of these traces, which ends with it."""
+    def send(self, *traces: int, agents: int = 0) -> None:
+        """One record for each of these traces, which ends with it; in each are so many agents."""
         for trace in traces:
             span = otlp_span(trace, 1)
             span.attributes.append(KeyValue(key="app.done", value=AnyValue(bool_value=True)))
-            entry = Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, payload([span]))
+            runs = [otlp_span(trace, 2 + n, gen_ai__operation__name="invoke_agent") for n in range(agents)]
+            entry = Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1 + agents, payload([*runs, span]))
             self.ends.append(self.journal.append(entry).result())
 
     def run(self, *steps: Callable[[], object]) -> Delivery:
@@ -95,7 +100,7 @@ class Judging:
         stopping = Steps(steps)
         delivery = Delivery(stopping)
         metrics = JudgeMetrics(self.folder)
-        rules = RuleReload(RulesSettings(paths=["builtin:demo"]), metrics.telemetry)
+        rules = RuleReload(RulesSettings(paths=[str(self._rules)]), metrics.telemetry)
         reader = JournalReader(self.folder.journal)
         loop = JudgeLoop(
             JudgingParts(
@@ -110,7 +115,7 @@ class Judging:
             self.position,
             self.folder.set_aside,
             [],
-            lambda: RecordJudge(TRACES, rules.in_force, ClosedTraces()),
+            lambda: RecordJudge(TRACES, rules.in_force, ClosedTraces(), decided_at_once=2),
             lambda: [],
         )
         with pytest.MonkeyPatch.context() as patched:
@@ -178,3 +183,17 @@ def test_many_results_are_appended_before_it_is_time(judging: Judging, monkeypat
     monkeypatch.setattr(judge_loop, "APPENDED_TOGETHER", 2)
     delivery = judging.run(lambda: judging.send(1, 2, 3, 4, 5))
     assert delivery.batches == [[1], [2, 3], [4, 5]]
+
+
+def test_a_trace_of_many_agents_keeps_no_later_one_waiting(judging: Judging) -> None:
+    read: list[int] = []
+    delivery = judging.run(
+        lambda: judging.send(1, agents=9),
+        lambda: judging.send(2, 3),
+        lambda: read.append(judging.position.load()),
+        *[nothing] * 20,
+    )
+    # 2 and 3 are given while 1, of nine decisions, is judged by two at a time; no position is committed before it ends.
+    assert [trace for batch in delivery.batches for trace in batch] == [2, 3, 1]
+    assert read == [0]
+    assert judging.position.load() == judging.ends[-1]

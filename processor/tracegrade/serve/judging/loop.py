@@ -10,6 +10,7 @@ idempotent).
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from tracegrade.assemble.sessions import KnownSession
 from tracegrade.journal.errors import SegmentDeleted
@@ -119,7 +120,7 @@ class JudgeLoop:
                 judge.intake.left_unread = self._shares.left_unread(records, lag_bytes)
             caught_up = not records or records[-1].end >= durable.end
             judged = _judged(judge, records, max(durable.clock_ns, judge.clock_ns) if caught_up else None)
-            if not self._gather(judged) or not self._take_turns():
+            if not self._gather(chain(judged, judge.go_on())) or not self._take_turns():
                 return
             if records:
                 position = records[-1].end
@@ -132,7 +133,7 @@ class JudgeLoop:
                 break
             if caught_up:
                 self._writer.release_stored()
-                self._stopping.wait(POLL_S)
+                self._stopping.wait(0 if judge.is_judging else POLL_S)
         if self._append():
             self._commit(position)
 
@@ -198,7 +199,7 @@ class JudgeLoop:
             self._set_aside.passed(position, self._metrics.name)
 
     def _commit(self, position: int) -> None:
-        oldest = self._judge.live.oldest_position
+        oldest = self._judge.oldest_position
         self._position.commit(position if oldest is None else min(oldest, position), self.read_position)
 
 

@@ -87,7 +87,7 @@ class ResultsWriter:
 
     def judged(self, judge: RecordJudge) -> None:
         """All that `judge` has judged by its clock is in the journal."""
-        self._hand_over.judged(judge.clock_ns, self._journal.end)
+        self._hand_over.judged(judge.judged_to_ns, self._journal.end)
 
     def wait_for_room(self, position: int) -> bool:
         """Wait until enough closed traces are stored; False when stopped meanwhile. `position` is as in `append`."""

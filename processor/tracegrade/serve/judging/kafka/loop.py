@@ -222,7 +222,7 @@ class KafkaJudgeLoop:
     def _all_appended(self) -> None:
         """Everything that was judged by now is durable: positions go that far."""
         for part in self._parts.values():
-            part.positions.judged(part.judge.live.oldest_position, self._writer.end)
+            part.positions.judged(part.judge.oldest_position, self._writer.end)
 
     def _note_clock(self, clock_ns: int) -> None:
         """Tell others up to when everything is judged: by the partition that is furthest behind.
@@ -230,7 +230,7 @@ class KafkaJudgeLoop:
         A judge that the group has given none, since there are more judges than partitions, keeps nobody waiting.
         """
         if self._parts:
-            self._hand_over.judged(min(part.judge.clock_ns for part in self._parts.values()), self._writer.end)
+            self._hand_over.judged(min(part.judge.judged_to_ns for part in self._parts.values()), self._writer.end)
         elif self._has_none:
             self._hand_over.judged(clock_ns, self._writer.end)
 

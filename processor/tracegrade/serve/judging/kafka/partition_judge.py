@@ -108,6 +108,7 @@ class PartitionJudge:
         own_ns = clock_ns if clock_ns is not None and self.is_at_end else 0
         # Without a clock too: traces that a bound has cut wait for it, and no longer hold their position.
         yield from self.judge.tick(max(own_ns, self.judge.clock_ns))
+        yield from self.judge.go_on()
 
     def _expect(self, messages: Iterable[Message]) -> None:
         """One question to the store for the traces of all of these, in place of one for each trace that begins."""
