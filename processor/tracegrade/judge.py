@@ -111,7 +111,7 @@ def decide(
     working_on: Callable[[Rule], None] | None = None,
     cost_of: CostOf = no_prices,
 ) -> Iterator[Decision]:
-    """The decisions of `judge_extraction`, each made when it is asked for; what matches is known before the first."""
+    """The decisions of `judge_extraction`, each made when it is asked for."""
     trace_id = extraction.trace.trace_id.hex()
     evidences, trace_context = Evidences(redacted=extraction.redacted), ExtractionContext(extraction, cost_of)
     subject: _Judged | None = None

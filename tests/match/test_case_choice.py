@@ -31,7 +31,7 @@ def subject(prompt: str | None = "What's the weather in Paris?", **attributes: A
 
 def met(extraction: Extraction, *cases: dict[str, Any]) -> str | None:
     """The id of the case that the subject meets."""
-    matches = match(RuleSet([rule_of(*cases)]), extraction)
+    matches = list(match(RuleSet([rule_of(*cases)]), extraction))
     [explained] = explain(rule_of(*cases), extraction)
     assert (explained.clause is None) == bool(matches)
     return matches[0].case.id if matches and matches[0].case is not None else None

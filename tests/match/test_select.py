@@ -18,7 +18,7 @@ def why_not(extraction: Extraction, **fields: Any) -> str | None:
     """The clause that kept the rule from the only subject; what `match` says must agree."""
     rule = build.rule(**fields)
     [explanation] = explain(rule, extraction)
-    matches = match(RuleSet([rule]), extraction)
+    matches = list(match(RuleSet([rule]), extraction))
     assert len(matches) == (explanation.clause is None)
     assert all(found.not_evaluable == explanation.not_evaluable for found in matches)
     return explanation.clause
@@ -118,7 +118,7 @@ def test_a_clause_that_does_not_hold_is_named_before_an_expression_fails() -> No
     clauses = {"agent": "sales", "cel": "attributes.nope > 1"}
     assert why_not(extraction_of(), match=clauses) == "agent"
     assert why_not(extraction_of(), unless=clauses) is None
-    assert match(RuleSet([build.rule(unless=clauses)]), extraction_of())[0].not_evaluable is None
+    assert next(match(RuleSet([build.rule(unless=clauses)]), extraction_of())).not_evaluable is None
 
 
 def test_loops_inside_each_other_are_bounded() -> None:
@@ -280,11 +280,11 @@ def test_tools_may_name_a_call_as_the_sender_wrote_it() -> None:
 def test_without_tool_calls_there_is_nothing_to_judge_in_scope_tool_call() -> None:
     extraction = extraction_of([AgentRun(ROOT, "support")])
     assert explain(build.rule(scope="tool-call"), extraction) == []
-    assert match(RuleSet([build.rule(scope="tool-call")]), extraction) == []
+    assert not list(match(RuleSet([build.rule(scope="tool-call")]), extraction))
 
 
 def test_without_tool_calls_a_run_is_judged() -> None:
-    assert len(match(RuleSet([build.rule()]), extraction_of([AgentRun(ROOT, "support")]))) == 1
+    assert len(list(match(RuleSet([build.rule()]), extraction_of([AgentRun(ROOT, "support")])))) == 1
 
 
 def test_matches_come_by_scope_then_subject_then_rule_id() -> None:
@@ -322,12 +322,12 @@ def test_the_root_of_a_suite_s_case_is_judged_with_all_calls_and_its_agents_meet
     root = extraction.trace.root
     assert root is not None
     root.attributes["tracegrade.case.id"] = "order"
-    assert len(match(RuleSet([rule]), extraction)) == 2  # as live traffic, each agent is one
+    assert len(list(match(RuleSet([rule]), extraction))) == 2  # as live traffic, each agent is one
     root.scope = "tracegrade.suite"
     (found,) = match(RuleSet([rule]), extraction)
     assert (found.subject.id, found.subject.calls) == (ROOT, extraction.calls)
     assert [item.clause for item in explain(rule, extraction)] == [None, "cases"]
-    assert len(match(RuleSet([build.rule()]), extraction)) == 2  # rules without cases judge the agents, too
+    assert len(list(match(RuleSet([build.rule()]), extraction))) == 2  # rules without cases judge the agents, too
     (whole, _) = match(RuleSet([build.rule(depth=1)]), extraction)
     assert whole.subject.calls == extraction.calls
 
@@ -386,7 +386,7 @@ def test_the_handoffs_that_an_expression_sees_are_those_of_the_runs_that_are_jud
 def test_runs_that_name_each_other_as_parents_are_judged_all_the_same() -> None:
     runs = [AgentRun(ROOT, "a", parent_span_id=SUB), AgentRun(SUB, "b", parent_span_id=ROOT)]
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT)])
-    assert len(match(RuleSet([build.rule(depth=9)]), extraction)) == 2
+    assert len(list(match(RuleSet([build.rule(depth=9)]), extraction))) == 2
 
 
 def with_unread_work() -> Extraction:

@@ -51,39 +51,40 @@ class Explanation:
     not_evaluable: str | None = None
 
 
-def match(rule_set: RuleSet, extraction: Extraction) -> list[Match]:
+def match(rule_set: RuleSet, extraction: Extraction) -> Iterator[Match]:
     """The pairs of rule and subject to evaluate, by scope (agent, trace, tool-call), subject and rule id.
+
+    A subject is matched when its first pair is asked for.
 
     The pairs of one subject follow each other and share one `Subject` object. Sessions are matched by `match_session`.
 
     Pairs that do not match are left out: `explain` names them. The cost grows with the rules that match.
     """
     reader = FactReader(extraction)
-    found: list[Match] = []
     by_scope = rule_set.once(indexes)
     for scope in SUBJECTS:
         if (index := by_scope.get(scope)) is not None:
             for depth in index.depths:
                 for subject in subjects_of(extraction, scope, depth):
-                    _match(index, reader.read(subject), found, depth)
-    return found
+                    yield from _match(index, reader.read(subject), depth)
 
 
 def match_session(rule_set: RuleSet, session: Session) -> list[Match]:
     """The rules of scope session that judge `session`, by rule id; none for one without runs."""
-    found: list[Match] = []
-    if session.parts and (index := rule_set.once(indexes).get("session")) is not None:
-        _match(index, session_facts(session, session_subject(session)), found)
-    return found
+    if not session.parts or (index := rule_set.once(indexes).get("session")) is None:
+        return []
+    return _match(index, session_facts(session, session_subject(session)))
 
 
-def _match(index: Index, facts: Facts, found: list[Match], depth: int = 0) -> None:
+def _match(index: Index, facts: Facts, depth: int = 0) -> list[Match]:
+    found = []
     for rule in index.candidates(facts):
         if rule.depth != depth:
             continue
         met = _met(rule, facts)
         if met.clause is None:
             found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.no_case, met.begin))
+    return found
 
 
 def explain(rule: Rule, extraction: Extraction) -> list[Explanation]:

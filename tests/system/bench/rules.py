@@ -102,7 +102,7 @@ def _match_all(rules: RuleSet, traces: list[Trace]) -> float:
     extractions = [extract(trace) for trace in traces]
     begun = time.process_time()
     for extraction in extractions:
-        found = match(rules, extraction)
+        found = list(match(rules, extraction))
         assert len(found) == MATCHING
     return time.process_time() - begun
 
