@@ -100,3 +100,41 @@ def test_a_call_read_from_messages_is_that_of_a_span_in_another_trace() -> None:
     fold_across([by_messages, by_span, later])
     found = [call.duplicate_of for one in (by_messages, by_span, later) for call in one.calls]
     assert found == [f"{by_span.trace.trace_id.hex()}/{span_id(3)}", None, None]
+    (stays,) = by_span.calls
+    assert (stays.arguments, stays.arguments_status, stays.output, stays.output_status) == ({}, "ok", "yes", "text")
+
+
+def _calls(scope: str, number: int, *spans: dict[str, Any]) -> Trace:
+    tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "find"}
+    return build.trace(
+        [{"scope": scope, **span, "attributes": {**tool, **span["attributes"]}} for span in spans],
+        number.to_bytes(16, "big"),
+    )
+
+
+def test_the_call_that_stays_is_given_what_its_own_trace_does_not_show() -> None:
+    shown = {"gen_ai.tool.call.arguments": '{"q": 1}', "gen_ai.tool.call.result": "[2]"}
+    without = extract(_calls("one", 1, {"id": 1, "at": [10, 20], "attributes": {"gen_ai.tool.call.id": "c1"}}))
+    failed = {"gen_ai.tool.call.id": "c1", "error.type": "Full", **shown}
+    with_content = extract(_calls("two", 2, {"id": 2, "at": [11, 19], "attributes": failed}))
+    fold_across([without, with_content])
+    (stays,), (gone,) = without.calls, with_content.calls
+    assert (stays.duplicate_of, gone.duplicate_of) == (None, f"{without.trace.trace_id.hex()}/{span_id(1)}")
+    assert (stays.arguments, stays.arguments_status) == ({"q": 1}, "ok")
+    assert (stays.output, stays.output_status, stays.error) == ([2], "ok", gone.error)
+
+
+def test_calls_with_one_id_are_one_where_the_first_ran_within_the_others_time() -> None:
+    def traces(inner_at: list[int], arguments: str) -> list[str | None]:
+        outer = {"gen_ai.tool.call.id": "c1", "gen_ai.tool.call.arguments": '{"q": 1}'}
+        inner = {"gen_ai.tool.call.id": "c1", "gen_ai.tool.call.arguments": arguments}
+        extractions = [
+            extract(_calls("one", 1, {"id": 1, "at": [10, 200], "attributes": outer})),
+            extract(_calls("two", 2, {"id": 2, "at": inner_at, "attributes": inner})),
+        ]
+        fold_across(extractions)
+        return [call.duplicate_of and "other" for extraction in extractions for call in extraction.calls]
+
+    assert traces([50, 120], '{"q": 1}') == [None, "other"]
+    assert traces([50, 260], '{"q": 1}') == [None, None]
+    assert traces([50, 120], '{"q": 2}') == [None, None]
