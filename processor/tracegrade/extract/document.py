@@ -15,6 +15,7 @@ from tracegrade.model.span import Span
 OWN = ""
 """The member that holds the value of a key which is also the beginning of other keys."""
 
+_NAMELESS = "record"
 _MAX_LEVELS = 20
 # Keys repeat: the parts of one are worked out once, for as many and as long ones as senders that are not hostile use.
 _MAX_LEARNT_KEYS = 1 << 14
@@ -31,14 +32,15 @@ def document(span: Span) -> dict[str, JsonValue]:
     """The attributes of a span, and those of its events below their names.
 
     Of a key that is both a value and the beginning of others, the value is the member `OWN`. A part of keys that is
-    numbers is a list, in order of the numbers. Texts are as they came: see `parsed`. Events of one name are one list.
+    numbers is a list, in order of the numbers. Texts are as they came: see `parsed`. Events of one name are one list;
+    those without a name, of log records, are ``record``.
     """
     found = nested(span.attributes)
     events: dict[str, list[JsonValue]] = {}
     for event in span.events:
         events.setdefault(event.name, []).append(_Nested(nested(event.attributes)))
     for name, shown in events.items():
-        _put(found, _parts(name), shown[0] if len(shown) == 1 else [*shown])
+        _put(found, _parts(name or _NAMELESS), shown[0] if len(shown) == 1 else [*shown])
     return found
 
 

@@ -69,15 +69,11 @@ def unread_work(
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
     for place, node in enumerate(chats):
-        if not node.outputs():
-            if (
-                _holds_content(node.span)
-                and not node.inputs()
-                and not _is_shown_by_another(node, chats[place + 1 :], calls)
-            ):
-                found.append(_work(node.span, "messages not readable"))
-        elif not calls and says_tool_calls(node.span):
-            found.append(_work(node.span, "calls announced and not shown"))
+        if node.outputs() or node.inputs():
+            if not calls and says_tool_calls(node.span):
+                found.append(_work(node.span, "calls announced and not shown"))
+        elif _holds_content(node.span) and not _is_shown_by_another(node, chats[place + 1 :], calls):
+            found.append(_work(node.span, "messages not readable"))
     return sorted(found, key=attrgetter("start_ns", "span_id"))
 
 

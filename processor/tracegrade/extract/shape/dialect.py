@@ -1,7 +1,7 @@
 """The dialect of spans that were read by shape: what was found stands under keys of our own, which no sender writes."""
 
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
-from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.decode.values import Decoded, decode, first_text
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Dialect, Keys, Message
 from tracegrade.extract.shape.words import names_session, words_of
@@ -44,9 +44,22 @@ def _user(span: Span) -> str:
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
-    output = unwrap_output(decode(raw))
+    output = unwrap_output(_without_printed_items(decode(raw)))
     output.is_part = not isinstance(output.result.value, dict | list)
     return output
+
+
+def _without_printed_items(decoded: Decoded) -> Decoded:
+    """A list without the printed form of its items, where all are objects and lists as Python prints them.
+
+    Attributes hold lists of texts and numbers, and no others.
+    """
+    items = decoded.value
+    if not isinstance(items, list) or not all(isinstance(item, str) and item[:1] in ("{", "[") for item in items):
+        return decoded
+    read = [decode(item) for item in items]
+    is_printed = bool(read) and all(item.status == "python_repr" for item in read)
+    return Decoded([item.value for item in read], "python_repr") if is_printed else decoded
 
 
 SHAPE = Dialect(

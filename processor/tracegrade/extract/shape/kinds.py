@@ -58,7 +58,7 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
     """
     by_path = [(field.path, words) for field in found if (words := _kind_words(field)) is not None]
     if not by_path:
-        return _NONE
+        return NO_KINDS
     said = [words for path, words in by_path if not any(map(str.isdigit, path))]
     if not any(is_tool_kind(words) or not _MODEL.isdisjoint(words) for words in said):
         said = [words for _, words in by_path]
@@ -77,7 +77,7 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
     )
 
 
-_NONE = Kinds()
+NO_KINDS = Kinds()
 
 
 def _kind_words(field: Field) -> tuple[str, ...] | None:

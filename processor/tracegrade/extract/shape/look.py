@@ -20,7 +20,7 @@ MAX_BYTES = 256 * 1024
 FOREIGN = ("http.", "url.", "db.", "messaging.", "rpc.", "graphql.", "faas.", "mcp.", "jsonrpc.", "cicd.", "jenkins.")
 _MODEL = frozenset({"model", "tokens", "llm"})
 _TOOL = frozenset({"tool", "function", "toolcall"})
-_ANYBODYS = frozenset({"span.type", "operation.name", "operation.id", "logfire.msg"})
+_ANYBODYS = frozenset({"span.type", "operation.name", "operation.id", "logfire.msg", "tool.name", "gen_ai.tool.name"})
 _OF_TOOL = frozenset({"arguments", "result"})
 _CONTENT = frozenset({"messages", "message", "prompt", "prompts", "completion", "completions", "choices", "content"})
 

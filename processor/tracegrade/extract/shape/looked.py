@@ -8,7 +8,7 @@ from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
-from tracegrade.extract.shape.look import is_foreign, may_hold_message, slot_at
+from tracegrade.extract.shape.look import is_foreign, is_structure_by_shape, may_hold_message, slot_at
 from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of
 from tracegrade.extract.shape.values import Field, Values, fields, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
@@ -78,6 +78,25 @@ class Looked:
             slot_of(path) in ("arguments", "result") and any("llm" in words_of(part) for part in path)
             for path, _ in self.fields
         )
+
+    @property
+    def is_of_gen_ai(self) -> bool:
+        """Whether it has a key of the conventions for generative AI, which are for the work of models and agents."""
+        return any(key.startswith("gen_ai.") for key in self.span.attributes)
+
+    @cached_property
+    def bare(self) -> dict[str, JsonValue]:
+        """The values under keys of one word, without a prefix, that say nothing of the span or its call."""
+        return {
+            key: value
+            for key, value in self.span.attributes.items()
+            if key.isidentifier() and slot_at(key) is None and not is_structure_by_shape(key)
+        }
+
+    @property
+    def has_bare_result(self) -> bool:
+        """Whether a result stands under a key of one word."""
+        return any("." not in key and slot_at(key) == "result" for key in self.span.attributes)
 
     @property
     def is_model(self) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from tracegrade.extract.decode.values import first_text
-from tracegrade.extract.document import own
+from tracegrade.extract.document import own, parsed
 from tracegrade.extract.messages import content_of
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.reading import Keys, SpanKind
@@ -91,7 +91,7 @@ class _Trace:
         shows_work = bool(chats or agents or models) or any(
             node.kind in ("chat", "agent", "tool") for node in self._nodes
         )
-        shows_work = shows_work or any(looked.kinds.is_agent for looked in self._looked)
+        shows_work = shows_work or any(looked.kinds.is_agent or looked.is_of_gen_ai for looked in self._looked)
         tools: list[Node] = []
         nameless: list[Span] = []
         outside: list[Span] = []
@@ -112,7 +112,7 @@ class _Trace:
                 if not shows_work:
                     outside.append(looked.span)
                 elif name:
-                    tools.append(_tool_node(looked, name, _call_id(looked, requests)))
+                    tools.append(_tool_node(looked, name, _call_id(looked, requests), self._arguments(looked)))
                 else:
                     nameless.append(looked.span)
         nodes = sorted(
@@ -225,6 +225,28 @@ class _Trace:
             if not name and any(above in taken or above in self._tools for above in self._above(looked.span))
         }
         return [found for span_id, found in taken.items() if span_id not in around and span_id not in within]
+
+    def _arguments(self, looked: Looked) -> JsonValue:
+        """The arguments of an execution: a value that its keys name, else what stands under keys of one word.
+
+        A sender that writes a result under a key without a prefix writes each argument under its name. The keys that
+        all spans have which are no tools' are its own.
+        """
+        arguments = looked.values.arguments
+        if arguments is not None or not looked.bare or self._senders_own is None:
+            return arguments
+        return {key: parsed(value) for key, value in looked.bare.items() if key not in self._senders_own} or None
+
+    @cached_property
+    def _senders_own(self) -> frozenset[str] | None:
+        """The keys of one word that all spans have which do not say that they are tools'.
+
+        None without such spans, and where no tool's result stands under a key of one word.
+        """
+        others = [frozenset(looked.bare) for looked in self._looked if not looked.is_bare and not looked.kinds.is_tool]
+        if not others or not any(looked.kinds.is_tool and looked.has_bare_result for looked in self._looked):
+            return None
+        return frozenset.intersection(*others)
 
     def _is_in_flow(self, looked: Looked) -> bool:
         """Whether a span with a result says tool where one around it says, under its prefix, workflow, chain or trace.
@@ -349,17 +371,17 @@ def _call_id(looked: Looked, requests: Requests) -> str | None:
     return values.call_id or (values.request_id if values.request_id in requests.ids else None)
 
 
-def _tool_node(looked: Looked, name: str, call_id: str | None) -> Node:
+def _tool_node(looked: Looked, name: str, call_id: str | None, arguments: JsonValue) -> Node:
     values = looked.values
     found: dict[str, JsonValue] = {own_keys.NAME: name}
-    if record := record_of_call(values.arguments, name):
+    if record := record_of_call(arguments, name):
         found[own_keys.ARGUMENTS] = record["arguments"]
         found[own_keys.CALL_ID] = call_id or record["id"]
     else:
         if call_id is not None:
             found[own_keys.CALL_ID] = call_id
-        if values.arguments is not None:
-            found[own_keys.ARGUMENTS] = content_of(values.arguments, name)
+        if arguments is not None:
+            found[own_keys.ARGUMENTS] = content_of(arguments, name)
     if values.result is not None:
         found[own_keys.RESULT] = content_of(values.result, name)
     if values.error is not None:

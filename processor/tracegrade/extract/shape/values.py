@@ -15,6 +15,7 @@ _OF_CALL = frozenset({"tool", "function", "call"})
 _FAILED = frozenset({"error", "failed", "failure"})
 _NO_ERROR = ("", "null", "None", "none", "false", "False")
 _DEFAULT = frozenset({"default"})
+_ROLES = frozenset({"user", "human", "assistant", "tool"})
 
 
 class Field(NamedTuple):
@@ -154,7 +155,7 @@ def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     content = [key for key in value if FORMS.isdisjoint(words_of(key))]
     if not content:
         return None
-    if len(content) == 1 and (_is_wrapper(content[0], path) or _is_plain(content[0], value[content[0]])):
+    if len(content) == 1 and _is_all(content[0], value[content[0]], path):
         return _shown(value[content[0]], path)
     return {key: _member(member) for key, member in value.items() if key != OWN}
 
@@ -164,6 +165,11 @@ def _is_wrapper(key: str, path: tuple[str, ...]) -> bool:
     if len(words) != 1:
         return False
     return words[0] in WRAPPERS or words[0] in _DEFAULT or read_segment(key).slot == read_segment(path[-1]).slot
+
+
+def _is_all(key: str, value: JsonValue, path: tuple[str, ...]) -> bool:
+    """Whether the only member of a value is the whole of it, under a word for how it is written or who said it."""
+    return _is_wrapper(key, path) or _is_plain(key, value) or (key in _ROLES and isinstance(parsed(own(value)), dict))
 
 
 def _is_plain(key: str, value: JsonValue) -> bool:
