@@ -25,6 +25,12 @@ def test_the_objects_of_a_list_are_in_order_of_number_whatever_stands_next_to_th
     }
     assert numbered(keys, "m.") == [{"role": "user", "calls": [{"id": "a"}, {"id": "b"}]}, {"role": "tool"}]
     assert numbered({"m.0.message.role": "user", "m.1.other.role": "tool"}, "m.", "message") == [{"role": "user"}]
+    assert numbered({"m.01.a": 1, "m.1.b": 2}, "m.") == [{"a": 1, "b": 2}]
+
+
+def test_members_of_an_object_that_was_sent_join_those_made_of_keys() -> None:
+    assert numbered({"m.0.args.a": 1, "m.0.args": {"a": 0, "b": 2}}, "m.") == [{"args": {"a": 1, "b": 2}}]
+    assert numbered({"m.0.args.a": 1, "m.0.args": "text"}, "m.") == [{"args": {"a": 1}}]
 
 
 def test_a_key_that_is_also_the_beginning_of_others_keeps_its_value_in_the_document() -> None:

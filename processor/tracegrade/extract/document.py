@@ -6,6 +6,7 @@ Dialects read what lies below one key of it (`below`, `numbered`); shape reads a
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from tracegrade.extract.decode.reprs import read_repr
 from tracegrade.extract.decode.values import decode
@@ -26,6 +27,8 @@ _LONGEST_NUMBER = 9
 _TYPED = re.compile(r"@[\w.]+=\w+:")
 # The repr of an object or a list of objects, in Python: Message(role='user', ...)
 _REPR = re.compile(r"\[?[A-Z]\w*\(\w+=")
+
+_Path: TypeAlias = tuple[str, ...]
 
 
 def document(span: Span) -> dict[str, JsonValue]:
@@ -59,10 +62,12 @@ def below(attributes: Mapping[str, JsonValue], prefix: str) -> JsonValue:
 
     Example: ``{"out.hits.0.id": 7, "out.count": 1}`` below "out." is ``{"hits": [{"id": 7}], "count": 1}``.
     """
-    found = _Nested()
-    for key in [key for key in attributes if key.startswith(prefix)]:
-        _put(found, _parts(key[len(prefix) :]), attributes[key])
-    return _sent(found) if found else None
+    made = _gathered(attributes, prefix, None)
+    if not made:
+        return None
+    _make_lists(made, 1)
+    found = made[()]
+    return _in_order(found) if all(map(_is_number, found)) else found
 
 
 def numbered(attributes: Mapping[str, JsonValue], prefix: str, inner: str = "") -> list[dict[str, JsonValue]]:
@@ -70,48 +75,89 @@ def numbered(attributes: Mapping[str, JsonValue], prefix: str, inner: str = "") 
 
     With `inner`, each of them is the member of this name of an item of the list.
     """
-    keys = [key for key in attributes if key.startswith(prefix)]
-    if not keys:
+    made = _gathered(attributes, prefix, inner)
+    if not made:
         return []
-    found: dict[int, dict[str, JsonValue]] = {}
-    with_members: set[int] = set()
+    numbers = sorted(made[()], key=int)
+    if len(made) > len(numbers) + 1:  # few: most messages are a role and a text
+        _make_lists(made, 2)
+    return [made[number,] for number in numbers]
+
+
+def _gathered(attributes: Mapping[str, JsonValue], prefix: str, inner: str | None) -> dict[_Path, dict[str, JsonValue]]:
+    """The objects that keys below `prefix` make, by path, each after the one around it; {} where no key begins so.
+
+    With `inner`, only what is numbered: see `_place`. A value that is also the beginning of further keys is left out.
+    """
+    made: dict[_Path, dict[str, JsonValue]] = {}
     start = len(prefix)
-    for key in keys:
+    for key in attributes:
+        if not key.startswith(prefix):
+            continue
         read = _learnt_place if len(key) <= _LONGEST_LEARNT_KEY else _place
         if (place := read(key, start, inner)) is not None:
-            number, parts = place
-            item = found.get(number)
-            if item is None:
-                item = found[number] = {}
-            if len(parts) == 1 and parts[0] not in item:
-                item[parts[0]] = attributes[key]
-            else:
-                _put(item, parts, attributes[key])
-                with_members.add(number)
-    for number in with_members:  # few: most messages are a role and a text
-        item = found[number]
-        for name, member in item.items():
-            if type(member) is _Nested:
-                item[name] = _sent(member)
-    return [found[number] for number in sorted(found)]
+            path, name = place
+            around = made.get(path)
+            if around is None:
+                around = _make(made, path)
+            known = made.get((*path, name)) if name in around else None
+            if known is None:
+                around[name] = attributes[key]
+            elif isinstance(value := attributes[key], dict):
+                for member, item in value.items():
+                    known.setdefault(member, item)
+    return made
 
 
-def _place(key: str, start: int, inner: str) -> tuple[int, tuple[str, ...]] | None:
-    """The number behind `start`, and the parts that follow it and `inner`; None where these are missing."""
-    number, *parts = _parts(key[start:])
-    if inner and parts[:1] == [inner]:
-        del parts[0]
-    elif inner:
-        return None
-    if not parts or not _is_number(number):
-        return None
-    return int(number), tuple(parts)
+def _make(made: dict[_Path, dict[str, JsonValue]], path: _Path) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    if path:
+        above = path[:-1]
+        around = made.get(above)
+        if around is None:
+            around = _make(made, above)
+        around[path[-1]] = found
+    made[path] = found
+    return found
+
+
+def _make_lists(made: dict[_Path, dict[str, JsonValue]], levels: int) -> None:
+    """Replace the objects that are at least so many levels deep, and whose members are numbers, by lists."""
+    for path in reversed(made):
+        found = made[path]
+        # Of nearly all, the first member is no number; asked in C, as this is every object of every message.
+        if len(path) >= levels and all(map(str.isdecimal, found)) and all(map(_is_number, found)):
+            made[path[:-1]][path[-1]] = _in_order(found)
+
+
+def _in_order(numbers: dict[str, JsonValue]) -> list[JsonValue]:
+    return [numbers[number] for number in sorted(numbers, key=int)]
+
+
+def _place(key: str, start: int, inner: str | None) -> tuple[_Path, str] | None:
+    """The parts of `key` from `start` on, as the path of an object and the name of its member.
+
+    With `inner`, the first is a number, which at least one part follows, after `inner` if that has a name; None for
+    other keys.
+    """
+    parts = _parts(key[start:])
+    if inner is not None:
+        if not _is_number(parts[0]):
+            return None
+        parts[0] = str(int(parts[0]))
+        if inner:
+            if parts[1:2] != [inner]:
+                return None
+            del parts[1]
+        if len(parts) < 2:
+            return None
+    return tuple(parts[:-1]), parts[-1]
 
 
 _learnt_place = lru_cache(_MAX_LEARNT_KEYS)(_place)
 
 
-def _parts(key: str) -> Sequence[str]:
+def _parts(key: str) -> list[str]:
     return key.split(".", _MAX_LEVELS)
 
 
@@ -161,16 +207,6 @@ def _with_lists(value: JsonValue) -> JsonValue:
     if numbers and len(numbers) == len(value) - (OWN in value):
         return _NestedList(value[key] for key in sorted(numbers, key=int))
     return value
-
-
-def _sent(value: JsonValue) -> JsonValue:
-    """A value made of keys as it would be if it had been sent as one: for those who do not ask where it comes from."""
-    if type(value) is not _Nested:
-        return value
-    members = {key: _sent(member) if type(member) is _Nested else member for key, member in value.items() if key != OWN}
-    if members and all(map(_is_number, members)):
-        return [members[key] for key in sorted(members, key=int)]
-    return members
 
 
 def parsed(value: JsonValue) -> JsonValue:
