@@ -7,7 +7,7 @@ model gives that is no tool call.
 import re
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import decode, is_masked
+from tracegrade.extract.decode.values import decode, is_masked, parse_object
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_message, read_messages, since_last_user
 from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
@@ -79,10 +79,9 @@ def _inputs(span: Span) -> list[Message]:
 
 def _output_tools(span: Span) -> set[str]:
     """The tools by which the model gives its final result."""
-    decoded = decode(span.attributes.get(s.PYDANTIC_REQUEST_PARAMETERS))
-    if decoded.status == "truncated":
+    raw = span.attributes.get(s.PYDANTIC_REQUEST_PARAMETERS)
+    if (parameters := parse_object(raw)) is None and decode(raw).status == "truncated":
         return {_OUTPUT_TOOL}
-    parameters = decoded.value
     tools = parameters.get("output_tools") if isinstance(parameters, dict) else None
     names = [tool.get("name") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     return {name for name in names if isinstance(name, str)}
