@@ -25,7 +25,7 @@ _KINDS: dict[str, SpanKind] = {
 
 def _classify(span: Span) -> SpanKind | None:
     operation = span.attributes.get(s.OPERATION_NAME)
-    kind = _KINDS.get(operation) if type(operation) is str else None  # asked about every GenAI span
+    kind = _KINDS.get(operation) if type(operation) is str else None
     if kind is None or _SCOPE in (span.scope, span.attributes.get(s.AGENT_NAME)):
         return kind
     return None

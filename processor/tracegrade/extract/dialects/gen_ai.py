@@ -7,6 +7,7 @@ and messages as events, one each (before).
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import read_schemas
 from tracegrade.extract.decode.values import decode, first_text
+from tracegrade.extract.dialects import gemini_cli
 from tracegrade.extract.messages import event_body, read_event, read_messages
 from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind, ToolEvents, Words
 from tracegrade.model.json_value import JsonValue
@@ -69,6 +70,8 @@ def _classify(span: Span) -> SpanKind | None:
         method = attributes.get(s.MCP_METHOD)
         return None if method is None else "tool" if method == _MCP_CALL else "other"
     kind = KINDS[operation]
+    if kind == "unknown" and gemini_cli.DIALECT.classify(span) is not None:
+        return None  # that dialect is asked next: asked first, it would cost all other spans of GenAI
     if kind == "tool" or (kind == "unknown" and s.TOOL_NAME in attributes):
         return kind if _is_call(span) else "other"
     return kind if span.scope != _GRAPH_NODES_SCOPE or operation != "invoke_agent" else "other"
