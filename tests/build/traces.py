@@ -123,7 +123,8 @@ def _from_short_form(short: dict[str, Any], place: int, trace_id: bytes) -> Span
 
 def _is_whole(short: dict[str, Any]) -> bool:
     """Whether decoding would keep the span whole, to be read by shape."""
-    chosen = _CHOICE[tuple(short.get("attributes", {}))]
+    unusual = _CHOICE[tuple(short.get("attributes", {}))].unusual
     name = short.get("name", "span")
-    is_known = name.startswith(OURS.own_names)
-    return chosen.whole is not None and not is_known and (not chosen.by_name or names_tool(name))
+    if unusual is None or unusual.whole is None or name.startswith(OURS.own_names):
+        return False
+    return not unusual.by_name or names_tool(name)

@@ -87,18 +87,25 @@ class _Gate(dict[str, bool]):
         return kept
 
 
-class _Chosen(NamedTuple):
-    """What follows from a set of attribute keys: those kept; all of them if no dialect knows such a span; its look.
+class _Unusual(NamedTuple):
+    """A set of attribute keys that no dialect knows, or of a span that is kept whole.
 
+    ``unmarked`` are all keys where no dialect knows such a span; `looks_like_a_tool` says whether one of them does.
     ``whole`` are all keys of a span that is kept whole, None for others; with ``by_name`` it is so only if its name
     has the word tool.
     """
 
-    kept: tuple[str, ...]
     unmarked: tuple[str, ...] | None
     looks_like_a_tool: bool
-    whole: tuple[str, ...] | None = None
-    by_name: bool = False
+    whole: tuple[str, ...] | None
+    by_name: bool
+
+
+class _Chosen(NamedTuple):
+    """Those of a set of attribute keys that are kept, and what is unusual about the set: None for nearly all."""
+
+    kept: tuple[str, ...]
+    unusual: _Unusual | None
 
 
 class _Choice(dict[tuple[str, ...], _Chosen]):
@@ -124,11 +131,13 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
                 is_worth_it, by_name = True, not may_be_read(keys, is_marked=is_marked)
             if is_worth_it and not is_foreign(keys):
                 whole = tuple(map(sys.intern, sorted(keys)))
-        if is_marked:
-            chosen = _Chosen(kept, None, False, whole, by_name)
-        else:
+        unusual = None
+        if not is_marked:
             looks = any(map(looks_like_a_tool, keys))
-            chosen = _Chosen(kept, tuple(sorted(keys)[:_MAX_NOTED_KEYS]), looks, whole, by_name)
+            unusual = _Unusual(tuple(sorted(keys)[:_MAX_NOTED_KEYS]), looks, whole, by_name)
+        elif whole is not None:
+            unusual = _Unusual(None, False, whole, by_name)
+        chosen = _Chosen(kept, unusual)
         if len(keys) <= _MAX_LEARNT_KEYS and max(map(len, keys), default=0) <= _LONGEST_LEARNT_KEY:
             if len(self) >= _MAX_LEARNT_SETS:
                 self.clear()
@@ -150,16 +159,17 @@ class SpanReader:
         """One `span` of a `KeyedRequest`."""
         attributes: dict[str, JsonValue] = {}
         keyed = span.attributes
-        kept, unmarked, looks_like_tool, whole, by_name = self._chosen[tuple(keyed)]
-        is_whole = False
-        if whole is not None and self._is_worth_it(span, by_name):
-            kept, is_whole = whole, True
+        kept, unusual = self._chosen[tuple(keyed)]
+        unmarked, is_whole = None, False
+        if unusual is not None:
+            if unusual.looks_like_a_tool or looks_like_a_tool(span.name):
+                unmarked = unusual.unmarked
+            if unusual.whole is not None and self._is_worth_it(span, unusual.by_name):
+                kept, is_whole = unusual.whole, True
         for key in kept:
             value = keyed[key]
             # Most values are non-empty texts, and most others numbers: these are read with one access or two.
             attributes[key] = value.string_value or value.int_value or json_value(value)
-        if unmarked is not None and not (looks_like_tool or looks_like_a_tool(span.name)):
-            unmarked = None
         status_code, status_message = 0, ""
         if span.HasField("status"):
             status = span.status
