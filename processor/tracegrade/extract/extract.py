@@ -94,7 +94,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
             fill(execution)
     if is_within_chat:
         restore_overwritten(executions, turns)
-    requests = find_tool_requests(nodes, turns, executions)
+    requests = find_tool_requests(of_kind["agent"], turns, executions)
     if len(executions) < len(tools) or any(is_any_tools_class(execution.name) for execution in executions):
         executions, unnamed = named_by_requests(tools, executions, requests)
         nameless += [node.span for node in unnamed]

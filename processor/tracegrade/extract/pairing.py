@@ -349,6 +349,8 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
     if paired.error is not None:
         return
     returned = paired.output.value
+    if type(returned) is dict and WRAPPERS.isdisjoint(returned) and not execution.is_part:
+        return  # nearly all
     is_missing = paired.output.status in ("absent", "redacted", "truncated")
     is_blank = returned == ""
     if is_missing or is_blank or execution.is_part or may_wrap(returned):

@@ -45,17 +45,19 @@ def build_calls(
     depths = _depths(paired_calls, top_down)
     batches = _batches(paired_calls, _steps(paired_calls, top_down, of_kind["chat"], spans))
     turns = _turns(paired_calls)
-    names = {run.agent for run in runs} | _speaking(of_kind["chat"])
+    names: set[str] | None = None  # of agents that are known; hardly ever asked for
     calls = []
     for paired, batch in zip(paired_calls, batches, strict=True):
         node = paired.node
         run = run_of[node.run] if node.run is not None else stray
         # A tool span may name the agent that executes it, but some senders name their SDK there.
         own = node.named_agent() if node.keys.agent or node.dialect.agent_metadata else ""
-        is_sure = bool(own) and (
-            own in names or not run.agent or own == node.dialect.langchain_agent(node.span, node.keys)
-        )
-        agent = own if is_sure else run.agent
+        agent = run.agent or own
+        if own and own != agent:
+            if names is None:
+                names = {run.agent for run in runs} | _speaking(of_kind["chat"])
+            if own in names or own == node.dialect.langchain_agent(node.span, node.keys):
+                agent = own
         call = _build(paired, run, agent, depths[node], batch)
         if paired.request is not None:
             call.turn = turns[paired.request.turn]

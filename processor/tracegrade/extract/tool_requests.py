@@ -10,6 +10,7 @@ from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall
 from tracegrade.extract.tool_spans import Execution
 from tracegrade.extract.turns import Turns
+from tracegrade.model.trace import SPAN_ORDER
 
 # How many model calls at the same time are compared with each other: more are not one call shown twice.
 MAX_OPEN_TURNS = 32
@@ -36,7 +37,7 @@ class ToolRequest:
         self.taken = False  # shown by a tool span, or not a call
 
 
-def find_tool_requests(nodes: Sequence[Node], turns: Turns, executions: Sequence[Execution]) -> list[ToolRequest]:
+def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequence[Execution]) -> list[ToolRequest]:
     """All requested calls, in order of (model call's start, message, part).
 
     Only output messages count: input messages repeat the history, that of earlier traces as well, and are asked only
@@ -45,21 +46,19 @@ def find_tool_requests(nodes: Sequence[Node], turns: Turns, executions: Sequence
     framework's, one inside the other or at the same time) are one request.
 
     Args:
-        nodes: in order of start.
-        turns: their model calls, one after another.
+        agents: the agents of the trace.
+        turns: its model calls, one after another.
         executions: what tool spans show, in order of start.
     """
     executing = {execution.node.run for execution in executions}
     chats = _with_outputs(turns.chats, turns, executing)
     covered = {node.run for node in chats} | {node.agent_above for node in chats}
+    repeated = [agent for agent in agents if agent not in covered and agent.run not in covered]
+    asked = sorted([*chats, *repeated], key=lambda node: SPAN_ORDER(node.span)) if repeated else chats
     requests: list[ToolRequest] = []
     turn = 0
     latest: list[list[ToolRequest]] = []  # turns that may still be shown by another span
-    for node in nodes:
-        if node.kind == "chat":
-            pass
-        elif node.kind != "agent" or node in covered or node.run in covered:
-            continue
+    for node in asked:
         asking = [message for message in node.outputs() if message.calls]
         if asking and latest:
             start_ns = node.span.start_ns

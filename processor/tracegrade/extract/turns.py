@@ -59,7 +59,7 @@ class Turns:
                 before = latest.get(chat.run)
                 if before is not None:
                     self._before[chat] = before
-                    if chat.is_below(before):
+                    if chat.parent is not before.parent and chat.is_below(before):
                         continue  # the same model call, shown by a second span
                     self._after[before] = chat
                 latest[chat.run] = chat
