@@ -1,6 +1,7 @@
 """Values, numbers and times as people read them, on the command line and on the page."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -109,6 +110,14 @@ def error_type(evaluation: Evaluation) -> str:
     """The class of an evaluation's error, from its reason ``TYPE: MESSAGE``."""
     word = evaluation.reason.partition(":")[0]
     return word if word.replace(".", "_").isidentifier() else ERROR_TYPE_OTHER
+
+
+def as_sent(evaluation: Evaluation, include_values: bool) -> Evaluation:
+    """The evaluation with the reason and the explanation to send: the reason of an error may quote values, too."""
+    if evaluation.outcome != "error" or include_values:
+        return evaluation
+    reason = error_type(evaluation) if evaluation.reason else ""
+    return replace(evaluation, reason=reason, explanation=explanation(evaluation, include_values))
 
 
 def explanation(evaluation: Evaluation, include_values: bool) -> str:

@@ -323,7 +323,7 @@ class _JudgedPair:
             reason,
             score.explanation,
             score.details,
-            score.pairing,
+            None if score.pairing is None else score.pairing.pairs,
         )
 
     def sampled_out(self) -> Decision:

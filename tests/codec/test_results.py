@@ -25,8 +25,8 @@ def _distinct(record: type, **given: Any) -> Any:
 
 
 def _evaluations(pair: Pair) -> list[Evaluation]:
-    pairings = (None, Pairing(range(3)), Pairing([1, None, 0, None], {3}))
-    return [_distinct(Evaluation, pair=pair, pairing=pairing) for pairing in pairings]
+    pairings = (Pairing(range(3)), Pairing([1, None, 0, None], {3}))
+    return [_distinct(Evaluation, pair=pair, pairs=pairs) for pairs in (None, *(pairing.pairs for pairing in pairings))]
 
 
 @pytest.mark.parametrize("hidden", [False, True])

@@ -203,8 +203,8 @@ def test_the_same_record_gives_the_same_bytes(judged):
 def test_which_calls_were_paired_is_not_sent(judged):
     record, paired = judged({}), judged({})
     for evaluation in paired.decisions[0].evaluations:
-        evaluation.pairing = Pairing([0, None])
-        assert "pairing" not in evaluation.to_json()
+        evaluation.pairs = Pairing([0, None]).pairs
+        assert {"pairs", "pairing"}.isdisjoint(evaluation.to_json())
     assert carriers(paired, True) == carriers(record, True)
     assert events(paired, True) == events(record, True)
 

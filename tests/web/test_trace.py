@@ -35,7 +35,7 @@ def test_a_failing_rule_shows_what_was_expected_beside_what_was_called(shop: Sit
 def test_a_result_that_was_stored_without_its_pairs_is_shown_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracegrade.codec.results._pairing_row", lambda pairing: None)  # as all were, once
+    monkeypatch.setattr("tracegrade.model.evaluation.Pairing.pairs", None)  # as all were stored, once
     fill(tmp_path, iter([(order(1, 10**18, "1.5.0", WRONG_QUANTITY), None)]))
     with serving(tmp_path, str(RULES)) as site:
         page = text_of(_page(site, 1))

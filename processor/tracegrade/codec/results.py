@@ -16,7 +16,8 @@ from typing import Any
 from tracegrade.codec.json_text import from_json, to_json
 from tracegrade.codec.packing import pack, unpack
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.evaluation import MAX_PAIRS, Decision, Evaluation, JudgedSubject, Pair, Pairing
+from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
+from tracegrade.model.record import json_of, rows_of
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import BACKFILL, NotDecoded, RunSummary, TraceResult, TraceSummary
 
@@ -27,7 +28,6 @@ _RECORD_VERSION = 2
 _SHARED = ("tenant", "run", "trace_id", "revision", "close_reason", "complete", "missing", "release")
 # The place of what was backfilled, by rule id; the other parts come before it.
 _BACKFILLED = 4
-_PAIRING = [field.name for field in fields(Evaluation)].index("pairing") - 1  # a row is without the pair
 _ERROR = [field.name for field in fields(ToolCall)].index("error")
 # The fields that every stored summary has, in their order; the others come after them and are read one by one.
 _values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-3])
@@ -184,7 +184,7 @@ def with_runs(packed: bytes, runs: Sequence[RunSummary]) -> bytes:
     """
     try:
         summary, *rest = _parts(packed)
-        summary["runs"] = [run.to_json() for run in runs]
+        summary["runs"] = [json_of(run) for run in runs]
         return pack(to_json((_VERSION, summary, *rest)))
     except (ValueError, TypeError) as error:
         raise ResultError(f"packed results cannot be read: {error}") from None
@@ -209,82 +209,20 @@ def _summary(found: dict[str, Any]) -> TraceSummary:
     return TraceSummary(*[*_values_of(found), runs, members, not_decoded])
 
 
-# In the order of the fields of the class, so that a row makes the object again. All attributes are written out, since
-# the interpreter reads them three times as fast as `operator.attrgetter` does.
-def _subject_rows(subjects: Sequence[JudgedSubject]) -> list[tuple[Any, ...]]:
-    return [(s.kind, s.id, s.span_id, s.session, s.agent, s.service, s.time) for s in subjects]
+def _error_row(error: ToolError) -> tuple[str, str]:
+    return error.type, error.message
 
 
-def _evaluation_rows(evaluations: Sequence[Evaluation]) -> list[tuple[Any, ...]]:
-    return [
-        (
-            e.id,
-            e.evaluation,
-            e.evaluator,
-            e.case,
-            e.threshold,
-            e.score,
-            e.outcome,
-            e.reason,
-            e.explanation,
-            e.details,
-            None if e.pairing is None else _pairing_row(e.pairing),
-        )
-        for e in evaluations
-    ]
-
-
-_NOT_ASKED = -1
-
-
-def _pairing_row(pairing: Pairing) -> int | Sequence[int | None]:
-    """The positions, or their number where each expected call is paired with the call at its own place."""
-    positions, not_asked, _ = pairing
-    if len(positions) > MAX_PAIRS:
-        positions = positions[:MAX_PAIRS]
-    if isinstance(positions, range):
-        return len(positions)
-    return [_NOT_ASKED if index in not_asked else at for index, at in enumerate(positions)] if not_asked else positions
-
-
-def _pairing(row: int | list[int | None]) -> Pairing:
-    if isinstance(row, int):
-        return Pairing(range(row))
-    if _NOT_ASKED not in row:
-        return Pairing(row)
-    not_asked = {index for index, at in enumerate(row) if at == _NOT_ASKED}
-    return Pairing([None if at == _NOT_ASKED else at for at in row], not_asked)
+# In the order of the fields of the class, so that a row makes the object again.
+_names = {kind: [field.name for field in fields(kind)] for kind in (JudgedSubject, Evaluation, ToolCall)}
+_subject_rows = rows_of(name for name in _names[JudgedSubject] if name not in _SHARED)
+_evaluation_rows = rows_of(name for name in _names[Evaluation] if name != "pair")
+_full_call_rows = rows_of(_names[ToolCall], error=_error_row)
 
 
 def _call_rows(calls: Sequence[ToolCall]) -> list[tuple[Any, ...]]:
-    return [
-        (
-            call.name,
-            call.raw_name,
-            call.call_id,
-            call.arguments,
-            call.arguments_status,
-            call.output,
-            call.output_status,
-            None if call.error is None else (call.error.type, call.error.message),
-            call.start_ns,
-            call.end_ns,
-            call.span_id,
-            call.agent,
-            call.agent_span_id,
-            call.depth,
-            call.batch,
-            call.attempt,
-            call.read_from,
-            call.dialect,
-            call.message_path,
-            call.also_seen_in,
-            call.duplicate_of,
-            call.turn,
-            *((True,) if call.failure_hidden else ()),  # rarely, and nothing else follows it
-        )
-        for call in calls
-    ]
+    """Rows of calls; few failures are hidden, and nothing follows this field, which the others leave out."""
+    return [row if row[-1] else row[:-1] for row in _full_call_rows(calls)]
 
 
 def _call(row: list[Any]) -> ToolCall:
@@ -299,16 +237,12 @@ def _decisions(summary: dict[str, Any], subjects: list[list[Any]], rows: list[li
     return [_decision(judged, row) for row in rows]
 
 
-def _evaluation(pair: Pair, row: list[Any]) -> Evaluation:
-    if len(row) > _PAIRING and row[_PAIRING] is not None:  # rows from before pairings were stored are shorter
-        row[_PAIRING] = _pairing(row[_PAIRING])
-    return Evaluation(pair, *row)
-
-
 def _decision(subjects: list[JudgedSubject], row: list[Any]) -> Decision:
     subject, rule_id, rule_hash, level, probability, kind, outcome, reason, evaluations, *measured = row
     pair = Pair(subjects[subject], rule_id, rule_hash, level, probability)
-    decision = Decision(pair, kind, outcome, reason, [_evaluation(pair, evaluation) for evaluation in evaluations])
+    decision = Decision(
+        pair, kind, outcome, reason, [Evaluation(pair, *of_evaluation) for of_evaluation in evaluations]
+    )
     if measured:
         decision.measured = tuple((name, value) for name, value in measured[0])
     return decision

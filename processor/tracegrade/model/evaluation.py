@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.record import WITHIN, Shown, json_of
 
 # pass, fail: judged. not_evaluable: nothing there to judge, with a reason. error: judging failed, with a reason.
 Outcome: TypeAlias = Literal["pass", "fail", "not_evaluable", "error"]
@@ -63,32 +64,43 @@ class JudgedSubject:
     ``service`` is the subject's own, which in a trace of several services need not be the root's.
     """
 
-    tenant: str
-    run: str
-    trace_id: str
-    revision: int
-    close_reason: str
-    complete: bool
-    missing: list[str]
-    release: str | None
-    kind: str
-    id: str
-    span_id: str
-    session: str | None
-    agent: str
-    service: str
-    time: int
+    tenant: Annotated[str, Shown("the tenant of its trace")]
+    run: Annotated[str, Shown("`live`, or the run that judged")]
+    trace_id: Annotated[str, Shown("the trace id; of a session that of the trace which ended last")]
+    revision: Annotated[int, Shown("the revision of its trace that was judged")]
+    close_reason: Annotated[str, Shown("why its trace was closed")]
+    complete: Annotated[bool, Shown("whether nothing was missing; the others are left out of pass rates")]
+    missing: Annotated[list[str], Shown("what was missing")]
+    release: Annotated[str | None, Shown("its release")]
+    kind: Annotated[str, Shown("`agent`, `trace`, `session` or `tool-call`", "subject.kind")]
+    id: Annotated[str, Shown("what was judged", "subject.id", in_column="; unique together with `judged_id`")]
+    span_id: Annotated[str, Shown("the span that the result is attached to")]
+    session: Annotated[str | None, Shown("its conversation")]
+    agent: Annotated[str, Shown("its agent")]
+    service: Annotated[str, Shown("the subject's service")]
+    time: Annotated[int, Shown("the latest end of what was judged", is_time=True)]
 
 
 @dataclass(slots=True)
 class Pair:
     """One subject and one rule that judges it; ``probability`` is the chance with which this result is kept."""
 
-    subject: JudgedSubject
-    rule_id: str
-    rule_hash: str
-    level: str
-    probability: float = 1.0
+    subject: Annotated[JudgedSubject, WITHIN]
+    rule_id: Annotated[
+        str, Shown("the rule", in_column="; null where this revision has no result, and replaces one that had")
+    ]
+    rule_hash: Annotated[str, Shown("the rule's content")]
+    level: Annotated[str, Shown("how much a fail matters")]
+    probability: Annotated[float, Shown("the chance with which this result is kept (`sample`)")] = 1.0
+
+
+Pairs: TypeAlias = int | Sequence[int | None]
+"""A `Pairing` as it is stored: its positions, -1 for what was not asked; their number if each is at its own place."""
+
+MAX_PAIRS = 1000
+"""The most expected calls of one evaluation whose pairs are stored."""
+
+_NOT_ASKED = -1
 
 
 class Pairing(NamedTuple):
@@ -114,9 +126,30 @@ class Pairing(NamedTuple):
             positions[index] = position
         return cls(positions, not_asked)
 
+    @property
+    def pairs(self) -> Pairs:
+        """What is stored of it, of the first `MAX_PAIRS` expected calls."""
+        positions, not_asked, _ = self
+        if len(positions) > MAX_PAIRS:
+            positions = positions[:MAX_PAIRS]
+        if isinstance(positions, range):
+            return len(positions)
+        return (
+            [_NOT_ASKED if index in not_asked else at for index, at in enumerate(positions)] if not_asked else positions
+        )
 
-MAX_PAIRS = 1000
-"""The most expected calls of one evaluation whose pairs are stored."""
+    @classmethod
+    def stored_as(cls, pairs: Pairs) -> "Pairing":
+        """The pairing whose `pairs` these are."""
+        if isinstance(pairs, int):
+            return cls(range(pairs))
+        if _NOT_ASKED not in pairs:
+            return cls(pairs)
+        not_asked = {index for index, at in enumerate(pairs) if at == _NOT_ASKED}
+        return cls([None if at == _NOT_ASKED else at for at in pairs], not_asked)
+
+
+_ERROR_TYPE = "; of an error only its type, unless values are included"
 
 
 @dataclass(slots=True)
@@ -124,23 +157,40 @@ class Evaluation:
     """One evaluator's judgement of one subject.
 
     ``score`` is None unless the outcome is pass or fail. ``reason`` says why an evaluation is not_evaluable or error,
-    "" otherwise. ``details`` is the evaluator's justification. ``pairing`` is stored for the page, of the first
-    `MAX_PAIRS` expected calls, and neither sent nor part of the JSON; None where the evaluator expects no particular
-    calls, without a score, and in results from before it was stored.
+    "" otherwise. ``pairs`` are stored for the page, and neither sent nor part of the JSON; None where the evaluator
+    expects no particular calls, without a score, and in results from before they were stored.
     """
 
-    pair: Pair
-    id: str
-    evaluation: str
-    evaluator: str
-    case: str | None
-    threshold: float
-    score: float | None
-    outcome: Outcome
-    reason: str
-    explanation: str
-    details: dict[str, JsonValue]
-    pairing: Pairing | None = None
+    pair: Annotated[Pair, WITHIN]
+    id: Annotated[
+        str,
+        Shown(
+            "the evaluation's id",
+            in_column="; null in the row of a decision without evaluations, as all that follows",
+        ),
+    ]
+    evaluation: Annotated[str, Shown("its name in the rule")]
+    evaluator: Annotated[str, Shown("the evaluator")]
+    case: Annotated[str | None, Shown("the case of the rule, if it has cases")]
+    threshold: Annotated[float, Shown("the score needed to pass")]
+    score: Annotated[float | None, Shown("the score; null unless `outcome` is pass or fail")]
+    outcome: Annotated[
+        Outcome,
+        Shown("`pass`, `fail`, `not_evaluable` or `error`"),
+        Shown("equals `outcome`", "label", column=None),
+    ]
+    reason: Annotated[str, Shown("why it is not_evaluable, or the error", is_long=True, in_column=_ERROR_TYPE)]
+    explanation: Annotated[str, Shown("one sentence", is_long=True, in_column=_ERROR_TYPE)]
+    details: Annotated[
+        dict[str, JsonValue], Shown("the evaluator's justification", is_value=True, in_column=" as JSON")
+    ]
+    pairs: Pairs | None = None
+
+    JSON_ORDER: ClassVar = (
+        *("id", "tenant", "run", "rule_id", "rule_hash", "evaluation", "evaluator", "case", "subject", "trace_id"),
+        *("span_id", "session", "agent", "service", "release", "level", "score", "label", "threshold", "outcome"),
+        *("reason", "explanation", "details", "close_reason", "complete", "missing", "revision", "probability", "time"),
+    )
 
     @property
     def rule_id(self) -> str:
@@ -148,44 +198,18 @@ class Evaluation:
         return self.pair.rule_id
 
     @property
+    def pairing(self) -> Pairing | None:
+        """Which calls made were counted as which expected calls."""
+        return None if self.pairs is None else Pairing.stored_as(self.pairs)
+
+    @property
     def subject(self) -> JudgedSubject:
         """What was judged."""
         return self.pair.subject
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object; ``label`` equals the outcome."""
-        pair, subject = self.pair, self.pair.subject
-        return {
-            "id": self.id,
-            "tenant": subject.tenant,
-            "run": subject.run,
-            "rule_id": pair.rule_id,
-            "rule_hash": pair.rule_hash,
-            "evaluation": self.evaluation,
-            "evaluator": self.evaluator,
-            "case": self.case,
-            "subject": {"kind": subject.kind, "id": subject.id},
-            "trace_id": subject.trace_id,
-            "span_id": subject.span_id,
-            "session": subject.session,
-            "agent": subject.agent,
-            "service": subject.service,
-            "release": subject.release,
-            "level": pair.level,
-            "score": self.score,
-            "label": self.outcome,
-            "threshold": self.threshold,
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "explanation": self.explanation,
-            "details": self.details,
-            "close_reason": subject.close_reason,
-            "complete": subject.complete,
-            "missing": list(subject.missing),
-            "revision": subject.revision,
-            "probability": pair.probability,
-            "time": subject.time,
-        }
+        """The documented JSON object."""
+        return json_of(self)
 
 
 @dataclass(slots=True)

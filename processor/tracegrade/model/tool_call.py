@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.record import Shown, json_of
 
 # How a value was read. ok: strict JSON or a structured attribute; repaired: decoded after a repair (double encoding,
 # NaN, duplicate keys); python_repr: a Python literal; text: not decodable, kept as text; truncated: cut off by the
@@ -25,8 +26,8 @@ _UNREADABLE = ("absent", "elsewhere", "text", "truncated")
 class ToolError:
     """A failed execution: the error's type and message as recorded, "" where unknown."""
 
-    type: str
-    message: str
+    type: Annotated[str, Shown("its type")]
+    message: Annotated[str, Shown("its message", is_value=True)]
 
 
 @dataclass(slots=True)
@@ -44,29 +45,44 @@ class ToolCall:
     and what would say so may have been redacted by us. JSON leaves out these two.
     """
 
-    name: str
-    raw_name: str
-    call_id: str | None
-    arguments: JsonValue
-    arguments_status: ValueStatus
-    output: JsonValue
-    output_status: ValueStatus
-    error: ToolError | None
-    start_ns: int
-    end_ns: int
-    span_id: str
-    agent: str
-    agent_span_id: str
-    depth: int = 0
-    batch: int | None = None
-    attempt: int = 1
-    read_from: ReadFrom = "span"
-    dialect: str = ""
-    message_path: str | None = None
-    also_seen_in: list[str] = field(default_factory=list)  # hex ids of further spans that show the same call
-    duplicate_of: str | None = None  # "trace id/span id" of the same call in another trace
+    name: Annotated[str, Shown("the tool")]
+    raw_name: Annotated[str, Shown("as it was written in the trace")]
+    call_id: Annotated[str | None, Shown("the id of the call")]
+    arguments: Annotated[JsonValue, Shown("the arguments", is_value=True, in_column=" as JSON")]
+    arguments_status: Annotated[
+        ValueStatus, Shown("how the arguments were read, such as `ok`, `absent` or `truncated`")
+    ]
+    output: Annotated[JsonValue, Shown("the output", is_value=True, in_column=" as JSON")]
+    output_status: Annotated[ValueStatus, Shown("how the output was read")]
+    error: Annotated[ToolError | None, Shown("the error; null without one")]
+    start_ns: Annotated[
+        int, Shown("when it began", is_time=True, column="start", in_column="; null when only a message shows it")
+    ]
+    end_ns: Annotated[
+        int, Shown("when it ended", is_time=True, column="end", in_column="; null when only a message shows it")
+    ]
+    span_id: Annotated[str, Shown("the span that shows the call best")]
+    agent: Annotated[str, Shown("the agent that called")]
+    agent_span_id: Annotated[str, Shown("its run: `subject_id` of the results of scope agent")]
+    depth: Annotated[int, Shown("how many calls enclose it")] = 0
+    batch: Annotated[int | None, Shown("calls of one number were made together; null: not known")] = None
+    attempt: Annotated[int, Shown("1 for the first call of this name and these arguments, 2 for the next")] = 1
+    read_from: Annotated[ReadFrom, Shown("`span`, `message` or `event`", column=None)] = "span"
+    dialect: Annotated[str, Shown("the way in which it was written")] = ""
+    message_path: Annotated[str | None, Shown("of a call in a message: which message, and its part", column=None)] = (
+        None
+    )
+    also_seen_in: Annotated[list[str], Shown("further spans that show the same call", column=None)] = field(
+        default_factory=list
+    )
+    duplicate_of: Annotated[str | None, Shown("the same call in another trace, as TRACE_ID/SPAN_ID")] = None
     turn: int | None = None
     failure_hidden: bool = False
+
+    JSON_ORDER: ClassVar = (
+        *("name", "arguments", "arguments_status", "output", "output_status", "error", "call_id", "agent", "span_id"),
+        *("batch", "raw_name", "agent_span_id", "depth", "attempt", "start_ns", "end_ns", "read_from", "dialect"),
+    )
 
     @property
     def failed(self) -> bool:
@@ -95,31 +111,8 @@ class ToolCall:
         return f"{self.span_id}/{self.message_path}" if self.message_path else self.span_id
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object: all fields by name, ``error`` as ``{type, message}`` or null."""
-        error = self.error
-        return {
-            "name": self.name,
-            "arguments": self.arguments,
-            "arguments_status": self.arguments_status,
-            "output": self.output,
-            "output_status": self.output_status,
-            "error": None if error is None else {"type": error.type, "message": error.message},
-            "call_id": self.call_id,
-            "agent": self.agent,
-            "span_id": self.span_id,
-            "batch": self.batch,
-            "raw_name": self.raw_name,
-            "agent_span_id": self.agent_span_id,
-            "depth": self.depth,
-            "attempt": self.attempt,
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "read_from": self.read_from,
-            "dialect": self.dialect,
-            "message_path": self.message_path,
-            "also_seen_in": [*self.also_seen_in],
-            "duplicate_of": self.duplicate_of,
-        }
+        """The documented JSON object."""
+        return json_of(self)
 
 
 def numbers_in_runs(calls: Iterable[ToolCall]) -> list[int]:

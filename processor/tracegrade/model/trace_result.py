@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Annotated
 
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.record import Shown, json_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.tool_call import ToolCall
 
@@ -15,44 +17,22 @@ BACKFILL = "backfill"
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """One agent run of a judged trace, without its calls.
+    """One agent run of a judged trace, without its calls; None is what was not recorded.
 
-    ``span_id`` (hex) is the subject id, ``parent_span_id`` that of the enclosing run. ``session`` is the run's own,
-    None where it has that of the trace. The rest is None when it was not recorded:
-
-    ``model`` is the model that answered. ``prompt_hash`` (16 hex digits) is equal for prompts that differ in white
-    space alone. ``input_tokens`` and ``output_tokens`` are sums over the run's own model calls, without those of its
-    sub-agents. ``cached_input_tokens`` of the input were read from the provider's cache, ``cache_write_tokens`` written
-    to it; None where there were none. ``duration_ns`` is from its start to its end.
+    ``span_id`` (hex) is its subject id. Tokens are sums over its own model calls, without those of its sub-agents.
     """
 
-    span_id: str
-    agent: str
-    parent_span_id: str | None = None
-    session: str | None = None
-    model: str | None = None
-    prompt_hash: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    duration_ns: int | None = None
-    cached_input_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object, which is also what is stored."""
-        return {
-            "span_id": self.span_id,
-            "agent": self.agent,
-            "parent_span_id": self.parent_span_id,
-            "session": self.session,
-            "model": self.model,
-            "prompt_hash": self.prompt_hash,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "duration_ns": self.duration_ns,
-            "cached_input_tokens": self.cached_input_tokens,
-            "cache_write_tokens": self.cache_write_tokens,
-        }
+    span_id: Annotated[str, Shown("its subject id")]
+    agent: Annotated[str, Shown("the name of the agent")]
+    parent_span_id: Annotated[str | None, Shown("the subject id of the run around it")] = None
+    session: Annotated[str | None, Shown("its own conversation; null where it is that of the trace")] = None
+    model: Annotated[str | None, Shown("the model that answered")] = None
+    prompt_hash: Annotated[str | None, Shown("equal for prompts that differ in white space alone")] = None
+    input_tokens: Annotated[int | None, Shown("of its own model calls")] = None
+    output_tokens: Annotated[int | None, Shown("of its own model calls")] = None
+    duration_ns: Annotated[int | None, Shown("from its start to its end")] = None
+    cached_input_tokens: Annotated[int | None, Shown("input tokens read from the provider's cache")] = None
+    cache_write_tokens: Annotated[int | None, Shown("input tokens written to the provider's cache")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +43,10 @@ class NotDecoded:
     it out). ``tool_aliases`` are those in force: its runs and calls are read by them when they are asked for.
     """
 
-    reason: str
-    tool_aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object, which is also what is stored."""
-        aliases: dict[str, JsonValue] = {name: list(others) for name, others in self.tool_aliases.items()}
-        return {"reason": self.reason, "tool_aliases": aliases} if aliases else {"reason": self.reason}
+    reason: Annotated[str, Shown("`not_matched` or `sampled_out`")]
+    tool_aliases: Annotated[Mapping[str, Sequence[str]], Shown("the aliases in force", optional=True)] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(slots=True)  # not frozen: making a frozen one takes three times as long
@@ -88,37 +65,48 @@ class TraceSummary:
     A trace that is ``not_decoded`` has no runs and calls here, and ``call_count`` is 0: they are read when asked for.
     """
 
-    tenant: str
-    run: str
-    trace_id: str
-    revision: int
-    supersedes: int | None
-    service: str
-    release: str | None
-    session: str | None
-    root_name: str | None
-    resource: dict[str, JsonValue]
-    close_reason: str
-    complete: bool
-    missing: list[str]
-    cut_by: str | None
-    span_count: int
-    call_count: int
-    earliest_span_id: str | None
-    root_span_id: str | None
-    start_ns: int
-    end_ns: int
-    first_received_ns: int
-    last_received_ns: int
-    first_position: int
-    last_position: int
-    closed_ns: int
-    rule_set_hash: str
-    tracegrade: str
-    settings_hash: str
-    runs: list[RunSummary] = field(default_factory=list)
-    members: dict[bytes, int] | None = None
-    not_decoded: NotDecoded | None = None
+    tenant: Annotated[str, Shown("whose trace")]
+    run: Annotated[str, Shown("`live`, or the run that judged")]
+    trace_id: Annotated[str, Shown("the trace id; of a session that of the trace which ended last")]
+    revision: Annotated[
+        int, Shown("the highest replaces the others", in_column=" of the same `tenant`, `run` and `judged_id`")
+    ]
+    supersedes: Annotated[int | None, Shown("the revision that was judged before this one, if any")]
+    service: Annotated[str, Shown("the service of the trace's root")]
+    release: Annotated[str | None, Shown("its release")]
+    session: Annotated[str | None, Shown("its conversation")]
+    root_name: Annotated[str | None, Shown("the name of the root span")]
+    resource: Annotated[dict[str, JsonValue], Shown("the resource attributes of the root", is_value=True)]
+    close_reason: Annotated[str, Shown("why it was closed")]
+    complete: Annotated[bool, Shown("whether nothing was missing; the others are left out of pass rates")]
+    missing: Annotated[list[str], Shown("what was missing")]
+    cut_by: Annotated[str | None, Shown("the bound that cut it short, if one did")]
+    span_count: Annotated[int, Shown("spans kept")]
+    call_count: Annotated[int, Shown("tool calls read; 0 where it was not decoded")]
+    earliest_span_id: Annotated[str | None, Shown("the span that started first")]
+    root_span_id: Annotated[str | None, Shown("the root span; null where it did not come")]
+    start_ns: Annotated[int, Shown("when its first span started", is_time=True)]
+    end_ns: Annotated[int, Shown("when its last span ended", is_time=True)]
+    first_received_ns: Annotated[
+        int,
+        Shown(
+            "when the first span came in", is_time=True, column="received", in_column="; its day is the folder's `date`"
+        ),
+    ]
+    last_received_ns: Annotated[int, Shown("when the last span came in", is_time=True)]
+    first_position: Annotated[int, Shown("the place of its first span in the journal")]
+    last_position: Annotated[int, Shown("the place of its last span in the journal")]
+    closed_ns: Annotated[int, Shown("when the trace was closed", is_time=True, column="closed")]
+    rule_set_hash: Annotated[str, Shown("which rules were in force")]
+    tracegrade: Annotated[str, Shown("the version that judged")]
+    settings_hash: Annotated[str, Shown("which settings were in force")]
+    runs: Annotated[list[RunSummary], Shown("its agent runs")] = field(default_factory=list)
+    members: Annotated[
+        dict[bytes, int] | None, Shown("the traces of a session, with their revisions", optional=True)
+    ] = None
+    not_decoded: Annotated[NotDecoded | None, Shown("why no rule judged it, if it was not decoded", optional=True)] = (
+        None
+    )
 
     @property
     def own_id(self) -> bytes:
@@ -136,43 +124,8 @@ class TraceSummary:
         return [name for name in dict.fromkeys(found) if name]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The documented JSON object, which is also what is stored; ``members`` is there for sessions alone."""
-        found: dict[str, JsonValue] = {
-            "tenant": self.tenant,
-            "run": self.run,
-            "trace_id": self.trace_id,
-            "revision": self.revision,
-            "supersedes": self.supersedes,
-            "service": self.service,
-            "release": self.release,
-            "session": self.session,
-            "root_name": self.root_name,
-            "resource": self.resource,
-            "close_reason": self.close_reason,
-            "complete": self.complete,
-            "missing": list(self.missing),
-            "cut_by": self.cut_by,
-            "span_count": self.span_count,
-            "call_count": self.call_count,
-            "earliest_span_id": self.earliest_span_id,
-            "root_span_id": self.root_span_id,
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "first_received_ns": self.first_received_ns,
-            "last_received_ns": self.last_received_ns,
-            "first_position": self.first_position,
-            "last_position": self.last_position,
-            "closed_ns": self.closed_ns,
-            "rule_set_hash": self.rule_set_hash,
-            "tracegrade": self.tracegrade,
-            "settings_hash": self.settings_hash,
-            "runs": [run.to_json() for run in self.runs],
-        }
-        if self.not_decoded is not None:
-            found["not_decoded"] = self.not_decoded.to_json()
-        if self.members is not None:
-            found["members"] = {trace_id.hex(): revision for trace_id, revision in self.members.items()}
-        return found
+        """The documented JSON object, which is also what is stored."""
+        return json_of(self)
 
 
 VALUES_GONE = b"\x05"

@@ -227,7 +227,9 @@ def stored(pairing: Pairing) -> Pairing:
     subject = JudgedSubject(
         "default", "live", f"{1:032x}", 1, "settled", True, [], None, *["a"] * 2, "", None, "", "", 0
     )
-    evaluation = Evaluation(Pair(subject, "r", "h", "low"), "", "e", "e", None, 1.0, 1.0, "pass", "", "", {}, pairing)
+    evaluation = Evaluation(
+        Pair(subject, "r", "h", "low"), "", "e", "e", None, 1.0, 1.0, "pass", "", "", {}, pairing.pairs
+    )
     result = new_result(summary_of(), b"", [], [Decision(evaluation.pair, "evaluated", "pass", "", [evaluation])])
     found = decode_result(encode_result(result)).decisions[0].evaluations[0].pairing
     assert found is not None

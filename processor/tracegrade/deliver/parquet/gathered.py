@@ -17,7 +17,9 @@ from tracegrade.model.trace_result import TraceResult
 
 _DAY_NS = 86_400_000_000_000
 _JUDGED_ID = [column.name for column in TRACE].index("judged_id")
-_LONGEST = slice(-3, None)  # the columns that may hold long values are the last ones of each table
+_LONG = {
+    table: [at for at, column in enumerate(COLUMNS[table]) if column.is_long or column.is_value] for table in TABLES
+}
 _CHUNK_ROWS = 5000  # as Arrow's arrays, a row takes half of the memory that it does as Python's objects
 _UNFIT = (TypeError, ValueError, OverflowError)  # what pyarrow raises for a value of another type is one of them
 
@@ -53,7 +55,7 @@ class Gathered:
                 waiting += rows
                 self.rows += len(rows)
                 if self._include_values:
-                    size = sum(len(value) for row in rows for value in row[_LONGEST] if value)
+                    size = sum(len(row[at]) for row in rows for at in _LONG[table] if row[at])
                     self._values[table, folder] += size
                     self.bytes += size
                 if len(waiting) >= _CHUNK_ROWS:

@@ -6,6 +6,9 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from tracegrade.display import json_text
+from tracegrade.model.evaluation import Evaluation
+from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.web.api.described import described_by
 
 Item = TypeVar("Item")
 
@@ -58,38 +61,9 @@ class SubjectDocument(Document):
     id: str
 
 
+@described_by(Evaluation, subject=SubjectDocument)
 class EvaluationDocument(Document):
-    """One evaluation, as everywhere in JSON; `details` is the evaluator's justification."""
-
-    id: str
-    tenant: str
-    run: str
-    rule_id: str
-    rule_hash: str
-    evaluation: str
-    evaluator: str
-    case: str | None
-    subject: SubjectDocument
-    trace_id: str
-    span_id: str
-    session: str | None
-    agent: str
-    service: str
-    release: str | None
-    level: str
-    score: float | None = Field(description="null unless the outcome is pass or fail")
-    label: str
-    threshold: float
-    outcome: str = Field(description="pass, fail, not_evaluable or error")
-    reason: str
-    explanation: str
-    details: dict[str, Any]
-    close_reason: str
-    complete: bool
-    missing: list[str]
-    revision: int
-    probability: float = Field(description="The chance with which this result was kept")
-    time: int = Field(description="ns since 1970 UTC")
+    """One evaluation, as everywhere in JSON."""
 
 
 class TraceDocument(Document):
@@ -115,37 +89,14 @@ class TraceDocument(Document):
     outcomes: dict[str, int] = Field(description="How many evaluations had which outcome")
 
 
+@described_by(ToolError)
 class ToolErrorDocument(Document):
     """A failed execution."""
 
-    type: str
-    message: str
 
-
+@described_by(ToolCall, error=ToolErrorDocument | None)
 class ToolCallDocument(Document):
     """One tool call; the statuses say how values were read."""
-
-    name: str
-    arguments: Any
-    arguments_status: str
-    output: Any
-    output_status: str
-    error: ToolErrorDocument | None
-    call_id: str | None
-    agent: str
-    span_id: str
-    batch: int | None
-    raw_name: str
-    agent_span_id: str
-    depth: int
-    attempt: int
-    start_ns: int
-    end_ns: int
-    read_from: str
-    dialect: str
-    message_path: str | None
-    also_seen_in: list[str]
-    duplicate_of: str | None
 
 
 class PairEvaluationDocument(Document):

@@ -12,11 +12,13 @@ from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs, worst_first
 from tracegrade.model.evaluation import Outcome
+from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
 from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judges_alike
 from tracegrade.store.schema import LIVE
+from tracegrade.web.api.described import described_by
 from tracegrade.web.api.documents import (
     Document,
     EvaluationDocument,
@@ -68,63 +70,19 @@ class RunQuery(Parameters):
     run: RunName = LIVE
 
 
+@described_by(RunSummary)
 class RunDocument(Document):
     """One agent run of a trace; tokens are those of its own model calls. Null is what was not recorded."""
 
-    span_id: str
-    agent: str
-    parent_span_id: str | None
-    session: str | None
-    model: str | None
-    prompt_hash: str | None
-    input_tokens: int | None
-    output_tokens: int | None
-    duration_ns: int | None
-    cached_input_tokens: int | None
-    cache_write_tokens: int | None
 
-
+@described_by(NotDecoded)
 class NotDecodedDocument(Document):
     """Why no rule judged a trace, so that its runs and calls are read when they are asked for, by these aliases."""
 
-    reason: str
-    tool_aliases: dict[str, list[str]] | None = None
 
-
+@described_by(TraceSummary, runs=list[RunDocument], not_decoded=NotDecodedDocument | None)
 class RecordDocument(Document):
     """A judged trace, or session, as it was delivered; `members` are a session's traces with their revisions."""
-
-    tenant: str
-    run: str
-    trace_id: str
-    revision: int
-    supersedes: int | None
-    service: str
-    release: str | None
-    session: str | None
-    members: dict[str, int] | None = None
-    root_name: str | None
-    resource: dict[str, Any]
-    close_reason: str
-    complete: bool
-    missing: list[str]
-    cut_by: str | None
-    span_count: int
-    call_count: int
-    earliest_span_id: str | None
-    root_span_id: str | None
-    start_ns: int
-    end_ns: int
-    first_received_ns: int
-    last_received_ns: int
-    first_position: int
-    last_position: int
-    closed_ns: int
-    rule_set_hash: str
-    tracegrade: str  # the version that judged; "" from before it was stored
-    settings_hash: str
-    runs: list[RunDocument]
-    not_decoded: NotDecodedDocument | None = None
 
 
 class DecisionDocument(Document):
