@@ -75,8 +75,6 @@ def list_(
     settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **filters: Any
 ) -> None:
     """List traces, the last judged first."""
-    from dataclasses import asdict
-
     from tracegrade.store.heads import trace_heads
     from tracegrade.store.named import narrowed
     from tracegrade.store.result_filter import ResultFilter
@@ -88,7 +86,7 @@ def list_(
         found = trace_heads(connection, chosen, limit + 1)
     more, found = len(found) > limit, found[:limit]
     if output_format == "json":
-        print_json({key: value for key, value in asdict(head).items() if key != "number"} for head in found)
+        print_json(head.to_json() for head in found)
         return
     print_table(
         "",

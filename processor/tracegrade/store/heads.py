@@ -6,11 +6,13 @@ A session has a row like a trace's, but lists of traces do not contain sessions,
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from sqlalchemy import ColumnElement, Connection, Select, select
 
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.record import Shown, json_of
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
@@ -29,22 +31,29 @@ class TraceHead:
     """One stored trace without its spans and results."""
 
     number: int
-    trace_id: str
-    tenant: str
-    service: str
-    session: str | None
-    root_name: str
-    close_reason: str
-    complete: bool
-    cut_by: str | None
-    revision: int
-    span_count: int
-    call_count: int
-    start_ns: int
-    end_ns: int
-    first_received_ns: int
-    not_decoded: str | None  # why no rule judged it and it was not decoded; `call_count` is unknown then, and 0
-    outcomes: Mapping[str, int]  # the number of evaluations by outcome
+    trace_id: Annotated[str, Shown("the trace id")]
+    tenant: Annotated[str, Shown("whose trace")]
+    service: Annotated[str, Shown("the service of its root")]
+    session: Annotated[str | None, Shown("its conversation")]
+    root_name: Annotated[str, Shown("the name of the root span")]
+    close_reason: Annotated[str, Shown("why it was closed")]
+    complete: Annotated[bool, Shown("whether nothing was missing")]
+    cut_by: Annotated[str | None, Shown("the bound that cut it short, if one did")]
+    revision: Annotated[int, Shown("the highest replaces the others")]
+    span_count: Annotated[int, Shown("spans kept")]
+    call_count: Annotated[int, Shown("tool calls read; 0 where it was not decoded")]
+    start_ns: Annotated[int, Shown("when its first span started", is_time=True)]
+    end_ns: Annotated[int, Shown("when its last span ended", is_time=True)]
+    first_received_ns: Annotated[int, Shown("when the first span came in", is_time=True)]
+    not_decoded: Annotated[
+        str | None,
+        Shown("why no rule judged it, so that it was not decoded: `not_matched` or `sampled_out`"),
+    ]
+    outcomes: Annotated[Mapping[str, int], Shown("how many evaluations had which outcome")]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        return json_of(self)
 
 
 @dataclass(frozen=True, slots=True)

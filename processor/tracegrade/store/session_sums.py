@@ -1,9 +1,12 @@
 """The sessions named by stored traces, including those that no rule judges as a whole."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from sqlalchemy import Connection, func, select
 
+from tracegrade.model.json_value import JsonValue
+from tracegrade.model.record import Shown, json_of
 from tracegrade.store.heads import IS_TRACE
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.schema import traces
@@ -13,14 +16,18 @@ from tracegrade.store.schema import traces
 class SessionSums:
     """Sums over the traces of one session of one tenant; ``number`` is that of the latest trace."""
 
-    id: str
-    tenant: str
-    trace_count: int
-    span_count: int
-    call_count: int
-    start_ns: int
-    end_ns: int
+    id: Annotated[str, Shown("the conversation's id")]
+    tenant: Annotated[str, Shown("whose session")]
+    trace_count: Annotated[int, Shown("its traces")]
+    span_count: Annotated[int, Shown("their spans")]
+    call_count: Annotated[int, Shown("their tool calls")]
+    start_ns: Annotated[int, Shown("when the first of them started", is_time=True)]
+    end_ns: Annotated[int, Shown("when the last of them ended", is_time=True)]
     number: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        return json_of(self)
 
 
 def session_sums(connection: Connection, result_filter: ResultFilter, limit: int, *, before: int) -> list[SessionSums]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tracegrade.display import json_text
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.store.heads import TraceHead
 from tracegrade.web.api.described import described_by
 
 Item = TypeVar("Item")
@@ -66,27 +67,9 @@ class EvaluationDocument(Document):
     """One evaluation, as everywhere in JSON."""
 
 
+@described_by(TraceHead)
 class TraceDocument(Document):
     """One stored trace without its spans and results."""
-
-    trace_id: str
-    tenant: str
-    service: str
-    session: str | None
-    root_name: str
-    close_reason: str
-    complete: bool
-    cut_by: str | None
-    revision: int
-    span_count: int
-    call_count: int
-    start_ns: int
-    end_ns: int
-    first_received_ns: int
-    not_decoded: str | None = Field(
-        description="Why no rule judged it, so that it was not decoded and call_count is 0: not_matched or sampled_out"
-    )
-    outcomes: dict[str, int] = Field(description="How many evaluations had which outcome")
 
 
 @described_by(ToolError)

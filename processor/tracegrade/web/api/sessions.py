@@ -1,6 +1,5 @@
 """Sessions: traces that share a conversation."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -10,7 +9,8 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.session_sums import session_sums
+from tracegrade.store.session_sums import SessionSums, session_sums
+from tracegrade.web.api.described import described_by
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
@@ -27,7 +27,6 @@ from tracegrade.web.api.parameters import (
     page_of,
     read_cursor,
 )
-from tracegrade.web.api.traces import head_json
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
 
@@ -45,16 +44,9 @@ class SessionsQuery(Paged):
     until: Time | Null = Field(None, description="Only with a trace first received before this time")
 
 
+@described_by(SessionSums)
 class SessionDocument(Document):
     """One session, added up over those of its traces that were chosen."""
-
-    id: str
-    tenant: str
-    trace_count: int
-    span_count: int
-    call_count: int
-    start_ns: int
-    end_ns: int
 
 
 class WholeSession(Document):
@@ -84,8 +76,7 @@ def list_sessions(sources: ApiSources, query: Annotated[SessionsQuery, Query()])
             before=NEWEST if after is None else after[0],
         )
     shown, after_them = page_of(found, query.limit, lambda session: cursor_of(session.number))
-    items = [{key: value for key, value in asdict(session).items() if key != "number"} for session in shown]
-    return ExactJson({"items": items, "next": after_them})
+    return ExactJson({"items": [session.to_json() for session in shown], "next": after_them})
 
 
 @router.get("/sessions/{session_id:path}", summary="One session", response_model=WholeSessions, responses=problems(404))
@@ -102,7 +93,7 @@ def show_session(sources: ApiSources, caller: ApiCaller, session_id: PathName, q
                 {
                     "id": session_id,
                     "tenant": tenant,
-                    "traces": [head_json(head) for head in heads],
+                    "traces": [head.to_json() for head in heads],
                     "evaluations": [evaluation.to_json() for evaluation in seen_by(caller, judged)],
                 }
             )

@@ -1,6 +1,6 @@
 """Stored traces, and why they were judged as they were."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs, worst_first
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
-from tracegrade.store.heads import NEWEST, TraceHead, trace_heads
+from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judges_alike
@@ -172,11 +172,6 @@ class Why(Document):
     items: list[WhyDocument]
 
 
-def head_json(head: TraceHead) -> dict[str, Any]:
-    """A trace without its spans and results, as JSON."""
-    return {key: value for key, value in asdict(head).items() if key != "number"}
-
-
 @router.get("/traces", summary="Traces, the newest first", response_model=Page[TraceDocument], responses=problems(404))
 def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> ExactJson:
     """Traces that all the parameters choose, in pages."""
@@ -191,7 +186,7 @@ def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> 
             before=NEWEST if after is None else after[0],
         )
     shown, after_them = page_of(found, query.limit, lambda head: cursor_of(head.number))
-    return ExactJson({"items": [head_json(head) for head in shown], "next": after_them})
+    return ExactJson({"items": [head.to_json() for head in shown], "next": after_them})
 
 
 @router.get(
