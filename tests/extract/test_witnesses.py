@@ -18,6 +18,13 @@ ARGUMENTS: list[tuple[JsonValue, JsonValue, JsonValue]] = [
     ({"q": 1}, {"q": 1, "limit": None}, {"q": 1, "limit": None}),
     ({"q": 1}, {"q": 2, "limit": None}, {"q": 1, "limit": None}),
     ({"p": 1}, {"q": 2, "limit": None}, {"p": 1}),
+    (
+        {"q": "1", "on": "True", "off": "null", "tags": "['a']", "id": "7"},
+        {"q": 1, "on": True, "off": None, "tags": ["a"], "id": "7"},
+        {"q": 1, "on": True, "off": None, "tags": ["a"], "id": "7"},
+    ),
+    ({"q": "2", "id": "7"}, {"q": 1, "id": "7"}, {"q": "2", "id": "7"}),  # other arguments than asked for
+    ({"q": "1", "n": 5}, {"q": 1, "n": 5}, {"q": "1", "n": 5}),  # a sender that prints would print both
 ]
 
 # (what the span shows, what the model was told, the result)

@@ -306,6 +306,10 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         for index, item in enumerate(tool_calls if isinstance(tool_calls, list) else []):
             if isinstance(item, dict) and (call := _chat_completions_call(item, f"{position}/{index}")):
                 calls.append(call)
+    if "tool_call_id" in value and not calls and role in ASSISTANT_ROLES:
+        asked = _call_as_text(content, value["tool_call_id"], f"{position}/0")
+        if asked is not None:
+            return Message(role, "", (asked,))
     is_result = role == "tool" or ("tool_call_id" in value and call_id(value["tool_call_id"]) is not None)
     if is_result and not results and not calls:
         shown = "\n".join(texts) if texts else content
@@ -317,6 +321,16 @@ def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> 
         texts.append(content)
     text = texts[0] if len(texts) == 1 else "\n".join(texts)
     return Message(role, text, tuple(calls), tuple(results))
+
+
+def _call_as_text(content: JsonValue, identity: JsonValue, path: str) -> RequestedCall | None:
+    """The call in an assistant's message whose text is its name and arguments as JSON, beside its id."""
+    if type(content) is not str or content[:1] != "{":
+        return None
+    found = decode(content).value
+    if not isinstance(found, dict) or found.keys() != {"name", "arguments"} or not isinstance(found["name"], str):
+        return None
+    return RequestedCall(found["name"], call_id(identity), found["arguments"], path)
 
 
 def content_of(value: JsonValue, tool: str) -> JsonValue:

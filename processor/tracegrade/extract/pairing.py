@@ -32,7 +32,7 @@ from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.witnesses import WRAPPERS, begins_with, may_wrap, open_arguments, open_output
+from tracegrade.extract.witnesses import WRAPPERS, begins_with, may_be_printed, may_wrap, open_arguments, open_output
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -343,6 +343,7 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
     elif request is not None and (
         not WRAPPERS.isdisjoint(arguments.value)
+        or (paired.node.span.is_whole and may_be_printed(arguments.value))
         or ("null" in asked if type(asked := request.call.arguments) is str else _holds_null(asked))
     ):
         paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))

@@ -119,6 +119,8 @@ def read_execution(node: Node, known_name: str = "") -> Execution | None:
         _read_values(execution, keys)
     if name[0] == "{":
         _read_json_name(execution, name)
+    elif ">" in name:
+        execution.name = name.rpartition("<locals>.")[2] or name  # a function's path in Python
     execution.error = execution.own_error = _error(execution, keys) or execution.error or dialect.failure(span)
     return execution
 

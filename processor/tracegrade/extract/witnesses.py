@@ -4,6 +4,7 @@ What a span shows counts, unless it is an envelope around the value or the print
 the call, and not known by sender: the other witness shows the value, and the span shows it as one of its members.
 """
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ MAX_DEPTH = 4
 _MAX_MEMBERS = 1000
 _EMPTY: tuple[JsonValue, ...] = (None, "", [], {})
 _MAX_REPR_CHARS = 100_000
+_PRINTED = re.compile(r"[\[{\d-]|(?:None|True|False|null|true|false)\Z")
 _OBJECT = re.compile(r" object at 0x|\A\[object \w+\]\Z")
 
 # Members of which envelopes are made. A value without any of them is none, and costs no look at the other witness.
@@ -30,16 +32,39 @@ WRAPPERS = frozenset(
 def open_arguments(executed: Decoded, requested: Decoded) -> Decoded:
     """The arguments of an execution: without an envelope around those requested, and with those left out as null.
 
+    Where all values are texts, of what was requested, they are what was requested: the sender prints each.
+
     Where the two differ otherwise, the execution's count: a tool may be given other arguments than a model asked for.
     """
     inside, asked = executed.value, requested.value
     if not isinstance(inside, dict) or not isinstance(asked, dict) or not requested.is_readable or inside == asked:
         return executed
+    if inside.keys() == asked.keys() and all(_is_text_of(inside[name], value) for name, value in asked.items()):
+        return Decoded(asked, executed.status)
     missing = {name for name, value in asked.items() if value is None and name not in inside}
     if missing and all(name in inside for name in asked if name not in missing):
         return Decoded({**inside, **dict.fromkeys(name for name in asked if name in missing)}, executed.status)
     found = find_member(inside, asked)
     return Decoded(asked, executed.status) if found is not None else executed
+
+
+def may_be_printed(arguments: dict[str, JsonValue]) -> bool:
+    """Whether all values are texts, and one of them may be that of a value which is none."""
+    found = False
+    for value in arguments.values():
+        if type(value) is not str:
+            return False
+        found = found or _PRINTED.match(value) is not None
+    return found
+
+
+def _is_text_of(shown: JsonValue, value: JsonValue) -> bool:
+    """Whether a text is a requested text, or what JSON or Python writes for a value that is none."""
+    if type(shown) is not str or type(value) is str:
+        return shown == value and type(shown) is str
+    if value is None or value is True or value is False:
+        return shown in (str(value), json.dumps(value))
+    return _same(shown, value)
 
 
 def may_wrap(value: JsonValue) -> bool:
