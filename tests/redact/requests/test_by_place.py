@@ -73,8 +73,8 @@ def test_what_cannot_be_read_and_names_the_member_is_masked_as_a_whole() -> None
     assert one('{"text": "cut o', place) == '{"text": "cut o'
 
 
-def test_an_attribute_by_a_glob_for_a_service_and_a_tenant() -> None:
-    place = {"attribute": "user.*", "action": "drop", "service": ["shop-*"], "tenant": ["acme"]}
+def test_an_attribute_by_a_glob_for_services_and_tenants() -> None:
+    place = {"attribute": "user.*", "action": "drop", "service": ["web", "shop-*"], "tenant": ["other", "acme"]}
     request = one_span(user__id="7")
     request.resource_spans[0].resource.attributes.add(key="service.name").value.string_value = "shop-eu"
     settings: dict[str, Any] = {"detectors": [], "places": [place]}
