@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from tracegrade.telemetry import metrics
 from tracegrade.telemetry.merged import MergedSnapshots
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -36,6 +39,16 @@ def test_counters_and_histograms_add_up_and_what_each_knows_is_shown_once() -> N
     assert values(shown, "tracegrade.rules.loaded") == [3]
     (scores,) = shown["metrics"]["tracegrade.evaluation.score"]
     assert (sum(scores["counts"]), scores["sum"]) == (2, 2.0)
+
+
+def test_a_sum_counts_since_the_first_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshots = []
+    for now_ns in (7, 5, 9):
+        monkeypatch.setattr(metrics, "time_ns", lambda now_ns=now_ns: now_ns)
+        snapshots.append(telemetry(f"{now_ns}", 1).snapshot())
+    shown = MergedSnapshots("judge").merged(snapshots)
+    assert shown is not None
+    assert [point["created_ns"] for point in shown["metrics"]["tracegrade.spans"]] == [5]
 
 
 def test_what_a_process_counted_before_it_was_started_again_stays_in_the_sum() -> None:
