@@ -117,6 +117,9 @@ def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monke
         stop = asyncio.Event()
         keeping = asyncio.create_task(upkeep(engine, stop).delete_old_traces(86400.0, {"acme": 600.0}))
         await eventually_in_loop(lambda: owners() == ["default"], "the trace of acme to go")
+        half_an_hour_ago = time.time_ns() - 1800 * 10**9
+        StoreWriter(engine).write([judged(1, tenant="acme", first_received_ns=half_an_hour_ago)])
+        await eventually_in_loop(lambda: owners() == ["default"], "one that was old already when it was stored")
         stop.set()
         await keeping
 
