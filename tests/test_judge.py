@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from build.otlp import agent_span, payload, tool_span
+from tracegrade import semconv
 from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.evaluate.evaluator import Evaluator
@@ -33,9 +34,11 @@ def rules(*evaluate: dict[str, Any], **fields: Any) -> RuleSet:
     return RuleSet([Rule.model_validate({"id": "a-rule", "evaluate": list(evaluate), **fields})])
 
 
-def trace(arguments: str = "{}") -> Trace:
+def trace(arguments: str = "{}", redacted: str = "") -> Trace:
     check = tool_span(1, 2, 1, "check_inventory", start=10, end=20)
     create = tool_span(1, 3, 1, "create_order", arguments, start=30, end=40)
+    if redacted:
+        create.attributes.add(key=semconv.REDACTED).value.string_value = redacted
     spans = [agent_span(1, 1), check, create]
     decoded = Decoder(attribute_filter_for(RuleSet([]), TracesSettings())).spans(payload(spans))
     return Trace(decoded[0].trace_id, "default", decoded, "settled", [], len(decoded))
@@ -65,6 +68,14 @@ def test_a_fail_weighs_more_than_what_cannot_be_evaluated_and_that_more_than_a_p
     kind, found, reason = outcome(judge(unreadable, rules(ORDER, ARGUMENTS)))
     assert (kind, found) == ("not_evaluable", None)
     assert "create_order" in reason
+
+
+def test_what_was_redacted_and_could_not_change_the_outcome_leaves_it() -> None:
+    masked = trace('{"qty": "[redacted]"}', redacted='{"gen_ai.tool.call.arguments": [["qty"]]}')
+    wrong = {"name": "check_inventory", "args": {"sku": "A-1"}}
+    both = {"evaluator": "tool-call-args", "tool_calls": [wrong, {"name": "create_order", "args": {"qty": 1}}]}
+    judged = [judge(masked, rules(both | {"threshold": bound})).evaluations for bound in (1, 0.5)]
+    assert [(one.outcome, one.score) for (one,) in judged] == [("fail", 0.0), ("not_evaluable", None)]
 
 
 _OF_JUDGING = tuple(f"tracegrade.{part}" for part in ("cel", "extract", "evaluate", "judge", "match", "model", "rule"))
