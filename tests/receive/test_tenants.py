@@ -188,6 +188,12 @@ def test_a_proxy_is_known_in_each_spelling_of_its_address(address: str) -> None:
     assert SenderTenants(settings).tenant_of(Sender(None, ["acme"], address)) == "acme"
 
 
+def test_the_tenant_of_a_token_goes_before_that_of_a_certificate() -> None:
+    tenants = SenderTenants(AccessSettings(tenants_by_subject={"agents": "globex"}))
+    token = Caller(EVERYTHING, "acme", "agents")
+    assert [tenants.tenant_of(Sender(one, [], "", ("agents",))) for one in (token, None)] == ["acme", "globex"]
+
+
 def test_who_may_send_for_every_tenant_sends_for_the_one_that_the_proxy_names() -> None:
     tenants = SenderTenants(AccessSettings(tenant_header="x-tenant", trusted_proxies=["10.0.0.7"]))
     operator = Caller(EVERYTHING, None, "proxy")
