@@ -162,7 +162,8 @@ def refusal(folder: Path, **section: Any) -> str:
     command = [sys.executable, "-m", "tracegrade", "serve", "-c", str(server.config)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
+    version, line = done.stderr.splitlines()
+    assert version.startswith("TraceGrade ")
     return line
 
 
