@@ -27,6 +27,7 @@ from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.shape.look import slot_at
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution
+from tracegrade.extract.witnesses import is_flattened_form
 from tracegrade.model.span import Span
 
 # Two instrumentations of one call start and end their spans this close to each other.
@@ -294,7 +295,7 @@ def _is_nested_call(outer: Execution, inner: Execution) -> bool:
     if not (one.start_ns <= other.start_ns and other.end_ns <= one.end_ns):
         return False
     if outer.arguments.is_readable and inner.arguments.is_readable:
-        return _arguments_agree(outer, inner)
+        return _arguments_agree(outer, inner) or is_flattened_form(inner.arguments.value, outer.arguments.value)
     # What has no arguments shows none where they are written flattened.
     return one.scope != other.scope or (outer.arguments.value == {} and inner.arguments.status == "absent")
 

@@ -76,7 +76,24 @@ def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequenc
             requests += turn_requests
             own.append(turn_requests)
         latest += own
+    lacking = [request for request in requests if request.call.arguments is None and request.call.call_id is not None]
+    if lacking:
+        _complete_arguments(lacking, agents)
     return _without_repeated(requests)
+
+
+def _complete_arguments(requests: Sequence[ToolRequest], agents: Sequence[Node]) -> None:
+    """Give requests without arguments those that an agent's span shows of the same calls."""
+    shown = {
+        (call.call_id, call.name): call.arguments
+        for agent in agents
+        for message in agent.outputs()
+        for call in message.calls
+    }
+    for request in requests:
+        arguments = shown.get((request.call.call_id, request.call.name))
+        if arguments is not None:
+            request.call = request.call._replace(arguments=arguments)
 
 
 def _without_repeated(requests: list[ToolRequest]) -> list[ToolRequest]:

@@ -58,6 +58,16 @@ def may_be_printed(arguments: dict[str, JsonValue]) -> bool:
     return found
 
 
+def is_flattened_form(shown: JsonValue, value: JsonValue) -> bool:
+    """Whether what a span shows is an object as flattened keys have it: its null printed, what is empty left out."""
+    if not isinstance(shown, dict) or not isinstance(value, dict) or not shown.keys() <= value.keys():
+        return False
+    return all(
+        shown[name] == member or _is_text_of(shown[name], member) if name in shown else member in _EMPTY
+        for name, member in value.items()
+    )
+
+
 def _is_text_of(shown: JsonValue, value: JsonValue) -> bool:
     """Whether a text is a requested text, or what JSON or Python writes for a value that is none."""
     if type(shown) is not str or type(value) is str:

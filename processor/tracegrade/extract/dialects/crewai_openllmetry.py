@@ -1,7 +1,7 @@
-"""CrewAI through OpenLLMetry: a crew's span, with the `repr` of its tasks' outputs, which hold all messages.
+"""CrewAI through OpenLLMetry or Langtrace: a crew's span, with the `repr` of its tasks' outputs and all messages in it.
 
 Tools have no spans, and model calls only where their client is instrumented as well. Source:
-opentelemetry-instrumentation-crewai 0.62.4; crewai 1.15.30, tasks/task_output.py.
+opentelemetry-instrumentation-crewai 0.62.4; langtrace-python-sdk 3.8.21; crewai 1.15.30, tasks/task_output.py.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tracegrade.extract.decode.reprs import read_repr
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialects import gen_ai
 from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Holds, Keys, Message
+from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -62,6 +62,11 @@ def _inputs(span: Span) -> list[Message]:
     return [Message("user", description)] if isinstance(description, str) else []
 
 
+def _classify(span: Span) -> SpanKind | None:
+    """What the conventions say; a crew's run where they say nothing (Langtrace)."""
+    return gen_ai.DIALECT.classify(span) or "agent"
+
+
 def _agent_name(span: Span) -> str:
     """The only agent that had a task, else the crew: the spans do not say which of them called what."""
     agents = {agent for task in _tasks(span) if isinstance(agent := task.get("agent"), str)}
@@ -71,6 +76,7 @@ def _agent_name(span: Span) -> str:
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="crewai_openllmetry",
     marks=frozenset({s.CREWAI_TASKS_OUTPUT}),
+    classify=_classify,
     keys=Keys(answer=(s.CREWAI_RESULT,)),
     holds=Holds(structure=(s.CREWAI_CREW_NAME,), messages=(s.CREWAI_TASKS_OUTPUT,)),
     outputs=_outputs,

@@ -430,8 +430,8 @@ def _agent_name(looked: Looked) -> str:
     for path, value in looked.fields:
         text = own(value)
         if type(text) is str and text:
-            words = words_of(path[-1]) if path[-1] != "name" or len(path) < 2 else (*words_of(path[-2]), "name")
-            if words == ("agent",) or (words[-2:] == ("agent", "name") and _names_agent(words_of(".".join(path)))):
+            words = words_of(path[-1]) if path[-1] not in _NAMING or len(path) < 2 else words_of(".".join(path[-2:]))
+            if words == ("agent",) or (words[-2:] in _AGENT_NAMES and _names_agent(words_of(".".join(path)))):
                 return text
             if words == ("name",) or (path[-1] == "name" and path[:-1] in looked.kinds.beside_agent):
                 bare = text
@@ -440,9 +440,11 @@ def _agent_name(looked: Looked) -> str:
 
 def _names_agent(words: tuple[str, ...]) -> bool:
     """Whether the words of a key say that it names the agent at work, and not one before or above it."""
-    return words[-2:] == ("agent", "name") and _OTHER_AGENTS.isdisjoint(words)
+    return words[-2:] in _AGENT_NAMES and _OTHER_AGENTS.isdisjoint(words)
 
 
+_NAMING = ("name", "role")
+_AGENT_NAMES = (("agent", "name"), ("agent", "role"))
 _OTHER_AGENTS = frozenset({"last", "previous", "parent", "next", "caller", "target", "source"})
 
 
