@@ -106,6 +106,13 @@ def test_a_deleted_trace_leaves_all_files_and_so_do_its_session_and_its_values(a
     assert all(name.endswith(".parquet") for name in names(analysed.folder))
 
 
+def test_a_deletion_of_one_tenant_leaves_the_files_of_others(analysed: Analysed) -> None:
+    before = analysed.all_rows()
+    asked = analysed.deletions.request(Choice(tenant="acme"), frozenset({id_of(1)}))
+    assert run_deletion_offline(analysed.kept.config, asked).deleted.parquet_rows == 0
+    assert analysed.all_rows() == before
+
+
 def test_what_a_kill_left_of_a_file_goes_with_it(analysed: Analysed) -> None:
     (first, *_) = names(analysed.folder)
     ours = analysed.folder / f"{first}.123.unfinished"

@@ -5,7 +5,7 @@ import sqlite3
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Engine
@@ -20,6 +20,7 @@ from tracegrade.store.jobs import Job, add_job, cancel_job, events_after
 from tracegrade.store.leader import Leader
 from tracegrade.store.open import checkpoint, open_store, reading
 from tracegrade.store.read import stored_traces
+from tracegrade.store.retention import delete_older_of
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions
 from waiting import eventually_in_loop
@@ -105,6 +106,13 @@ def test_values_of_old_traces_are_deleted_and_those_judged_late_with_the_next_wh
 
 def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_upkeep, "RETENTION_EVERY_S", 0.01)
+    since: list[int | None] = []
+
+    def delete(*asked: Any) -> int:
+        since.append(asked[2])
+        return delete_older_of(*asked)
+
+    monkeypatch.setattr(store_upkeep, "delete_older_of", delete)
     engine = open_store(f"sqlite:///{tmp_path / 'tracegrade.db'}")
     hour_ago = time.time_ns() - 3600 * 10**9
     StoreWriter(engine).write([judged(1, tenant=name, first_received_ns=hour_ago) for name in ("acme", "default")])
@@ -116,7 +124,8 @@ def test_traces_of_a_tenant_with_a_shorter_time_go_earlier(tmp_path: Path, monke
     async def run() -> None:
         stop = asyncio.Event()
         keeping = asyncio.create_task(upkeep(engine, stop).delete_old_traces(86400.0, {"acme": 600.0}))
-        await eventually_in_loop(lambda: owners() == ["default"], "the trace of acme to go")
+        await eventually_in_loop(lambda: since and since[-1] is not None, "a look at what became old since the first")
+        assert owners() == ["default"]
         half_an_hour_ago = time.time_ns() - 1800 * 10**9
         StoreWriter(engine).write([judged(1, tenant="acme", first_received_ns=half_an_hour_ago)])
         await eventually_in_loop(lambda: owners() == ["default"], "one that was old already when it was stored")
