@@ -135,6 +135,15 @@ def test_spans_that_no_dialect_reads_are_told(tmp_path: Path) -> None:
     assert span["keys"] == ["acme.args", "acme.tool"]
 
 
+def test_of_many_spans_that_no_dialect_reads_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+    unread = replace(spans(1)[0], attributes={}, unread_keys=("acme.args", "acme.tool"))
+    kept = [spans(1)[0], *(replace(unread, span_id=bytes([9] * 7 + [number])) for number in range(1, 6))]
+    store_with(tmp_path, replace(judged(1, "fail"), spans=encode_spans(kept, [])))
+    output = run(tmp_path, "why", trace_id(1)).stdout
+    assert output.count("was not read: it looks like a tool call") == 3
+    assert "  and 2 more spans not read: 'tracegrade doctor' counts them by scope\n" in output
+
+
 def test_spans_that_came_too_late_are_counted(tmp_path: Path) -> None:
     store_with(tmp_path, judged(1, last_position=0))
     journal = LocalJournal.open(tmp_path / "journal")

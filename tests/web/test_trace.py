@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import build
-from build import each
+from build import each, store_with
+from build.judged_traces import evaluation, judged, trace_id
 from build.shop import MS, RULES, SECOND, WRONG_QUANTITY, Writer, crawl, fill, order
 from build.site import Site, serving, text_of
 from tracegrade.extract.extract import extract
@@ -43,6 +44,15 @@ def test_a_result_that_was_stored_without_its_pairs_is_shown_without(
     assert "· without a pair 3 create_order" in page
     assert "not called" not in page
     assert "not expected" not in page
+
+
+def test_of_many_results_of_one_rule_the_first_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+    of_calls = [evaluation(1, "fail", subject={"kind": "tool-call", "id": f"{number:016x}"}) for number in range(7)]
+    store_with(tmp_path, judged(1, evaluations=of_calls))
+    with serving(tmp_path) as site:
+        answer = site.get(f"/traces/{trace_id(1)}")
+    assert answer.text.count('<details class="judged fail"') == 5
+    assert "more results of the same rules ✗ 2 fail by checkout-order" in text_of(answer.text)
 
 
 def test_arguments_are_told_apart_by_path_and_word(shop: Site) -> None:
