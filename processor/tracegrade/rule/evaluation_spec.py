@@ -61,6 +61,14 @@ class EvaluationSpec:
     case: str | None = None
     file: EvaluatorFile | None = None
 
+    def read(self, key: str) -> Any:
+        """What the evaluator's models read of a key of the item; None for a key that every item may have."""
+        for part in (self.criteria, self.settings):
+            for name, field in type(part).model_fields.items():
+                if key in spellings(name, field):
+                    return getattr(part, name)
+        return None
+
 
 class ItemHead(FileModel):
     """The fields that every item has, whatever its evaluator."""

@@ -2,11 +2,11 @@
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tracegrade.display import count, json_text
 from tracegrade.evaluate.constraints.sides import rule_of
-from tracegrade.evaluate.criteria.compile import compile_value
-from tracegrade.evaluate.criteria.expected import MatcherError
+from tracegrade.evaluate.criteria.expected import Expected
 from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.pairing.by_name import PairingWord
 from tracegrade.model.json_value import JsonValue
@@ -165,7 +165,9 @@ def _evaluation(spec: EvaluationSpec) -> str:
     sentences = _sentences(spec)
     said = {*spec.evaluator.Criteria.model_fields, *spec.evaluator.settings_said} if sentences else ()
     expected = ", ".join(
-        f"{key}: {_shown(value)}" for key, value in spec.written.items() if key not in _HEAD_KEYS and key not in said
+        f"{key}: {_shown(value, spec.read(key))}"
+        for key, value in spec.written.items()
+        if key not in _HEAD_KEYS and key not in said
     )
     if said and not expected:
         return f"{named}: {spec.evaluator.summary} {least[0].upper()}{least[1:]}."
@@ -190,20 +192,13 @@ def _case(case: Case) -> str:
     return f"{case.id}, for {' and '.join(for_whom) or 'the case id alone'}: {_evaluation(case.spec)}"
 
 
-def _shown(value: JsonValue) -> str:
-    text = _in_words(value) or json_text(value)
+def _shown(written: JsonValue, read: Any) -> str:
+    """What is written of a field; a matcher that was read of it as a person would say it."""
+    text = json_text(written)
+    if isinstance(read, Expected) and isinstance(written, dict) and all(key.startswith("$") for key in written):
+        said = in_words(read)
+        text = said.removeprefix("is ") if said.startswith("is ") else f"what {said}"
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
-
-
-def _in_words(value: JsonValue) -> str:
-    """A matcher as a person would say it, "" for all else."""
-    if not isinstance(value, dict) or not value or not all(key.startswith("$") for key in value):
-        return ""
-    try:
-        said = in_words(compile_value(value))
-    except MatcherError:  # it is no matcher here
-        return ""
-    return said.removeprefix("is ") if said.startswith("is ") else f"what {said}"
 
 
 def _gated(rule: Rule) -> Iterator[str]:
