@@ -7,7 +7,6 @@ from typing import Any
 from tracegrade.display import count, json_text
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.criteria.expected import Expected
-from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.pairing.by_name import PairingWord
 from tracegrade.model.json_value import JsonValue
 from tracegrade.rule.case import Case
@@ -196,7 +195,7 @@ def _shown(written: JsonValue, read: Any) -> str:
     """What is written of a field; a matcher that was read of it as a person would say it."""
     text = json_text(written)
     if isinstance(read, Expected) and isinstance(written, dict) and all(key.startswith("$") for key in written):
-        said = in_words(read)
+        said = read.in_words()
         text = said.removeprefix("is ") if said.startswith("is ") else f"what {said}"
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
 

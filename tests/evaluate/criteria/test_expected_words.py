@@ -1,9 +1,10 @@
 from typing import Any
 
 from build import each
+from evaluate.matcher_examples import EXAMPLES
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.criteria.compile import compile_value
-from tracegrade.evaluate.criteria.expected_words import in_words
+from tracegrade.evaluate.criteria.matcher import Matcher
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.evaluators import constraints, partial_order
 from tracegrade.evaluate.pairing.steps import steps_in_words
@@ -48,12 +49,14 @@ _SAID: list[tuple[Any, str]] = [
 
 @each(("written", "said"), _SAID)
 def test_a_criterion_is_said_as_a_person_would_say_it(written: Any, said: str) -> None:
-    assert in_words(compile_value(written)) == said
+    assert compile_value(written).in_words() == said
 
 
-def test_every_matcher_has_words() -> None:
-    asked = {key for written, _ in _SAID if isinstance(written, dict) for key in written} | {"$absent"}
-    assert asked >= MATCHERS_BY_WORD.keys() - {"$semantic"}  # which needs a model to be read
+def test_every_matcher_has_words_of_its_own() -> None:
+    assert [word for word, matcher in MATCHERS_BY_WORD.items() if matcher.in_words is Matcher.in_words] == []
+    asked = {key for written, _ in _SAID if isinstance(written, dict) for key in written} | {"$absent", "$semantic"}
+    for word, matcher in MATCHERS_BY_WORD.items():  # one that is not asked above has the example of the reference
+        assert word in asked or compile_value({word: EXAMPLES[word].argument}).in_words(), matcher
 
 
 @each(

@@ -1,13 +1,14 @@
 """Every field of every evaluator and every matcher: it is honoured, or refused when it is read."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
 
 from build import each
+from evaluate import matcher_examples
+from evaluate.matcher_examples import Example
 from tracegrade.evaluate.criteria.field_types import VERBATIM, reads_matchers
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.errors import EvaluatorError
@@ -17,36 +18,15 @@ from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
 
-
-@dataclass(frozen=True)
-class Example:
-    """What a matcher says, a value that meets it and one that does not."""
-
-    argument: JsonValue
-    meets: JsonValue
-    meets_not: JsonValue
-
-
-EXAMPLES = {
-    "$case_insensitive": Example("ABC", "abc", "abd"),
-    "$contains": Example("b", "abc", "xyz"),
-    "$regex": Example("^a+$", "aaa", "baa"),
-    "$glob": Example("a*", "abc", "bcd"),
-    "$similarity": Example({"text": "abcd", "at_least": 0.7}, "abce", "zzzz"),
-    "$numeric_tolerance": Example({"value": 5, "epsilon": 1}, 5.5, 7),
-    "$gte": Example(5, 5, 4),
-    "$gt": Example(5, 6, 5),
-    "$lte": Example(5, 5, 6),
+# By the examples of the reference; of these it shows what needs more than one member, or a run.
+EXAMPLES = {word: example for word, example in matcher_examples.EXAMPLES.items() if word in MATCHERS_BY_WORD} | {
     "$lt": Example(5, 4, 5),
-    "$type": Example("number", 5, "abc"),
-    "$length": Example(3, "abc", "abcd"),
-    "$schema": Example({"enum": [1]}, 1, 2),
-    "$secret": Example(True, "api_key=a1b2c3d4", "api_key=********"),
     "$one_of": Example([1, 2], 2, 3),
     "$from": Example(["find.output.id", "prompt"], "abc", "xyz"),
 }
 # These hold whatever stands there, or only where nothing does; and $semantic needs a model that is not here.
 WHATEVER = {"$any": True, "$absent": True}
+EXAMPLES.pop("$semantic")
 assert EXAMPLES.keys() | WHATEVER.keys() | {"$semantic"} == MATCHERS_BY_WORD.keys()
 
 

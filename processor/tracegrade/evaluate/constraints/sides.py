@@ -13,8 +13,7 @@ from pydantic import Discriminator, Field, PlainSerializer, Tag, WithJsonSchema
 
 from tracegrade.evaluate.compare.outputs import ActualOutputs, Output
 from tracegrade.evaluate.criteria.compile import compile_object, compile_value
-from tracegrade.evaluate.criteria.expected import Expected, ExpectedObject, MatcherError
-from tracegrade.evaluate.criteria.expected_words import in_words, members_in_words
+from tracegrade.evaluate.criteria.expected import Expected, ExpectedObject, MatcherError, members_in_words
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
@@ -87,7 +86,7 @@ class Where(ParameterModel):
         paths = [f"args.{name}" for name in self.args.members] if isinstance(self.args, ExpectedObject) else []
         paths += ["output"] if self.output is not None else []
         paths += [f"error.{name}" for name in self._asked_of_error]
-        said = [f"args {in_words(self.args)}"] if isinstance(self.args, SecretMatcher) else []
+        said = [f"args {self.args.in_words()}"] if isinstance(self.args, SecretMatcher) else []
         said += [f"{', '.join(paths)} as given"] if paths else []
         return ", and ".join(said + self._of_the_call)
 

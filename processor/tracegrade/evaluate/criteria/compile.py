@@ -58,6 +58,10 @@ class AllOf(Expected):
         """The matchers."""
         return self._parts
 
+    def in_words(self) -> str:
+        """The words of each matcher."""
+        return " and ".join(part.in_words() for part in self._parts)
+
 
 def compile_expected(value: JsonValue, *, matchers: bool = True, path: Path = ()) -> Expected:
     """Compile a criterion.

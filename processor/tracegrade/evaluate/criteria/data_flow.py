@@ -93,6 +93,18 @@ class Source:
         part: Part = "output" if found["part"] == "output" else "arguments"
         return cls(found.string, found["tool"], part, tuple(steps))
 
+    def in_words(self, which: Which) -> str:
+        """The source, of the first, the last or any call of its tool."""
+        if not self.tool:
+            return "in the prompt"
+        tool = "call" if self.tool == ANY_TOOL else self.tool
+        call = f"the {which} {tool} before" if which != "any" else f"any earlier {tool}"
+        did = "returned" if self.part == "output" else "was given"
+        if not self.path:
+            return f"in what {call} {did}"
+        path = "".join(f"[{step}]" if step == "*" or isinstance(step, int) else f".{step}" for step in self.path)
+        return f"what {call} {did} as {path.removeprefix('.')}"
+
     def holds(self, value: JsonValue) -> list[JsonValue]:
         """What stands at the path of a call's part; several with ``*``, nothing where it leads nowhere."""
         return list(_at(value, self.path))
@@ -130,6 +142,10 @@ class FromMatcher(Matcher):
         if not sources:
             refuse_argument(path, "at least one source", argument)
         return cls(argument, sources, cast(Which, which))
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"is {' or '.join(source.in_words(self._which) for source in self.sources)}"
 
     @property
     def looks_at_one(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from tracegrade.display import json_text
 from tracegrade.evaluate.json_values import PlainComparison, excerpt, json_equal, plain_comparison
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -14,6 +15,7 @@ from tracegrade.model.tri import Tri, Unknown, all_of
 Path: TypeAlias = tuple[str | int, ...]
 
 _MISSING: Any = object()
+_MAX_SHOWN = 120  # characters of one value, in words
 
 
 class MatcherError(ValueError):
@@ -88,6 +90,10 @@ class Expected(Criterion):
     def opened(self) -> "Expected":
         """The same criterion with its members as criteria of their own, where it has members."""
         return self
+
+    def in_words(self) -> str:
+        """What it expects of a value, to stand after its name: ``is 'refused'``, ``is at least 100``."""
+        return f"is {value_in_words(self.source)}"
 
     def rewritten(self, rewrite: "Callable[[Expected], Expected]") -> "Expected":
         """What `rewrite` makes of it."""
@@ -237,6 +243,13 @@ class ExpectedObject(Expected):
         """The members."""
         return self.members.values()
 
+    def in_words(self) -> str:
+        """The words of each member."""
+        if not self.members:
+            return super().in_words()
+        members = " and ".join(f"{name} {member.in_words()}" for name, member in self.members.items())
+        return f"is an object whose {members}"
+
 
 class ExpectedList(Expected):
     """A list of exactly these items, in this order."""
@@ -259,6 +272,27 @@ class ExpectedList(Expected):
     def parts(self) -> Iterable[Expected]:
         """The items."""
         return self.items
+
+    def in_words(self) -> str:
+        """The words of each item."""
+        return f"is a list whose items, in this order: {', '.join(item.in_words() for item in self.items)}"
+
+
+def value_in_words(value: JsonValue) -> str:
+    """A value of a criterion, cut if long: a text in quotes, all else as JSON."""
+    text = value if isinstance(value, str) else json_text(value)
+    text = text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
+    return f"'{text}'" if isinstance(value, str) else text
+
+
+def members_in_words(path: str, expected: Expected) -> Iterator[str]:
+    """Each thing that is expected of what stands at `path`."""
+    opened = expected.opened()
+    if isinstance(opened, ExpectedObject) and opened.members:
+        for name, member in opened.members.items():
+            yield f"{path}.{name} {member.in_words()}"
+    else:
+        yield f"{path} {expected.in_words()}"
 
 
 def every_part(expected: Criterion) -> Iterator[Criterion]:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Never, Self, TypeAlias
+from typing import Any, ClassVar, Never, Self, TypeAlias
 
 from tracegrade.evaluate.criteria.expected import Expected, MatcherError, Path
 from tracegrade.evaluate.json_values import excerpt
@@ -26,6 +26,16 @@ class Matcher(Expected):
 
     def __init__(self, argument: JsonValue) -> None:
         super().__init__({self.word: argument})
+
+    @property
+    def written(self) -> Any:
+        """Its argument as it is written, with all options."""
+        source: Any = self.source
+        return source[self.word]
+
+    @abstractmethod
+    def in_words(self) -> str:
+        """What it expects of a value, as in ``rules explain``, to stand after its name: ``is at least 100``."""
 
     @classmethod
     @abstractmethod

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
-from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
+from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path, value_in_words
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression, regex_expression, steps_of_search
 from tracegrade.evaluate.criteria.semantic import Model, NoModel, model
@@ -70,6 +70,10 @@ class RegexMatcher(Matcher):
             return True
         return work.hides(actual)  # nothing is found, or what was redacted is a part of it
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"has a part that matches {value_in_words(self.written)}"
+
 
 class GlobMatcher(RegexMatcher):
     """``$glob``: as in clauses, over the whole text."""
@@ -82,6 +86,10 @@ class GlobMatcher(RegexMatcher):
     @staticmethod
     def _compiled(pattern: str) -> Any:
         return glob_expression(pattern)
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"fits the glob {value_in_words(self.written)}"
 
 
 class CaseInsensitiveMatcher(Matcher):
@@ -116,6 +124,10 @@ class CaseInsensitiveMatcher(Matcher):
             return json_equal(self._expected, actual, work) or work.hides(actual)
         work.spend(1 + len(actual) // CHARACTERS_READ_PER_STEP)
         return actual.lower() == self._lower or work.hides(actual)
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"is {value_in_words(self.written)}, in small letters or capitals"
 
 
 class ContainsMatcher(Matcher):
@@ -161,6 +173,12 @@ class ContainsMatcher(Matcher):
         """What an item must meet."""
         return (self._item,)
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        if isinstance(self._item, LiteralValue):
+            return f"contains {value_in_words(self._item.source)}"
+        return f"has an item that {self._item.in_words()}"
+
 
 class SimilarityMatcher(Matcher):
     """``$similarity``: one less the edits (insert, delete, replace) from one text to the other, by the longer."""
@@ -169,6 +187,7 @@ class SimilarityMatcher(Matcher):
     argument = "text, or {text, at_least}"
     summary = "the text differs by few edits: 1 - edits / length of the longer is at least `at_least` (default 0.8)"
     default: ClassVar[float] = DEFAULT_SIMILARITY
+    verb: ClassVar[str] = "is written like"
     __slots__ = ("_at_least", "_sought")
 
     def __init__(self, text: str, at_least: float) -> None:
@@ -205,6 +224,10 @@ class SimilarityMatcher(Matcher):
             return work.unknown_value(text)
         return Levenshtein.normalized_similarity(self._sought, text) >= self._at_least
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"{self.verb} {value_in_words(self._sought)} (by {self._at_least:g} of 1 or more)"
+
 
 class SemanticMatcher(SimilarityMatcher):
     """``$semantic``: the cosine of two texts' embeddings, by the model that the settings name."""
@@ -216,6 +239,7 @@ class SemanticMatcher(SimilarityMatcher):
         "needs `tracegrade[semantic]` and `rules.semantic_model`"
     )
     default = 0.7
+    verb = "means what is said by"
     __slots__ = ("model",)
 
     def __init__(self, text: str, at_least: float, model: Model) -> None:

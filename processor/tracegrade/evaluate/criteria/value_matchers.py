@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tracegrade.document.problem import did_you_mean
-from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path
+from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path, value_in_words
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.json_values import excerpt
 from tracegrade.evaluate.work import CHARACTERS_PER_STEP, CHARACTERS_READ_PER_STEP, STEPS_OF_A_SEARCH, Work
@@ -66,6 +66,10 @@ class NumericToleranceMatcher(Matcher):
             return work.hides(actual)
         return bool(abs(value - self._value) <= self._epsilon)
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"is {value_in_words(self._exact)}, give or take {self._epsilon:g}"
+
 
 def as_float(value: JsonValue) -> float | None:
     """The number that `value` is or, as a text, spells; None for all else, and for what a float cannot hold."""
@@ -96,6 +100,7 @@ class BoundMatcher(Matcher):
 
     argument = "number or text"
     holds: ClassVar[Callable[[Any, Any], bool]]
+    bounds: ClassVar[str]  # in words
     __slots__ = ("_bound",)
 
     def __init__(self, bound: int | float | str) -> None:
@@ -122,6 +127,10 @@ class BoundMatcher(Matcher):
             actual = infinite
         return work.unknown_value(actual) if work.is_hidden(actual) else type(self).holds(actual, self._bound)
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"is {self.bounds} {value_in_words(self._bound)}"
+
 
 class GteMatcher(BoundMatcher):
     """``$gte``."""
@@ -129,6 +138,7 @@ class GteMatcher(BoundMatcher):
     word = "$gte"
     summary = "at least that; numbers by size, texts (such as dates) in order of characters"
     holds = operator.ge
+    bounds = "at least"
     __slots__ = ()
 
 
@@ -138,6 +148,7 @@ class GtMatcher(BoundMatcher):
     word = "$gt"
     summary = "more than that"
     holds = operator.gt
+    bounds = "more than"
     __slots__ = ()
 
 
@@ -147,6 +158,7 @@ class LteMatcher(BoundMatcher):
     word = "$lte"
     summary = "at most that"
     holds = operator.le
+    bounds = "at most"
     __slots__ = ()
 
 
@@ -156,6 +168,7 @@ class LtMatcher(BoundMatcher):
     word = "$lt"
     summary = "less than that"
     holds = operator.lt
+    bounds = "less than"
     __slots__ = ()
 
 
@@ -167,6 +180,15 @@ _TYPES: dict[str, Callable[[JsonValue], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "null": lambda value: value is None,
+}
+_TYPES_IN_WORDS = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
 }
 
 
@@ -199,6 +221,10 @@ class TypeMatcher(Matcher):
         return (
             work.unknown_value(actual) if work.is_hidden(actual) else any(_TYPES[name](actual) for name in self._names)
         )
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"is {' or '.join(_TYPES_IN_WORDS[name] for name in self._names)}"
 
 
 class LengthMatcher(Matcher):
@@ -234,6 +260,10 @@ class LengthMatcher(Matcher):
         """What the length must meet."""
         return (self._length,)
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"has a length that {self._length.in_words()}"
+
 
 class SchemaMatcher(Matcher):
     """``$schema``: JSON Schema, whatever the draft."""
@@ -264,6 +294,10 @@ class SchemaMatcher(Matcher):
         """Whether `actual` is valid."""
         return self._schema.is_valid(actual, work)
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return f"is valid by the JSON Schema {value_in_words(self.written)}"
+
 
 class OneOfMatcher(Matcher):
     """``$one_of``: any of several criteria."""
@@ -292,6 +326,12 @@ class OneOfMatcher(Matcher):
     def parts(self) -> Iterable[Expected]:
         """The choices."""
         return self._choices
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        if all(isinstance(choice, LiteralValue) for choice in self._choices):
+            return f"is {' or '.join(value_in_words(choice.source) for choice in self._choices)}"
+        return " or ".join(choice.in_words() for choice in self._choices)
 
 
 class _Flag(Matcher):
@@ -353,6 +393,10 @@ class SecretMatcher(_Flag):
                     return True
         return work.unknown_value(actual) if work.redacted and holds_unknown(actual) else False
 
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return "has a part that is a secret"
+
 
 class AnyMatcher(_Flag):
     """``$any``: there, whatever it is."""
@@ -365,6 +409,10 @@ class AnyMatcher(_Flag):
         """Yes."""
         work.spend()
         return True
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return "is there"
 
 
 class AbsentMatcher(_Flag):
@@ -379,3 +427,7 @@ class AbsentMatcher(_Flag):
         """No: it is there."""
         work.spend()
         return False
+
+    def in_words(self) -> str:
+        """As `Matcher.in_words`."""
+        return "is not there"

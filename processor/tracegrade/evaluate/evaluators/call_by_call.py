@@ -21,8 +21,7 @@ from tracegrade.evaluate.compare.expected_calls import (
     expected_output,
 )
 from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, ExpectedOutput, Output
-from tracegrade.evaluate.criteria.expected import Difference, Expected, ExpectedObject, differences
-from tracegrade.evaluate.criteria.expected_words import members_in_words
+from tracegrade.evaluate.criteria.expected import Difference, Expected, ExpectedObject, differences, members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues

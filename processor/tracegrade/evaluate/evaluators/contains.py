@@ -14,7 +14,6 @@ from tracegrade.evaluate.compare.final_answer import Absent, AnswerSettings, abs
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError
-from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.criteria.text_matchers import RegexMatcher
@@ -120,7 +119,7 @@ def _unread_settings(criteria: Criteria, settings: Settings) -> str | None:
 
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     expected = criteria.search_text
-    said = in_words(expected).removeprefix("is ")
+    said = expected.in_words().removeprefix("is ")
     if isinstance(expected.source, str):
         letters = "" if settings.case_sensitive else ", in small letters or capitals"
         return [f"the final answer {'does not contain' if settings.negated else 'contains'} {said}{letters}"]

@@ -17,7 +17,6 @@ from tracegrade.evaluate.compare.final_answer import (
 )
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.expected import Expected, ExpectedList, ExpectedObject, LiteralValue, Path
-from tracegrade.evaluate.criteria.expected_words import in_words
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.errors import EvaluatorError
@@ -186,7 +185,7 @@ def _explain_same(score: float, settings: ExactSettings) -> str:
 
 
 def _sentences(criteria: Criteria, settings: ExactSettings) -> list[str]:
-    said = in_words(criteria.expected_output)
+    said = criteria.expected_output.in_words()
     return [f"the final answer is not one that {said}" if settings.negated else f"the final answer {said}"]
 
 

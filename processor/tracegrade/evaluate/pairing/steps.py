@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from tracegrade.document.problem import did_you_mean
-from tracegrade.evaluate.criteria.expected_words import members_in_words
+from tracegrade.evaluate.criteria.expected import members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNames, listed_names
