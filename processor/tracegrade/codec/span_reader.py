@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from tracegrade.extract.dialect_set import DialectSet
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.shape.look import (
     MAX_BYTES,
     MAX_KEYS,
@@ -31,9 +32,6 @@ from tracegrade.model.span import Resource, Span, SpanEvent
 
 # There are few distinct attribute keys; a sender that invents keys without end must not grow the memo for ever.
 _MAX_KNOWN_KEYS = 50_000
-# The same for the memo of sets of keys, which takes at most 5 MB.
-_MAX_LEARNT_SETS = 1024
-_MAX_LEARNT_KEYS = 64
 # Names of attributes are short; longer ones are decided again each time, so that the memos stay small.
 _LONGEST_LEARNT_KEY = 256
 _MAX_NOTED_KEYS = 64
@@ -108,7 +106,7 @@ class _Chosen(NamedTuple):
     unusual: _Unusual | None
 
 
-class _Choice(dict[tuple[str, ...], _Chosen]):
+class _Choice(ByKeys[_Chosen]):
     """Which of a span's attribute keys are kept, sorted; remembered for each set, as senders repeat a few sets of keys.
 
     They are sorted because the order of a protobuf map differs from process to process. All spans, and all code that
@@ -116,11 +114,12 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
     """
 
     def __init__(self, attribute_filter: AttributeFilter) -> None:
+        super().__init__(self._choose)
         self._is_kept = _Gate(attribute_filter).__getitem__
         self._marks = attribute_filter.marks
         self._by_shape = attribute_filter.by_shape
 
-    def __missing__(self, keys: tuple[str, ...]) -> _Chosen:
+    def _choose(self, keys: tuple[str, ...]) -> _Chosen:
         kept = tuple(map(sys.intern, sorted(filter(self._is_kept, keys))))
         is_marked = not self._marks.isdisjoint(keys)
         whole, by_name = None, False
@@ -137,12 +136,7 @@ class _Choice(dict[tuple[str, ...], _Chosen]):
             unusual = _Unusual(tuple(sorted(keys)[:_MAX_NOTED_KEYS]), looks, whole, by_name)
         elif whole is not None:
             unusual = _Unusual(None, False, whole, by_name)
-        chosen = _Chosen(kept, unusual)
-        if len(keys) <= _MAX_LEARNT_KEYS and max(map(len, keys), default=0) <= _LONGEST_LEARNT_KEY:
-            if len(self) >= _MAX_LEARNT_SETS:
-                self.clear()
-            self[keys] = chosen
-        return chosen
+        return _Chosen(kept, unusual)
 
 
 class SpanReader:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from tracegrade.extract.decode.reprs import read_repr
 from tracegrade.extract.decode.values import decode
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -91,9 +92,7 @@ def _gathered(attributes: Mapping[str, JsonValue], prefix: str, inner: str | Non
     """
     made: dict[_Path, dict[str, JsonValue]] = {}
     start = len(prefix)
-    for key in attributes:
-        if not key.startswith(prefix):
-            continue
+    for key in _KEYS_BELOW[prefix, *attributes]:
         read = _learnt_place if len(key) <= _LONGEST_LEARNT_KEY else _place
         if (place := read(key, start, inner)) is not None:
             path, name = place
@@ -107,6 +106,14 @@ def _gathered(attributes: Mapping[str, JsonValue], prefix: str, inner: str | Non
                 for member, item in value.items():
                     known.setdefault(member, item)
     return made
+
+
+def _keys_below(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys that begin with the first of these names."""
+    return tuple(key for key in names[1:] if key.startswith(names[0]))
+
+
+_KEYS_BELOW = ByKeys(_keys_below)
 
 
 def _make(made: dict[_Path, dict[str, JsonValue]], path: _Path) -> dict[str, JsonValue]:

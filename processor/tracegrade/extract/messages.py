@@ -113,7 +113,9 @@ def read_flattened(
         first = bodies[0] | {"tool_calls": numbered_calls}
         bodies = [body for body in bodies[1:] if "function_call" not in body]
         bodies.insert(0, first)
-    messages = [_read_flattened(body, position, role) for position, body in enumerate(bodies)]
+    if role:
+        bodies = [{**body, "role": role} for body in bodies]
+    messages = [read_message(body, position) for position, body in enumerate(bodies)]
     has_results = False
     for message in messages:
         if message.calls and left_out is not None:
@@ -124,14 +126,6 @@ def read_flattened(
     if has_results and s.REDACTED not in attributes:  # a content that is not there was none
         say_empty(messages, bodies, lambda body: "content" in body or "parts" in body)
     return messages
-
-
-def _read_flattened(body: dict[str, JsonValue], position: int, role: str) -> Message:
-    if len(body) == 2:
-        found, content = role or body.get("role"), body.get("content")
-        if type(content) is str and type(found) is str and found != "tool":
-            return Message(found, content)  # nearly all
-    return read_message({**body, "role": role} if role else body, position)
 
 
 def unwrapped(item: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -292,11 +286,13 @@ def _read_plain(value: dict[str, JsonValue], position: int) -> Message | None:
 def read_message(value: dict[str, JsonValue], position: int, role: str = "") -> Message:
     """One message; `position` is its place among its turn's messages, `role` its role where it does not say one."""
     found = value.get("role")
+    content = value.get("content")
+    if type(content) is str and type(found) is str and len(value) == 2 and found != "tool":
+        return Message(found, content)  # nearly all
     role = found if isinstance(found, str) else role
     texts: list[str] = []
     calls: list[RequestedCall] = []
     results: list[ShownResult] = []
-    content = value.get("content")
     if isinstance(parts := value.get("parts"), list):
         _read_parts(parts, position, texts, calls, results)
     if isinstance(content, list) and not (role == "tool" and all(isinstance(part, str) for part in content)):

@@ -3,11 +3,8 @@
 from typing import NamedTuple
 
 from tracegrade.extract.dialect_set import DialectSet
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.shape.words import names_session
-
-# Senders repeat few sets of keys; flattened messages make ever new ones.
-_MAX_LEARNT_SETS = 1024
-_MAX_LEARNT_KEYS = 64
 
 
 class SessionPlaces(NamedTuple):
@@ -20,22 +17,15 @@ class SessionPlaces(NamedTuple):
 NOWHERE = SessionPlaces((), ())
 
 
-class SessionKeys(dict[tuple[str, ...], SessionPlaces | None]):
+class SessionKeys(ByKeys[SessionPlaces | None]):
     """Where a span may hold a session, by all its attribute keys; None where it may be read elsewhere."""
 
     def __init__(self, dialects: DialectSet, *, by_shape: bool) -> None:
+        super().__init__(self._places)
         self._keys = frozenset(dialects.session_keys)
         self._metadata = dialects.metadata
         self._elsewhere = dialects.session_marks
         self._by_shape = by_shape
-
-    def __missing__(self, names: tuple[str, ...]) -> SessionPlaces | None:
-        found = self._places(names)
-        if len(names) <= _MAX_LEARNT_KEYS:
-            if len(self) >= _MAX_LEARNT_SETS:
-                self.clear()
-            self[names] = found
-        return found
 
     def _places(self, names: tuple[str, ...]) -> SessionPlaces | None:
         if self._elsewhere is None or not self._elsewhere.isdisjoint(names):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from tracegrade.extract.decode.values import is_masked
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.messages import since_last_user
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.shape.dialect import SHAPE
@@ -101,25 +102,25 @@ def _holds_content(span: Span) -> bool:
     That is an object or a list that is not empty, under a key for messages, inputs or outputs; in events of a prompt or
     a completion also a text.
     """
-    for key, value in span.attributes.items():  # models' spans without content are many, and their keys more
-        if type(value) is str:
-            if value[:1] in _CLOSED_BY and _is_content(key, value):
-                return True
-        elif type(value) in (dict, list) and _is_content(key, value):
+    for key in _CONTENT_KEYS[tuple(span.attributes)]:
+        if _is_filled(span.attributes[key]):
             return True
     return bool(span.events) and any(
-        _is_content(key, value)
+        (is_content_key(key) and _is_filled(value))
         or (_is_text_of_model(key) and isinstance(value, str) and value and not is_masked(value))
         for event in span.events
         for key, value in event.attributes.items()
     )
 
 
-def _is_content(key: str, value: JsonValue) -> bool:
+_CONTENT_KEYS = ByKeys(lambda keys: tuple(filter(is_content_key, keys)))
+
+
+def _is_filled(value: JsonValue) -> bool:
     if type(value) is str:
         closed_by = _CLOSED_BY.get(value[:1])
-        return bool(closed_by) and len(value) > 2 and is_content_key(key) and value[1:].strip() != closed_by
-    return type(value) in (dict, list) and bool(value) and is_content_key(key)
+        return bool(closed_by) and len(value) > 2 and value[1:].strip() != closed_by
+    return type(value) in (dict, list) and bool(value)
 
 
 def _is_text_of_model(key: str) -> bool:
