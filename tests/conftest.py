@@ -57,9 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All workers have one order."""
+    """All workers have one order: first whole processes, for which the last worker would wait at the end."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.path)
+        items.sort(key=lambda item: (not item.path.is_relative_to(TESTS / "system"), item.path))
 
 
 @pytest.hookimpl(wrapper=True)
