@@ -10,7 +10,6 @@ is; beyond ``max_unpacked_spans`` they are held as compressed bytes. Spans of ot
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import NamedTuple
 
 from tracegrade.assemble.completion import Deadlines
 from tracegrade.assemble.content import in_order_written
@@ -27,18 +26,10 @@ from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Span
 from tracegrade.model.tenant_mark import is_marked
-from tracegrade.model.trace import Trace
 from tracegrade.pipeline.data_folder import JOURNAL
 from tracegrade.pipeline.packed import PackedTrace
 from tracegrade.pipeline.set_aside import SetAside
-
-
-class WantedTrace(NamedTuple):
-    """A trace to be read again: its number, all of it but its spans, and where its last record ends."""
-
-    number: int
-    trace: Trace
-    last_position: int
+from tracegrade.store.kept_traces import KeptTrace
 
 
 class JournalTraces:
@@ -68,12 +59,12 @@ class JournalTraces:
         """Close the journal's files."""
         self._reader.close()
 
-    def bytes_of(self, wanted: Sequence[WantedTrace]) -> int:
+    def bytes_of(self, wanted: Sequence[KeptTrace]) -> int:
         """How many bytes `read` goes through."""
         begin, end = self._bounds(wanted)
         return end - begin
 
-    def read(self, wanted: Sequence[WantedTrace], advance: Callable[[int], None]) -> Iterator[PackedTrace]:
+    def read(self, wanted: Sequence[KeptTrace], advance: Callable[[int], None]) -> Iterator[PackedTrace]:
         """Those of `wanted` that the journal still holds as they were judged, in the order in which they ended.
 
         `advance` is called with the numbers of bytes that were read, or passed.
@@ -95,10 +86,10 @@ class JournalTraces:
                     yield from self._ended(open_, record.end)
             advance(min(position, end) - begun)
 
-    def _bounds(self, wanted: Sequence[WantedTrace]) -> tuple[int, int]:
+    def _bounds(self, wanted: Sequence[KeptTrace]) -> tuple[int, int]:
         first, last = self._reader.first(), self._reader.durable().end
         begin = min((item.trace.first_position for item in wanted), default=last)
-        end = max((item.last_position for item in wanted), default=first)
+        end = max((item.trace.last_position for item in wanted), default=first)
         return max(first, begin), max(first, begin, min(last, end))
 
     def _take(self, record: Record, open_: "_Open") -> None:
@@ -130,7 +121,7 @@ class JournalTraces:
 class _Open:
     """The wanted traces that have begun and not ended where the journal is read."""
 
-    def __init__(self, in_order: Sequence[WantedTrace], deadlines: Deadlines) -> None:
+    def __init__(self, in_order: Sequence[KeptTrace], deadlines: Deadlines) -> None:
         """`in_order` of their first positions."""
         self.by_id: dict[bytes, dict[str, LiveTrace]] = {}  # by trace id, then tenant
         self.unpacked = 0  # how many contents were taken in since all was packed, at most
@@ -153,9 +144,9 @@ class _Open:
             if trace.first_position > position:
                 return
             if trace.first_position == position:
-                live = LiveTrace(0, 0, position, item.last_position, "", self._deadlines)
+                live = LiveTrace(0, 0, position, item.trace.last_position, "", self._deadlines)
                 self.by_id.setdefault(trace.trace_id, {})[trace.tenant] = live
-                heappush(self._ends, (item.last_position, self._begun))
+                heappush(self._ends, (item.trace.last_position, self._begun))
             self._begun += 1
 
     def add(self, span: Span, tenant: str) -> None:
@@ -176,7 +167,7 @@ class _Open:
                 live.pack()
         self.unpacked = 0
 
-    def ended_by(self, position: int) -> Iterator[tuple[WantedTrace, LiveTrace]]:
+    def ended_by(self, position: int) -> Iterator[tuple[KeptTrace, LiveTrace]]:
         """The traces whose last record ended by `position`; they are let go."""
         while self._ends and self._ends[0][0] <= position:
             item = self._in_order[heappop(self._ends)[1]]

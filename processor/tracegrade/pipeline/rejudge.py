@@ -18,7 +18,7 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.display import count
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.errors import JournalNotFound
-from tracegrade.pipeline.journal_traces import JournalTraces, WantedTrace
+from tracegrade.pipeline.journal_traces import JournalTraces
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.packed import Kept, LeftOut, PackedTrace
 from tracegrade.pipeline.progress import LookedThrough, Progress
@@ -256,16 +256,11 @@ class RejudgeTraces(Rejudge[T]):
     def _of_journal(self, journal: JournalTraces, progress: Progress) -> Iterator[tuple[KeptTrace, PackedTrace]]:
         """The noted traces, as the journal still holds them."""
         for begin in range(0, len(self._lacking), _TOGETHER):
-            found = kept_heads(self.connection, self._lacking[begin : begin + _TOGETHER])
-            heads = {head.kept.number: head for head in found}
-            wanted = [
-                WantedTrace(number, head.kept.trace, head.last_position)
-                for number, head in heads.items()
-                if head.last_position is not None
-            ]
+            wanted = list(kept_heads(self.connection, self._lacking[begin : begin + _TOGETHER]))
+            heads = {head.number: head for head in wanted}
             with progress("journal read: bytes", journal.bytes_of(wanted)) as advance:
                 for packed in journal.read(wanted, advance):
-                    yield heads[packed.number].kept, packed
+                    yield heads[packed.number], packed
 
 
 def packed(kept: KeptTrace) -> PackedTrace:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from tracegrade.assemble.sessions import MAX_TRACES, NO_LONGER, KnownSession
 from tracegrade.model.session import TURN
-from tracegrade.pipeline.journal_traces import JournalTraces, WantedTrace
+from tracegrade.pipeline.journal_traces import JournalTraces
 from tracegrade.pipeline.packed import LeftOut, PackedSession, PackedTrace
 from tracegrade.pipeline.progress import Progress
 from tracegrade.pipeline.rejudge import Rejudge, packed
@@ -112,11 +112,7 @@ class RejudgeSessions(Rejudge[T]):
             found = self._traces_of(some)
             keys = {(one.tenant, trace_id) for one in some for trace_id in lacks[one.tenant, one.id]}
             numbers = {found[key].number: key for key in keys if key in found}
-            wanted = [
-                WantedTrace(head.kept.number, head.kept.trace, head.last_position)
-                for head in kept_heads(self.connection, numbers)
-                if head.last_position is not None
-            ]
+            wanted = list(kept_heads(self.connection, numbers))
             with progress("journal read: bytes", journal.bytes_of(wanted)) as advance:
                 found |= {numbers[read.number]: read for read in journal.read(wanted, advance)}
             for session in some:

@@ -82,23 +82,21 @@ def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -
     return found
 
 
-class KeptHead(NamedTuple):
-    """A stored trace without its spans, and where in the journal its last record ends; None where that is damaged."""
+def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[KeptTrace]:
+    """The stored traces with these numbers, in no order, without spans, and with the journal position of their end.
 
-    kept: KeptTrace
-    last_position: int | None
-
-
-def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[KeptHead]:
-    """The stored traces with these numbers, in no order."""
+    Those whose results are damaged, so that this is not known, are left out.
+    """
     query = select(*_KNOWN, traces.c.judged.label("summary"), literal(b"").label("spans"))
     for some in in_parts(list(numbers)):
         for row in connection.execute(query.where(traces.c.number.in_(some))):
             try:
                 last_position = unpack_summary(row.summary).last_position
             except ResultError:
-                last_position = None
-            yield KeptHead(_kept(row), last_position)
+                continue
+            kept = _kept(row)
+            kept.trace.last_position = last_position
+            yield kept
 
 
 def _kept(row: Any) -> KeptTrace:
