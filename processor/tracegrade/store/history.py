@@ -11,15 +11,16 @@ from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, literal_column, select, text
+from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series
+from tracegrade.store.sums import OUTCOME_SUMS, Counting, Sums, sums
 
 # A minute and the counts in it, as in `SUMMED`; the columns are no wider.
 _ROW = Struct("=iiiiidd")
 _ROWS_AT_ONCE = 5000
-SUMMED = tuple(counts.c[name] for name in ("passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares"))
+SUMMED = (*OUTCOME_SUMS, counts.c.score_sum, counts.c.score_squares)
 
 
 class SeriesKey(NamedTuple):
@@ -164,14 +165,11 @@ class SeriesHistory:
 
     def totals(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
         """The outcomes of each series within `window` together, by rule; of a month 30 to 200 rows a series."""
-        query = select(counts.c.series, *map(func.sum, SUMMED)).group_by(counts.c.series)
         parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-        longest_first = stretches(window.since_ns, window.until_ns, DAY_MINUTES)
-        for _, stretch in self._stretches(query, window, longest_first):
-            for number, *found in self._connection.execute(stretch):
-                key, weight = self.series[number]
-                if any(found[:4]):
-                    parts[key].append(weighted(found, weight))
+        for one in self._sums(window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
+            key, weight = self.series[one.series]
+            if any(one.values[:4]):
+                parts[key].append(weighted(one.values, weight))
         return _by_rule({key: total(found) for key, found in parts.items()})
 
     def steps(self, window: Window, step_minutes: int) -> dict[SeriesKey, dict[int, Outcomes]]:
@@ -179,13 +177,10 @@ class SeriesHistory:
 
         A step is some hours long, and so is the window but for its end.
         """
-        step = counts.c.minute // literal_column(str(int(step_minutes)))
-        query = select(counts.c.series, step, *map(func.sum, SUMMED)).group_by(text("1, 2"))
         parts: defaultdict[SeriesKey, defaultdict[int, list[Outcomes]]] = defaultdict(lambda: defaultdict(list))
-        for _, stretch in self._stretches(query, window, stretches(window.since_ns, window.until_ns)):
-            for number, start, *found in self._connection.execute(stretch):
-                key, weight = self.series[number]
-                parts[key][int(start)].append(weighted(found, weight))
+        for one in self._sums(window, stretches(window.since_ns, window.until_ns), step_minutes):
+            key, weight = self.series[one.series]
+            parts[key][one.step].append(weighted(one.values, weight))
         return {key: {number: total(some) for number, some in by_step.items()} for key, by_step in parts.items()}
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
@@ -203,8 +198,17 @@ class SeriesHistory:
         for minutes, first, last in parts:
             yield minutes, query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
 
+    def _sums(
+        self, window: Window, parts: Sequence[tuple[int, int, int]], step_minutes: int | None = None
+    ) -> Iterator[Sums]:
+        traces: Counting = "all" if window.count_incomplete else "complete"
+        return sums(self._connection, self._of(window), parts, SUMMED, step_minutes=step_minutes, traces=traces)
+
+    def _of(self, window: Window) -> Select[Any]:
+        return self._numbers.where(series.c.evaluation == window.evaluation)
+
     def _of_these(self, query: Select[Any], window: Window) -> Select[Any]:
-        query = query.where(counts.c.series.in_(self._numbers.where(series.c.evaluation == window.evaluation)))
+        query = query.where(counts.c.series.in_(self._of(window)))
         return query if window.count_incomplete else query.where(counts.c.complete)
 
 

@@ -2,13 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, literal_column, select, text
+from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.store.history import SUMMED, Outcomes, total, weighted
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, MINUTE_NS, counts, series
+from tracegrade.store.sums import Counting, sums
 
 Period = tuple[int, int]
 """From when, until before when, ns since 1970 UTC; it holds the whole minutes of both."""
@@ -24,16 +26,11 @@ def outcomes_in(
     """
     kept = select(series.c.number, series.c.probability).where(series.c.number.in_(numbers))
     weights = {number: 1 / probability for number, probability in connection.execute(kept)}
-    query = select(counts.c.series, *map(func.sum, SUMMED)).where(counts.c.series.in_(numbers))
-    if not count_incomplete:
-        query = query.where(counts.c.complete)
     found: defaultdict[int, list[Outcomes]] = defaultdict(list)
-    for since_ns, until_ns in periods:
-        for minutes, first, last in stretches(since_ns, until_ns, DAY_MINUTES):
-            part = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-            for number, *sums in connection.execute(part.group_by(counts.c.series)):
-                found[number].append(weighted(sums, weights[number]))
-    return {number: total(parts) for number, parts in found.items()}
+    parts = chain.from_iterable(stretches(since_ns, until_ns, DAY_MINUTES) for since_ns, until_ns in periods)
+    for one in sums(connection, numbers, parts, SUMMED, traces="all" if count_incomplete else "complete"):
+        found[one.series].append(weighted(one.values, weights[one.series]))
+    return {number: total(some) for number, some in found.items()}
 
 
 def outcomes_by_step(
@@ -46,17 +43,11 @@ def outcomes_by_step(
     """
     kept = select(series.c.number, series.c.probability).where(series.c.number.in_(numbers))
     weights = {number: 1 / probability for number, probability in connection.execute(kept)}
-    step = counts.c.minute // literal_column(str(int(step_minutes)))
-    query = select(counts.c.series, step, *map(func.sum, SUMMED)).group_by(text("1, 2"))
-    query = query.where(counts.c.series.in_(numbers))
-    if not count_incomplete:
-        query = query.where(counts.c.complete)
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes % minutes == 0)
     found: defaultdict[int, list[Outcomes]] = defaultdict(list)
-    for minutes, first, last in stretches(*period, longest):
-        part = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, start, *sums in connection.execute(part):
-            found[int(start) * step_minutes].append(weighted(sums, weights[number]))
+    traces: Counting = "all" if count_incomplete else "complete"
+    for one in sums(connection, numbers, stretches(*period, longest), SUMMED, step_minutes=step_minutes, traces=traces):
+        found[one.step * step_minutes].append(weighted(one.values, weights[one.series]))
     return {minute: total(parts) for minute, parts in sorted(found.items())}
 
 

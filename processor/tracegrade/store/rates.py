@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, or_, select
 
 from tracegrade.model.tally import Tally
 from tracegrade.store.result_filter import ResultFilter, of_series
@@ -22,11 +22,11 @@ from tracegrade.store.schema import (
     series,
 )
 from tracegrade.store.series import IS_EVALUATION
+from tracegrade.store.sums import OUTCOME_SUMS, sums
 
 _HOUR = 60
 # The end of a day, so that a window without an end has no single hours and minutes.
 _END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
-_SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors, counts.c.score_sum)
 
 
 class RateKey(NamedTuple):
@@ -67,20 +67,16 @@ def rates(
         number: (run == BACKFILL, probability, RateKey(*key))
         for number, run, probability, *key in connection.execute(names)
     }
-    query = (
-        select(counts.c.series, counts.c.complete, *map(func.sum, _SUMMED))
-        .where(counts.c.series.in_(matching))
-        .group_by(counts.c.series, counts.c.complete)
-    )
+    columns = (*OUTCOME_SUMS, counts.c.score_sum)
     found: defaultdict[RateKey, Tally] = defaultdict(Tally)
-    for minutes, first, last in counted_stretches(result_filter):
-        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, complete, *outcomes, score_sum in connection.execute(stretch):
-            backfilled, probability, key = keys[number]
-            is_counted = complete or count_incomplete
-            found[key].add([*map(int, outcomes)], probability, counts=is_counted, backfilled=backfilled)
-            if is_counted:
-                found[key].score_sum += float(score_sum)
+    for number, _, complete, (*outcomes, score_sum) in sums(
+        connection, matching, counted_stretches(result_filter), columns
+    ):
+        backfilled, probability, key = keys[number]
+        is_counted = complete or count_incomplete
+        found[key].add([*map(int, outcomes)], probability, counts=is_counted, backfilled=backfilled)
+        if is_counted:
+            found[key].score_sum += float(score_sum)
     return {key: found[key] for key in sorted(found)}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, or_, select
+from sqlalchemy import Connection, bindparam, or_, select
 
 from tracegrade.codec.results import ResultError, unpack_calls
 from tracegrade.codec.whole_results import whole_result
@@ -15,13 +15,13 @@ from tracegrade.store.parts import in_parts
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of
-from tracegrade.store.schema import BACKFILL, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, counts, series, traces
+from tracegrade.store.schema import BACKFILL, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, series, traces
 from tracegrade.store.series import IS_EVALUATION
+from tracegrade.store.sums import sums
 
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
 _MAX_SEARCHED_SERIES = 1000
 _TRACES_A_QUERY = 4096
-_SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
 
 class SideSeries(NamedTuple):
@@ -82,17 +82,10 @@ def side_counts(
     As fast over a year as over an hour.
     """
     of_side = select(series.c.number).where(*of_series(replace(result_filter, evaluation=None)))
-    query = (
-        select(counts.c.series, counts.c.complete, *map(func.sum, _SUMMED))
-        .where(counts.c.series.in_(of_side))
-        .group_by(counts.c.series, counts.c.complete)
-    )
-    for minutes, first, last in counted_stretches(result_filter):
-        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, complete, *found in connection.execute(stretch):
-            if number in chosen:
-                # Retention deletes counts that a later revision then subtracts.
-                yield SeriesCounts(number, bool(complete), *(max(0, int(count)) for count in found))
+    for number, _, complete, found in sums(connection, of_side, counted_stretches(result_filter)):
+        if number in chosen:
+            # Retention deletes counts that a later revision then subtracts.
+            yield SeriesCounts(number, complete, *(max(0, int(count)) for count in found))
 
 
 def side_rows(

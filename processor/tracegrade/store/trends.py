@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, func, literal_column, or_, select, text
+from sqlalchemy import ColumnElement, Connection, func, or_, select
 
 from tracegrade.model.tally import Tally
 from tracegrade.store.rates import counted_stretches
@@ -24,6 +24,7 @@ from tracegrade.store.schema import (
     series,
 )
 from tracegrade.store.series import IS_EVALUATION
+from tracegrade.store.sums import OUTCOME_SUMS, sums
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
@@ -33,8 +34,6 @@ _COLUMNS = {"rule_hash": "present_hash"}
 
 # The names that people use.
 DIMENSIONS: dict[str, Dimension] = {"rule": "rule_id", "service": "service", "agent": "agent", "release": "release"}
-
-_SUMMED = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
 
 
 def trends(
@@ -70,16 +69,16 @@ def mean_scores(
     conditions = (IS_EVALUATION, *of_series(result_filter))
     rows = connection.execute(select(series.c.number, series.c.rule_id, series.c.probability).where(*conditions))
     of = {number: (rule_id, probability) for number, rule_id, probability in rows}
-    query = select(counts.c.series, counts.c.complete, counts.c.passed + counts.c.failed, counts.c.score_sum)
-    query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)))
+    numbers = select(series.c.number).where(*conditions)
+    columns = (counts.c.passed, counts.c.failed, counts.c.score_sum)
     found: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for minutes, first, last in counted_stretches(result_filter):
-        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, complete, judged, scores in connection.execute(stretch):
-            rule_id, probability = of[number]
-            if complete or rule_id in counting_incomplete:
-                found[rule_id][0] += judged / probability
-                found[rule_id][1] += scores / probability
+    for number, _, complete, (passed, failed, scores) in sums(
+        connection, numbers, counted_stretches(result_filter), columns
+    ):
+        rule_id, probability = of[number]
+        if complete or rule_id in counting_incomplete:
+            found[rule_id][0] += int(passed + failed) / probability
+            found[rule_id][1] += scores / probability
     return {rule_id: scores / judged for rule_id, (judged, scores) in found.items() if judged > 0}
 
 
@@ -100,12 +99,11 @@ def fails_by(connection: Connection, result_filter: ResultFilter, group_of: Call
     """The number of failed evaluations by group, incomplete traces included; `group_of` takes a row of ``series``."""
     conditions = (IS_EVALUATION, *of_series(result_filter))
     groups = {row.number: group_of(row) for row in connection.execute(select(series).where(*conditions))}
-    query = select(counts.c.series, func.sum(counts.c.failed)).group_by(counts.c.series)
-    query = query.where(counts.c.series.in_(select(series.c.number).where(*conditions)), counts.c.failed > 0)
+    numbers = select(series.c.number).where(*conditions)
     found: Counter[Key] = Counter()
-    for minutes, first, last in counted_stretches(result_filter):
-        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, failed in connection.execute(stretch):
+    stretches = counted_stretches(result_filter)
+    for number, _, _, (failed,) in sums(connection, numbers, stretches, [counts.c.failed], traces="all"):
+        if failed > 0:
             found[groups[number]] += int(failed)
     return found
 
@@ -119,7 +117,7 @@ def begins_ns(connection: Connection, result_filter: ResultFilter) -> int | None
         if result_filter.until_ns is not None:
             query = query.where(counts.c.minute <= (result_filter.until_ns - 1) // MINUTE_NS)
         # What was taken back, such as an earlier backfill, leaves counts of nothing.
-        query = query.where(counts.c.series.in_(chosen), or_(*(column > 0 for column in _SUMMED)))
+        query = query.where(counts.c.series.in_(chosen), or_(*(column > 0 for column in OUTCOME_SUMS)))
         query = query.order_by(counts.c.minute)
         found = connection.execute(query.limit(1)).scalar()
         if found is None:
@@ -148,29 +146,22 @@ def _added_up(
         number: (rule_id in counting_incomplete, run == BACKFILL, weight, tuple(key), (rule_id, present_hash))
         for number, rule_id, present_hash, run, weight, *key in named
     }
-    step = literal_column("0") if step_minutes is None else counts.c.minute // literal_column(str(int(step_minutes)))
-    # By series here, and by name below: grouping by name in SQL takes twice as long.
-    query = (
-        select(counts.c.series, step, counts.c.complete, *map(func.sum, _SUMMED))
-        .where(counts.c.series.in_(select(series.c.number).where(*conditions)))
-        .group_by(text("1, 2, 3"))
-    )
+    numbers = select(series.c.number).where(*conditions)
     found: defaultdict[Key, dict[int, Tally]] = defaultdict(lambda: defaultdict(Tally))
     live: defaultdict[str, set[str]] = defaultdict(set)
     backfilled: list[tuple[tuple[str, str], Key, int, list[int], float, bool]] = []
     # A row must not count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
-    for minutes, first, last in counted_stretches(result_filter, longest):
-        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
-        for number, start, complete, *row in connection.execute(stretch):
-            counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
-            outcomes, is_counted = [*map(int, row)], complete or counts_all
-            if is_backfilled:
-                backfilled.append(((rule_id, present_hash), key, int(start), outcomes, probability, is_counted))
-            else:
-                if any(outcomes):
-                    live[rule_id].add(present_hash)
-                found[key][int(start)].add(outcomes, probability, counts=is_counted)
+    stretches = counted_stretches(result_filter, longest)
+    for number, start, complete, values in sums(connection, numbers, stretches, step_minutes=step_minutes):
+        counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
+        outcomes, is_counted = [*map(int, values)], complete or counts_all
+        if is_backfilled:
+            backfilled.append(((rule_id, present_hash), key, start, outcomes, probability, is_counted))
+        else:
+            if any(outcomes):
+                live[rule_id].add(present_hash)
+            found[key][start].add(outcomes, probability, counts=is_counted)
     for (rule_id, present_hash), key, start, outcomes, probability, is_counted in backfilled:
         if not one_form or live[rule_id] <= {present_hash}:
             found[key][start].add(outcomes, probability, counts=is_counted, backfilled=True)
