@@ -112,15 +112,22 @@ def rows_of(names: Iterable[str], **convert: Callable[[Any], Any]) -> Callable[[
 
 @cache
 def _json_form(record: Any) -> Callable[[Any], dict[str, JsonValue]]:
-    known: dict[str, Any] = {}  # what the text refers to
-    members = []
-    for name, group in groupby(shown_fields(record), lambda item: item.name.partition(".")[0]):
+    known: dict[str, Any] = {}  # what the text of the function refers to
+    members, shown = [], shown_fields(record)
+    for name, group in groupby(shown, lambda item: item.name.partition(".")[0]):
         parts = {item.name.partition(".")[2]: _value(item, known) for item in group}
         value = parts.get("") or f"{{{', '.join(f'{inner!r}: {text}' for inner, text in parts.items())}}}"
         members.append(f"{name!r}: {value}")
-    made: Callable[[Any], dict[str, JsonValue]] = eval(f"lambda record: {{{', '.join(members)}}}", known)
-    optional = [(item.name, item.default) for item in shown_fields(record) if item.shown.optional]
-    return _without_defaults(made, optional) if optional else made
+    holders = sorted({item.path.rpartition(".")[0] for item in shown} - {""})
+    lines = [f"{_local(holder)} = record.{holder}" for holder in holders]
+    exec("\n ".join(["def form(record):", *lines, f"return {{{', '.join(members)}}}"]), known)
+    optional = [(item.name, item.default) for item in shown if item.shown.optional]
+    return _without_defaults(known["form"], optional) if optional else known["form"]
+
+
+def _local(holder: str) -> str:
+    """The variable for the record at a path; ``record`` for the one whose JSON is made."""
+    return f"record_{holder.replace('.', '_')}" if holder else "record"
 
 
 def _without_defaults(
@@ -137,13 +144,13 @@ def _without_defaults(
 
 
 def _value(item: ShownField, known: dict[str, Any]) -> str:
-    """The expression for the JSON value of a field of ``record``."""
-    convert = _conversion(item.type)
+    """The expression for the JSON value of a field."""
+    holder, _, name = item.path.rpartition(".")
+    value, convert = f"{_local(holder)}.{name}", _conversion(item.type)
     if convert is None:
-        return f"record.{item.path}"
-    name = f"convert_{len(known)}"
-    known[name] = convert
-    return f"{name}(record.{item.path})"
+        return value
+    known[converter := f"convert_{len(known)}"] = convert
+    return f"{converter}({value})"
 
 
 def _conversion(kind: Any) -> Callable[[Any], Any] | None:

@@ -6,7 +6,7 @@ A sum over a year is as fast as over an hour: rows of days, hours and minutes ar
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, select, text
+from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, select
 
 from tracegrade.store.schema import counts
 
@@ -51,13 +51,20 @@ def sums(
         step_minutes: the length of a step; None for one step.
         traces: which traces count.
     """
-    step = literal_column("0") if step_minutes is None else counts.c.minute // literal_column(str(int(step_minutes)))
-    complete = counts.c.complete if traces == "apart" else literal_column("1")
     # By series here, and by name in Python: grouping by name in SQL takes twice as long.
-    query = select(counts.c.series, step, complete, *map(func.sum, columns)).where(counts.c.series.in_(numbers))
-    query = query.group_by(text("1, 2, 3"))
+    query = select(counts.c.series).where(counts.c.series.in_(numbers)).group_by(counts.c.series)
+    if step_minutes is None:
+        query = query.add_columns(literal_column("0"))
+    else:
+        step = counts.c.minute // literal_column(str(int(step_minutes)))
+        query = query.add_columns(step).group_by(step)
+    if traces == "apart":
+        query = query.add_columns(counts.c.complete).group_by(counts.c.complete)
+    else:
+        query = query.add_columns(literal_column("1"))
     if traces == "complete":
         query = query.where(counts.c.complete)
+    query = query.add_columns(*map(func.sum, columns))
     for minutes, first, last in stretches:
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, of_step, is_complete, *values in connection.execute(stretch):

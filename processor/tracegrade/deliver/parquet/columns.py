@@ -3,8 +3,7 @@
 A row is of several records: a trace, and what was judged of it. Each column takes what it holds from one of them.
 """
 
-from collections.abc import Callable
-from operator import attrgetter
+from collections.abc import Callable, Sequence
 from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -31,7 +30,7 @@ class Column(NamedTuple):
         name: in the file.
         type: as Arrow names it.
         meaning: as the documentation says it.
-        value: gives what the column holds, of the record that it is of.
+        value: what it holds, of the record that it is of: an expression with ``record``, or a function of it.
         is_value: it holds values of traces, and null without include_values.
         is_long: it holds texts that may be long.
     """
@@ -39,14 +38,23 @@ class Column(NamedTuple):
     name: str
     type: Type
     meaning: str
-    value: Callable[[Any], Any]
+    value: str | Callable[[Any], Any]
     is_value: bool = False
     is_long: bool = False
 
 
-def _time(time_ns: int) -> int:
-    """Microseconds since 1970 UTC: what every reader of Parquet understands as a time with a zone."""
-    return min(time_ns, _MAX_INTEGER) // 1000
+def row_of(columns: Sequence[Column], *, with_values: bool = True) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that makes the part of a row with these columns of the record that they are of."""
+    known: dict[str, Any] = {"as_json": _json}  # what the text of the function refers to
+    values = []
+    for column in columns:
+        value = column.value if with_values or not column.is_value else "None"
+        if not isinstance(value, str):
+            known[name := f"value_{len(known)}"] = value
+            value = f"{name}(record)"
+        values.append(value)
+    made: Callable[[Any], tuple[Any, ...]] = eval(f"lambda record: ({', '.join(values)},)", known)
+    return made
 
 
 def _json(value: Any) -> str:
@@ -61,49 +69,43 @@ def _columns_of(record: type, *names: str) -> tuple[Column, ...]:
 
 def _column(field: ShownField) -> Column:
     """The column of a shown field; it is null where a text is empty."""
-    shown, of_record = field.shown, attrgetter(field.path)
-    of_type, convert = _form(field)
-    value = of_record if convert is None else lambda record: convert(of_record(record))
+    of_type, value = _form(field, f"record.{field.path}")
+    shown = field.shown
     meaning = f"{shown.meaning}{shown.in_column}"
     return Column(field.column or "", of_type, meaning, value, shown.is_value, shown.is_long)
 
 
-def _form(field: ShownField) -> tuple[Type, Callable[[Any], Any] | None]:
-    """The type of its column, and what makes values of this type."""
-    if field.shown.is_time:
-        return "time", _time
+def _form(field: ShownField, value: str) -> tuple[Type, str]:
+    """The type of its column, and the expression for a value of this type."""
+    if field.shown.is_time:  # microseconds since 1970 UTC: what every reader takes for a time with a zone
+        return "time", f"min({value}, {_MAX_INTEGER}) // 1000"
     kind = get_args(field.type)[0] if get_origin(field.type) is UnionType else field.type  # of `X | None`
     if kind is str or get_origin(kind) is Literal:
-        return "string", lambda text: text or None
-    return (_TYPES[kind], None) if kind in _TYPES else ("string", _json)
+        return "string", f"{value} or None"
+    return (_TYPES[kind], value) if kind in _TYPES else ("string", f"as_json({value})")
 
 
-def _if_timed(value: Callable[[ToolCall], int]) -> Callable[[ToolCall], int | None]:
+def _if_timed(column: Column) -> Column:
     """Null of a call that only a message shows."""
-    return lambda call: value(call) if call.end_ns > 0 else None
+    return column._replace(value=f"{column.value} if record.end_ns > 0 else None")
 
 
-def _duration_ns(call: ToolCall) -> int:
-    return min(max(call.end_ns - call.start_ns, 0), _MAX_INTEGER)
-
-
-def _if_given(column: Column) -> Callable[[ToolCall], str | None]:
+def _if_given(column: Column) -> Column:
     """Null where the sender did not give the arguments, or the output."""
-    status = attrgetter(f"{column.name}_status")
-    return lambda call: None if status(call) in _GIVEN_NOT else column.value(call)
+    return column._replace(value=f"None if record.{column.name}_status in {_GIVEN_NOT} else {column.value}")
 
 
 def _measured(measure: Measure) -> Callable[[Decision], float | None]:
-    return lambda decision: dict(decision.measured).get(measure)
+    return lambda decision: dict(decision.measured).get(measure) if decision.measured else None
 
 
 TRACE = (
-    Column("run", "string", "`live`", attrgetter("run")),
+    Column("run", "string", "`live`", "record.run"),
     Column(
         "judged_id",
         "string",
         "the trace id; of a session an id of its own. Equal in all revisions",
-        lambda trace: trace.own_id.hex(),
+        "record.own_id.hex()",
     ),
     *_columns_of(TraceSummary, "revision", "trace_id", "first_received_ns"),
 )
@@ -114,14 +116,14 @@ JUDGED_TRACE = (
         "members",
         "list<string>",
         "of a session the ids of its traces, else null",
-        lambda trace: None if trace.members is None else [member.hex() for member in trace.members],
+        "None if record.members is None else [member.hex() for member in record.members]",
     ),
     *_columns_of(TraceSummary, "closed_ns", "close_reason", "complete"),
     Column(
         "missing",
         "list<string>",
         f"what was missing, the first {_MOST_MISSING}",
-        lambda trace: trace.missing[:_MOST_MISSING] or None,
+        f"record.missing[:{_MOST_MISSING}] or None",
     ),
     *_columns_of(TraceSummary, "rule_set_hash", "tracegrade"),
 )
@@ -134,13 +136,13 @@ DECISION = (
         "decision",
         "string",
         "what became of (subject, rule): `evaluated`, `not_evaluable` or `error`",
-        lambda decision: decision.kind,
+        "record.kind",
     ),
     Column(
         "rule_outcome",
         "string",
         "the rule's outcome on the subject; repeated in each of its evaluations",
-        lambda decision: decision.outcome or decision.kind,
+        "record.outcome or record.kind",
     ),
     Column("tokens", "double", "tokens of the subject, where an alert of the rule watches them", _measured("tokens")),
     Column("cost", "double", "their cost, where an alert watches it", _measured("cost")),
@@ -156,26 +158,31 @@ EVALUATION = _columns_of(Evaluation)
 CALLING_TRACE = _columns_of(TraceSummary, "service", "release", "session")
 """What rows of tool calls say of their trace besides."""
 
-NUMBER = Column("number", "int64", "the place among the trace's calls, from 0", int)
+NUMBER = Column("number", "int64", "the place among the trace's calls, from 0", "record")
+_DURATION = Column(
+    "duration_ns",
+    "int64",
+    "between them, in ns",
+    f"min(max(record.end_ns - record.start_ns, 0), {_MAX_INTEGER})",
+)
 CALL = (
     *_columns_of(ToolCall, "name", "raw_name", "call_id", "agent", "agent_span_id", "span_id"),
-    Column("subject_id", "string", "`subject_id` of the results of scope tool-call", lambda call: call.subject_id),
-    *(column._replace(value=_if_timed(column.value)) for column in _columns_of(ToolCall, "start_ns", "end_ns")),
-    Column("duration_ns", "int64", "between them, in ns", _if_timed(_duration_ns)),
+    Column("subject_id", "string", "`subject_id` of the results of scope tool-call", "record.subject_id or None"),
+    *map(_if_timed, (*_columns_of(ToolCall, "start_ns", "end_ns"), _DURATION)),
     *_columns_of(ToolCall, "arguments_status", "output_status"),
     Column(
         "error_type",
         "string",
         'the type of the error, "" if unknown; null without an error',
-        lambda call: None if call.error is None else call.error.type,
+        "None if record.error is None else record.error.type",
     ),
     *_columns_of(ToolCall, "depth", "batch", "attempt", "dialect", "duplicate_of"),
-    *(column._replace(value=_if_given(column)) for column in _columns_of(ToolCall, "arguments", "output")),
+    *map(_if_given, _columns_of(ToolCall, "arguments", "output")),
     Column(
         "error_message",
         "string",
         "the message of the error",
-        lambda call: None if call.error is None else call.error.message,
+        "None if record.error is None else record.error.message",
         is_value=True,
     ),
 )
