@@ -140,6 +140,7 @@ _TEXT = '[{"role": "assistant", "content": "I look."}]'
         # Calls are announced and nowhere shown.
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.output.messages": _TEXT}}], "calls announced"),
         ([{"id": 1, "attributes": {**_SAYS_TOOLS, "gen_ai.input.messages": _TEXT}}], "calls announced"),
+        ([{"id": 1, "attributes": {"gen_ai.operation.name": "chat", "gen_ai.tool.call.id": "c1"}}], "calls announced"),
         # A model that no dialect knows.
         ([{"id": 1, "attributes": {"acme.model": "m", "acme.usage.tokens": 3}}], "model span"),
         # A tool without a name beside a model's work.

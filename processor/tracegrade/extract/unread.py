@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import attrgetter
 
+from tracegrade import semconv as s
 from tracegrade.extract.decode.values import is_masked
 from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.messages import since_last_user
@@ -70,10 +71,11 @@ def unread_work(
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
     for place, node in enumerate(chats):
-        if node.outputs() or node.inputs():
-            if not calls and says_tool_calls(node.span):
-                found.append(_work(node.span, "calls announced and not shown"))
-        elif _holds_content(node.span) and not _is_shown_by_another(node, chats[place + 1 :], calls):
+        shows = bool(node.outputs() or node.inputs())
+        # The id of a call is on a model's span where the work of several was written on one.
+        if not calls and (s.TOOL_CALL_ID in node.span.attributes or (shows and says_tool_calls(node.span))):
+            found.append(_work(node.span, "calls announced and not shown"))
+        elif not shows and _holds_content(node.span) and not _is_shown_by_another(node, chats[place + 1 :], calls):
             found.append(_work(node.span, "messages not readable"))
     return sorted(found, key=attrgetter("start_ns", "span_id"))
 
