@@ -56,7 +56,8 @@ def test_a_row_holds_the_attributes_that_are_named() -> None:
 _ADDED = {
     "model/evaluation.py": (
         "    pairs: Pairs | None = None\n",
-        '    weight: Annotated[float, Shown("how much it counts")] = 1.0\n',
+        '    weight: Annotated[float, Shown("how much it counts")] = 1.0\n'
+        '    note: Annotated[str, Shown("what was seen", is_value=True)] = "4111 1111"\n',
     ),
     "judge.py": (
         "            None if score.pairing is None else score.pairing.pairs,\n",
@@ -82,6 +83,7 @@ def test_a_field_added_to_an_evaluation_is_in_json_the_api_parquet_and_the_docum
         from build.site import serving
         from generator import api, tables
         from tracegrade.cli import main
+        from tracegrade.codec.without_values import evaluation_without_values
         from tracegrade.deliver.parquet.columns import COLUMNS
         from tracegrade.deliver.parquet.rows import result_rows
         from tracegrade.store.open import reading_store
@@ -98,10 +100,12 @@ def test_a_field_added_to_an_evaluation_is_in_json_the_api_parquet_and_the_docum
         with reading_store(f"sqlite:///{data / 'tracegrade.db'}") as connection:
             (result,) = stored_traces(connection, bytes.fromhex(of_command["trace_id"]), run="first")
         (row,) = result_rows(result, include_values=False)
+        masked = evaluation_without_values(result.evaluations[0])
         of_parquet = dict(zip([column.name for column in COLUMNS["results"]], row, strict=True))
         model = api.document("api")["components"]["schemas"]["EvaluationDocument"]
         print(json.dumps({
             "weights": [found["weight"] for found in (of_command, of_api, of_parquet)],
+            "notes": [of_api["note"], of_parquet["note"], masked.note],
             "model": model["properties"]["weight"]["description"], "required": "weight" in model["required"],
             "documented": [page.count("how much it counts") + page.count("How much it counts")
                            for page in (api.documents("api"), tables.parquet_columns("results"))],
@@ -118,6 +122,7 @@ def test_a_field_added_to_an_evaluation_is_in_json_the_api_parquet_and_the_docum
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "weights": [0.25, 0.25, 0.25],
+        "notes": ["4111 1111", None, ""],
         "model": "How much it counts",
         "required": True,
         "documented": [1, 1],

@@ -6,16 +6,20 @@ of the resource that do not describe the sending program. The kept spans hold al
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from tracegrade.codec.results import new_result, with_backfilled
 from tracegrade.display import error_type, explanation
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.record import own_fields
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
 
 HIDDEN = "[hidden]"
 """Stands for every value that is not shown, or is no longer there."""
+
+_VALUES_OF_EVALUATIONS = [field.path for field in own_fields(Evaluation) if field.shown.is_value]
 
 # Attributes of the resource that begin like this describe the sending program.
 _OF_PROGRAM = ("service.", "deployment.", "telemetry.")
@@ -73,7 +77,13 @@ def evaluation_without_values(evaluation: Evaluation) -> Evaluation:
         reason = error_type(evaluation)
     elif not _is_ours(evaluation):
         reason, said = hidden_text(reason), hidden_text(said)
-    return replace(evaluation, reason=reason, explanation=said, details={})
+    gone = {name: _empty(getattr(evaluation, name)) for name in _VALUES_OF_EVALUATIONS}
+    return replace(evaluation, reason=reason, explanation=said, **gone)
+
+
+def _empty(value: Any) -> Any:
+    """An empty value of the same type."""
+    return None if value is None else type(value)()
 
 
 def decision_without_values(decision: Decision) -> Decision:
