@@ -18,6 +18,8 @@ from build.commands import run, run_json
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.cli import main
+from tracegrade.history.promote.errors import PromoteError
+from tracegrade.history.promote.rule_test_files import check_place
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.files.source_request import SourceRequest
@@ -26,7 +28,7 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.rule_tests import run_tests
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.pipeline.whole_traces import records_of
-from tracegrade.rule.load import load_rules
+from tracegrade.rule.load import builtin_rules, load_rules
 
 START_MS = 1_767_225_600_000  # 2026-01-01
 ANN = "ann.lee@acme.io"
@@ -460,3 +462,11 @@ def test_a_rule_that_names_no_calls_makes_no_case(tmp_path: Path, rule: Path) ->
     result = promote(rule, trace_id(1), chosen=chosen)
     assert result.exit_code == 2
     assert "names no calls that it expects" in result.output
+
+
+def test_a_ready_made_rule_is_written_beside_only_where_its_own_path_was_named() -> None:
+    root = builtin_rules()
+    rule = next(root.rglob("rule.yaml"))
+    check_place(rule, [str(root)])
+    with pytest.raises(PromoteError, match="is ready-made, and an update would undo what is written there"):
+        check_place(rule, ["builtin:all"])
