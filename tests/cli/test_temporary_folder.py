@@ -17,6 +17,7 @@ PREFIX = "tracegrade-check-"
 WAITS = f"""
 import signal
 from tracegrade.cli.temporary_folder import temporary_folder
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as without nohup, under which the tests may run
 with temporary_folder({PREFIX!r}) as folder:
     (folder / "request").write_bytes(b"a value")
     print(folder, flush=True)
