@@ -183,7 +183,7 @@ def outcome(evaluate: dict[str, Any], requests: list[SourceRequest]) -> str:
 
 
 def test_every_evaluator_that_reads_values_is_looked_at() -> None:
-    reading = {name for name, evaluator in EVALUATORS.items() if evaluator.reads}
+    reading = {name for name, evaluator in EVALUATORS.items() if evaluator.reads | evaluator.asks}
     assert reading <= {evaluate["evaluator"] for evaluate, _, _ in EVALUATED}
 
 

@@ -107,12 +107,12 @@ def _table(rows: list[Row], otherwise: str) -> str:
 
 
 def _reads(evaluator: Evaluator[Any, Any]) -> str:
-    read = [text for key, text in _READS.items() if key in evaluator.reads]
+    read = [text for key, text in _READS.items() if key in evaluator.reads | evaluator.asks]
     if not read:
         return "Of each call its name, and whether it failed."
     return (
-        f"The names of calls, and {' and '.join(read)}. Where something that it would compare was not recorded, was "
-        "cut off or is masked, the evaluation is `not_evaluable` and says why."
+        f"The names of calls, and {' and '.join(read)}. Where the outcome depends on something that was not recorded, "
+        "was cut off or is masked, the evaluation is `not_evaluable` and says why."
     )
 
 

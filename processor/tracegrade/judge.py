@@ -10,7 +10,6 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
-from tracegrade.evaluate.gate import gate, open_by_unread
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
@@ -363,9 +362,6 @@ def _evaluate_following(pair: _JudgedPair, begin: Begin) -> list[Evaluation]:
 def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence) -> Evaluation:
     evaluator, criteria, settings = spec.evaluator, spec.criteria, spec.settings
     try:
-        reads = bool(evaluator.reads) or evidence.redacted
-        if reads and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
-            return pair.unscored(spec, "not_evaluable", lack)
         score = evaluator.evaluate(evidence, criteria, settings)
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
@@ -373,10 +369,8 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence) -> Ev
         where = "" if spec.file is None else f" ({spec.file.where(bug)})"
         return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": ") + where)
     outcome = score.outcome(spec.threshold)
-    if outcome == "not_evaluable" and score.doubt:
-        return pair.unscored(spec, outcome, score.doubt)
-    if (unread := open_by_unread(evaluator, criteria, settings, evidence, score, spec.threshold)) is not None:
-        return pair.unscored(spec, "not_evaluable", unread)
+    if outcome == "not_evaluable" and score.range is not None:
+        return pair.unscored(spec, outcome, score.range.why)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
 
 

@@ -16,7 +16,6 @@ from tracegrade.evaluate.compare.case_scoring import overall
 from tracegrade.evaluate.compare.score_band import score_band
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evidence, Score
-from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import evaluators
 from tracegrade.extract.extract import extract
 from tracegrade.extract.tool_calls import number_attempts
@@ -94,11 +93,9 @@ def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> CaseResult:
         hyphened, case = "trajectory", _in_our_words(case)
     formula = _OF_SCORES.get(hyphened) if isinstance(case.get("actual"), dict) else None
     score = formula(case["actual"]) if formula is not None else _evaluate(hyphened, case)
-    if isinstance(score, str):
-        return CaseResult(case_id, "not_evaluable", explanation=score)
     outcome = score.outcome(threshold)
-    if outcome == "not_evaluable" and score.doubt:
-        return CaseResult(case_id, outcome, explanation=score.doubt)
+    if outcome == "not_evaluable" and score.range is not None:
+        return CaseResult(case_id, outcome, explanation=score.range.why)
     return CaseResult(case_id, outcome, score.score, score.details, score.explanation)
 
 
@@ -110,8 +107,7 @@ def _in_our_words(case: Mapping[str, Any]) -> dict[str, Any]:
     return {**case, "config": case["unified"], "criteria": {"tool_calls": calls}}
 
 
-def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
-    """The score, or why there is none."""
+def _evaluate(name: str, case: Mapping[str, Any]) -> Score:
     evaluator = evaluators().get(_OTHER_NAMES.get(name, name))
     if evaluator is None:
         raise CaseError("unknown_evaluator", f"no evaluator {name!r}{did_you_mean(name, evaluators())}")
@@ -122,10 +118,7 @@ def _evaluate(name: str, case: Mapping[str, Any]) -> Score | str:
     settings = evaluator.read_settings({k: v for k, v in config.items() if k != "matchers"}, matchers=matchers)
     written = case.get("criteria", case.get("expected"))
     criteria = None if written is None else evaluator.read_criteria(written, matchers=matchers)
-    evidence = _evidence(case)
-    if not evidence.as_given and (lack := gate(evaluator, criteria, settings, evidence)) is not None:
-        return lack
-    return evaluator.evaluate(evidence, criteria, settings)
+    return evaluator.evaluate(_evidence(case), criteria, settings)
 
 
 def _interpreted(actual: Mapping[str, Any]) -> Score:

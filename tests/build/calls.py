@@ -33,10 +33,10 @@ def calls(*made: Any) -> list[ToolCall]:
 
 
 def score(evaluator: str, criteria: Any, made: list[Any], **settings: Any) -> Score:
-    """What an evaluator says of calls, given as `calls` takes them."""
+    """What an evaluator says of calls that are given by hand, as `calls` takes them."""
     found = EVALUATORS[evaluator]
     return found.evaluate(
-        Evidence(calls(*made)),
+        Evidence(calls(*made), as_given=True),
         None if criteria is None else found.read_criteria(criteria),
         found.read_settings(settings),
     )

@@ -8,7 +8,6 @@ import pytest
 from build import each
 from evaluate.criteria_of_each import CRITERIA
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.tool_call import ToolCall
 
@@ -52,7 +51,6 @@ def lines_run(name: str, criteria: Any, count: int, status: str, apart: bool) ->
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        gate(evaluator, read, settings, evidence)
         evaluator.evaluate(evidence, read, settings)
     finally:
         sys.settrace(before)
@@ -65,33 +63,3 @@ def lines_run(name: str, criteria: Any, count: int, status: str, apart: bool) ->
 def test_judging_grows_with_the_calls(name: str, criteria: Any, status: str, apart: bool) -> None:
     few, many = (lines_run(name, criteria, count, status, apart) for count in (250, 1000))
     assert many <= 4.6 * few + 2000, f"{few} lines for 250 calls, {many} for 1,000"
-
-
-@each("status", _STATUSES)
-def test_the_gate_asks_once_what_is_compared(status: str) -> None:
-    evaluator = EVALUATORS["tool-call-args"]
-    read, settings = evaluator.read_criteria(CRITERIA["tool-call-args"]), evaluator.Settings()
-    few, many = (_lines_of_the_gate(evaluator, read, settings, count, status) for count in (500, 4000))
-    assert many <= 9 * few + 500
-
-
-def _lines_of_the_gate(evaluator: Any, criteria: Any, settings: Any, count: int, status: str) -> int:
-    # The last call alone is compared, and it can be read: all that lack something are passed over.
-    calls = [*calls_of(count, status, True), calls_of(1, "ok", True)[0]]
-    for call in calls[:-1]:
-        call.name = "b"
-    evidence = Evidence(calls)
-    found = 0
-
-    def trace(frame: Any, event: str, arg: Any) -> Any:
-        nonlocal found
-        found += 1
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert gate(evaluator, criteria, settings, evidence) is None
-    finally:
-        sys.settrace(before)
-    return found

@@ -48,6 +48,9 @@ class _Context:
     def handoffs(self) -> Sequence[Handoff]:
         return ()
 
+    def unread_before(self, call: ToolCall | None) -> None:
+        return None
+
     def tokens(self) -> int | None:
         return self._tokens
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from build import each, trace
 from tracegrade.evaluate.evaluator import Evidence
-from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.extract.extract import extract
@@ -141,10 +140,10 @@ def _judged(spans: Sequence[dict[str, Any]], name: str, criteria: dict[str, Any]
     evaluator = EVALUATORS[name]
     read, config = evaluator.read_criteria(criteria), evaluator.read_settings(how)
     evidence = Evidence(extract(trace(list(spans))).calls)
-    assert gate(evaluator, read, config, evidence) is None
-    found = evaluator.evaluate(evidence, read, config).score
-    assert found is not None
-    return found
+    found = evaluator.evaluate(evidence, read, config)
+    assert found.score is not None
+    assert found.range is None
+    return found.score
 
 
 @given(

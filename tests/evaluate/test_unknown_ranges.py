@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from build import call
 from tracegrade.evaluate.evaluator import Evidence
 from tracegrade.evaluate.evidence import Score
-from tracegrade.evaluate.gate import gate
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
@@ -130,7 +129,7 @@ ITEMS: dict[str, st.SearchStrategy[tuple[Any, Any]]] = {
 class _Place(NamedTuple):
     """What stands in a call, or in the answer without a position, and cannot be read.
 
-    ``hidden`` is a mask, a hash, or "absent" of an output that was not recorded.
+    ``hidden`` is a mask, a hash, or "absent" of arguments or an output that were not recorded.
     """
 
     position: int | None
@@ -143,8 +142,12 @@ class _Place(NamedTuple):
         if self.position is None:
             return value
         call = calls[self.position]
-        if value == "absent":
+        if value == "absent" and self.part == "arguments":
+            call.arguments, call.arguments_status = None, "absent"
+        elif value == "absent":
             call.output, call.output_status = None, "absent"
+        elif self.path is None and self.part == "arguments":
+            call.arguments, call.arguments_status = {"x": value}, "ok"
         elif self.path is None:
             call.output, call.output_status = value, "ok"
         elif self.part == "output" and self.hidden == "absent":
@@ -158,7 +161,7 @@ class _Place(NamedTuple):
 
 def _places(made: list[Any]) -> Iterator[tuple[int, str, str | None]]:
     for position, (_, arguments, output, _) in enumerate(made):
-        yield from ((position, "arguments", name) for name in arguments)
+        yield from ((position, "arguments", name) for name in arguments or [None])
         yield position, "output", "x" if isinstance(output, dict) else None
 
 
@@ -174,12 +177,10 @@ def _range(name: str, criteria: Any, of_settings: Any, evidence: Evidence) -> tu
     """The least and the most that the score may be; None where nothing is said of it."""
     evaluator = EVALUATORS[name]
     read, chosen = evaluator.read_criteria(criteria), evaluator.read_settings(of_settings)
-    if gate(evaluator, read, chosen, evidence) is not None:
-        return None
     score: Score = evaluator.evaluate(evidence, read, chosen)
     if score.score is None:
         return None
-    return score.score, score.score if score.at_best is None else score.at_best
+    return score.ends.least, score.ends.most
 
 
 _READ_ANSWER = ("exact-match", "contains")
@@ -193,7 +194,18 @@ def _hidden(draw: st.DrawFn, name: str, made: list[Any]) -> list[_Place]:
         return [_Place(None, "final_answer", None, draw(st.sampled_from(of_value)))]
     drawn = draw(st.lists(st.sampled_from([*_places(made)]), min_size=1, max_size=3, unique=True))
     return [
-        _Place(*place, draw(st.sampled_from([*of_value, "absent"] if place[1] == "output" else of_value)))
+        _Place(
+            *place,
+            draw(
+                st.sampled_from(
+                    ["absent"]
+                    if place[1:] == ("arguments", None)
+                    else [*of_value, "absent"]
+                    if place[1] == "output"
+                    else of_value
+                )
+            ),
+        )
         for place in drawn
     ]
 

@@ -11,7 +11,6 @@ from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.evaluator import same_score
 from tracegrade.evaluate.evidence import Evidence
-from tracegrade.evaluate.gate import open_by_unread
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff, handoffs_among
@@ -58,11 +57,10 @@ def outcome(evaluator: str, written: dict[str, Any], names: str, *, known: bool 
     context: Any = None if known else _Context(calls)
     evidence = Evidence(calls, "Hello", "Bye", trace_context=context)
     found = judge.evaluate(evidence, criteria, how)
-    why = open_by_unread(judge, criteria, how, evidence, found, threshold)
-    if (why is not None or found.outcome(threshold) == "not_evaluable") and not known:
+    if found.outcome(threshold) == "not_evaluable" and not known:
         said = "which tool a call is of cannot be read (span 0f0f0f0f0f0f0f0f, scope acme.agent)"
-        assert said in (why or found.doubt or found.explanation)
-    return found.outcome(threshold) if why is None else "not_evaluable"
+        assert said in (found.range.why if found.range is not None else found.explanation)
+    return found.outcome(threshold)
 
 
 CONSTRAINTS: list[tuple[dict[str, Any], str, str, str]] = [

@@ -215,6 +215,12 @@ BROKEN = [
     ),
     pytest.param(_changed('({"arguments"})', '({"args"})'), "", "reads: expected a frozenset of arguments", id="reads"),
     pytest.param(
+        _changed("score=score", "score=score, knows_unknown=True"),
+        "",
+        "knows_unknown is no longer declared; docs/extend/evaluator.md says what to do in its place",
+        id="no longer declared",
+    ),
+    pytest.param(
         _changed("score=score", "score=score, attributes='a.b'"),
         "",
         "attributes: expected a frozenset of non-empty texts, found 'a.b'",

@@ -1,8 +1,8 @@
 """What an evaluator is: a pure function of what happened and what was expected, and the schema of its parameters."""
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -11,14 +11,18 @@ from pydantic import (
 
 from tracegrade.document.document import Document
 from tracegrade.document.validate import problems
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.criteria.parameters import NotedSettings, ParameterModel
 from tracegrade.evaluate.errors import ErrorType, EvaluatorError
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.pairing.by_name import PairingWord
-from tracegrade.evaluate.unknown import sentence
+from tracegrade.evaluate.unknown import answer_or_unknown, redacted_names, sentence, unknown_parts
 from tracegrade.model.evaluation import Pairing
+from tracegrade.model.range import Range
+from tracegrade.model.stand_ins import is_hashed
+from tracegrade.model.tri import Unknown
 
 # With what evaluators of other packages need beside it.
 __all__ = [
@@ -29,16 +33,19 @@ __all__ = [
     "NotedSettings",
     "Pairing",
     "ParameterModel",
+    "Range",
     "Reads",
     "Score",
     "any_score",
-    "calls_named",
-    "every_call",
     "same_score",
     "share_of_expected",
 ]
 
 Reads: TypeAlias = CallPart | Literal["final_answer"]
+
+_PARTS: tuple[CallPart, ...] = ("arguments", "output")
+_THE_ANSWER = frozenset({"final_answer"})
+_REMOVED = ("compared", "knows_unknown", "pairs_in_turn", "reads_failures")
 
 
 ScoreRange: TypeAlias = tuple[float, float]
@@ -75,11 +82,6 @@ def share_of_expected(score: float, pairing: PairingWord, *, expects_calls: bool
     return (0.0, 1.0) if pairing == "positional" else (score, 1.0)
 
 
-def every_call(evidence: Evidence, criteria: object, settings: object, part: CallPart) -> Iterable[int]:
-    """The positions of all calls."""
-    return range(len(evidence.calls))
-
-
 C = TypeVar("C", bound=ParameterModel)  # criteria
 S = TypeVar("S", bound=ParameterModel)  # settings
 Parameters = TypeVar("Parameters", bound=BaseModel)
@@ -96,8 +98,9 @@ class Evaluator(Generic[C, S]):
         Settings: how it is compared; all have defaults. ``default_evaluation_criteria``, where an evaluator has it,
             is what is expected when no criteria are given.
         score: the judgement itself; pure. Raises EvaluatorError, ``work_bound``.
-        reads: what it may read beyond the names of calls.
-        compared: the positions of the calls of which it reads that part; asked only when some call lacks it.
+        reads: what its function reads beyond the names of calls, as it is: where one of these is unknown, of any call,
+            it is not called.
+        asks: what it asks of `tracegrade.evaluate.unknown`, where the answer is a value or an `Unknown`.
         never_scores: why, with these criteria and settings, nothing could ever be scored, or not as they say; a rule of
             which that is said is refused.
         expected_calls: the calls that these criteria expect, which the page shows beside the calls made, paired as
@@ -105,14 +108,9 @@ class Evaluator(Generic[C, S]):
         sentences: the criteria as a person would say them, a sentence each, where the JSON of them says it worse.
         settings_said: the settings of which `sentences` say all that there is to say.
         pairing: how calls are paired with several expected calls of one tool; None if no tool has several, or if their
-            order says it. With "first", a call that is taken for one expected call may lack another one: what cannot be
-            read may also make a score smaller by being as expected.
+            order says it.
         contended: two expected calls, by their indexes, that one call may meet though they do not expect the same; None
             if there are none. Asked with the pairing "first".
-        reads_failures: whether these criteria and settings ask which calls failed; where that was redacted, the gate
-            lets it judge none.
-        knows_unknown: whether it tells apart what follows from a mask or a hash, and what depends on the value behind
-            it (`Score.unknown`); the gate lets no other evaluator see one.
         with_further_calls: the least and the most that its score can be if further calls were made, of any tools, than
             those of the evidence; asked with the score, where work of the agent could not be read.
         attributes: span attributes that it needs beyond those that extraction reads.
@@ -125,43 +123,81 @@ class Evaluator(Generic[C, S]):
     Settings: type[S]
     score: Callable[[Evidence, C, S], Score]
     reads: frozenset[Reads] = frozenset()
-    compared: Callable[[Evidence, C, S, CallPart], Iterable[int]] = every_call
+    asks: frozenset[Reads] = frozenset()
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None
     expected_calls: Callable[[C, S], ExpectedCalls | None] = lambda criteria, settings: None
     sentences: Callable[[C, S], Sequence[str]] = lambda criteria, settings: ()
     settings_said: frozenset[str] = frozenset()
     pairing: Callable[[C, S], PairingWord | None] = lambda criteria, settings: None
     contended: Callable[[C, S], tuple[int, int] | None] = lambda criteria, settings: None
-    reads_failures: Callable[[C, S], bool] = lambda criteria, settings: False
-    knows_unknown: bool = False
     with_further_calls: Callable[[Evidence, C, S, float], ScoreRange] = any_score
     attributes: frozenset[str] = frozenset()
     attributes_of: Callable[[C], frozenset[str]] = lambda criteria: frozenset()
 
+    def __new__(cls, **declared: Any) -> Self:
+        """Refuse what evaluators no longer declare.
+
+        Raises:
+            TypeError: one of these is declared.
+        """
+        if found := [name for name in _REMOVED if name in declared]:
+            raise TypeError(f"{found[0]} is no longer declared; docs/extend/evaluator.md says what to do in its place")
+        return object.__new__(cls)  # with slots, the class is made anew, and `super` knows the first one
+
     def evaluate(self, evidence: Evidence, criteria: C | None, settings: S) -> Score:
         """Judge `evidence`.
+
+        Where something is unknown that the evaluator takes as it is, there is no score, and the explanation says what.
+        By hand (``as_given``), nothing is unknown. Work that could not be read widens the range of the score.
 
         Raises:
             EvaluatorError: ``no_criteria``; ``work_bound``.
         """
         if criteria is None:
             criteria = self.criteria_in_force(criteria, settings)
+        if (unknown := self._unknown(evidence)) is not None:
+            return Score(None, {}, sentence(unknown))
         score = self.score(evidence, criteria, settings)
-        return score if score.unknown is None else self._at_both_ends(score, evidence, criteria, settings)
+        if score.score is None:
+            return score
+        if score.unknown is not None:
+            score = self._at_both_ends(score, evidence, criteria, settings)
+        if score.score is None or (unread := unread_call(evidence)) is None:
+            return score
+        if any(flow.looks_at_one for flow in criteria.flows):
+            return score.with_range(Range(0.0, 1.0, unread))
+        further = self.with_further_calls(evidence, criteria, settings, score.score)
+        return score.with_range(score.ends.widened(*further, unread))
+
+    def _unknown(self, evidence: Evidence) -> Unknown | None:
+        """What the evaluator takes as it is and cannot be read, the first call first; None where all can."""
+        if evidence.as_given:
+            return None
+        reads = self.reads
+        if evidence.redacted and reads | self.asks != _THE_ANSWER:
+            (nameless,) = evidence.once(redacted_names)
+            if nameless is not None:
+                return nameless
+        if "final_answer" in reads:
+            answer = answer_or_unknown(evidence)
+            if isinstance(answer, Unknown):
+                return answer
+            if evidence.redacted and is_hashed(answer):
+                return Unknown("hashed", "final_answer")
+        found = [why for part in _PARTS if part in reads for why in unknown_parts(evidence, part).values()]
+        return min(found, key=lambda why: why.position or 0, default=None)
 
     def _at_both_ends(self, score: Score, evidence: Evidence, criteria: C, settings: S) -> Score:
         """`score`, where what is unknown is not as expected, with the one where it is."""
         other = self.score(evidence.with_unknown_met(), criteria, settings)
         unknown = other.unknown if other.unknown is not None and not other.unknown.bounded else score.unknown
         assert unknown is not None, "it is asked for only where something is"
-        ends = [end for one in (score, other) for end in (one.score, one.at_best) if end is not None]
-        if not unknown.bounded or self.pairing(criteria, settings) == "first":
+        ends = [end for one in (score, other) if one.score is not None for end in (one.ends.least, one.ends.most)]
+        if not unknown.bounded:
             ends += [0.0, 1.0]
-        if score.score is None:
-            return score
         least, most, why = min(ends), max(ends), sentence(unknown)
         text = score.explanation if least == most else f"{score.explanation} The score may be up to {most:.4g}: {why}."
-        return Score(least, score.details, text, at_best=most, doubt=why, pairing=score.pairing)
+        return Score(least, score.details, text, range=Range(least, most, why), pairing=score.pairing)
 
     def criteria_in_force(self, criteria: C | None, settings: S) -> C:
         """The criteria given, whole; else the settings' default; else all the criteria's own defaults.
@@ -197,16 +233,6 @@ class Evaluator(Generic[C, S]):
             EvaluatorError: ``invalid_config``, or ``invalid_criteria`` for the default criteria.
         """
         return _read(self.Settings, value, f"{self.name}: config", "invalid_config", matchers)
-
-
-def calls_named(names: Callable[[C], Set[str]]) -> Callable[[Evidence, C, object, CallPart], Iterable[int]]:
-    """`Evaluator.compared` of an evaluator that pairs by name: the calls of the names that the criteria have."""
-
-    def compared(evidence: Evidence, criteria: C, settings: object, part: CallPart) -> Iterable[int]:
-        expected = names(criteria)
-        return (position for position, call in enumerate(evidence.calls) if call.name in expected)
-
-    return compared
 
 
 _DEFAULT_CRITERIA = (("default_evaluation_criteria",), ("defaultEvaluationCriteria",))

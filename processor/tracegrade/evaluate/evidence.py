@@ -7,6 +7,7 @@ from tracegrade.model.evaluation import Outcome, Pairing
 from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
 from tracegrade.model.tool_call import CallPart as CallPart
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.tri import Unknown
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 Justification: TypeAlias = tuple[dict[str, JsonValue], str]
 Fact = TypeVar("Fact")
-
-# Scores are sums of fractions: 0.1 + 0.2 must reach a threshold of 0.3.
-_PASS_TOLERANCE = 1e-9
 
 
 class TraceContext(Protocol):
@@ -166,8 +164,8 @@ class Score:
     Either both are given, or ``justify``, which gives both when one is read: writing them often takes longer than
     judging. It must not raise. Several subjects may share a score, so its details must not be changed.
 
-    Where something that cannot be read makes a difference, ``score`` is the least that it may be, ``at_best`` the most,
-    and ``doubt`` one sentence that says what cannot be read; ``at_best`` is None where all is known.
+    ``range`` has the least and the most that the score can be, where something unknown makes a difference; a score
+    without it is a range of one point.
 
     ``pairing`` says which call was counted as which of the `Evaluator.expected_calls`; None where there are none.
 
@@ -175,7 +173,7 @@ class Score:
     and `Evaluator.evaluate` finds the score where it is.
     """
 
-    __slots__ = ("_details", "_explanation", "_justify", "at_best", "doubt", "pairing", "score", "unknown")
+    __slots__ = ("_details", "_explanation", "_justify", "pairing", "range", "score", "unknown")
 
     def __init__(
         self,
@@ -184,15 +182,13 @@ class Score:
         explanation: str = "",
         *,
         justify: Callable[[], Justification] | None = None,
-        at_best: float | None = None,
-        doubt: str = "",
+        range: Range | None = None,
         pairing: Pairing | None = None,
         unknown: Unknown | None = None,
     ) -> None:
         self.score = score
         self.unknown = unknown
-        self.at_best = at_best
-        self.doubt = doubt
+        self.range = range
         self.pairing = pairing
         self._details: dict[str, JsonValue] = {} if details is None else details
         self._explanation = explanation
@@ -202,10 +198,19 @@ class Score:
         """Pass from `threshold` on, else fail; not_evaluable without a score, or where it may be on either side."""
         if self.score is None:
             return "not_evaluable"
-        passes = self.score >= threshold - _PASS_TOLERANCE
-        if self.at_best is not None and passes is not (self.at_best >= threshold - _PASS_TOLERANCE):
-            return "not_evaluable"
-        return "pass" if passes else "fail"
+        return self.ends.outcome(threshold)
+
+    @property
+    def ends(self) -> Range:
+        """The least and the most that the score can be; there must be a score, or a range."""
+        if self.range is not None:
+            return self.range
+        assert self.score is not None, "nothing was scored"
+        return Range(self.score, self.score)
+
+    def with_range(self, range: Range) -> "Score":
+        """The same score with other ends."""
+        return Score(self.score, justify=lambda: (self.details, self.explanation), range=range, pairing=self.pairing)
 
     @property
     def details(self) -> dict[str, JsonValue]:

@@ -1,11 +1,14 @@
 """What of the calls made cannot be read, and how people are told."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
-from tracegrade.evaluate.evidence import CallPart, Evidence
+from tracegrade.evaluate.call_facts import arguments
+from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.evaluate.wording import listed
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open
+from tracegrade.model.range import Range
+from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open, is_masked, is_unknown
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.tri import Unknown, UnknownKind, UnknownPart
 
@@ -75,6 +78,55 @@ def unknown_outputs(evidence: Evidence) -> Mapping[int, Unknown]:
 def unknown_parts(evidence: Evidence, part: CallPart) -> Mapping[int, Unknown]:
     """The calls of which something in `part` cannot be read, by position."""
     return evidence.once(unknown_arguments if part == "arguments" else unknown_outputs)
+
+
+Arguments: TypeAlias = dict[str, JsonValue]
+
+
+def arguments_or_unknown(evidence: Evidence) -> Sequence[Arguments | Unknown]:
+    """The arguments of each call by name, or why they cannot be read; for `Evidence.once`.
+
+    What stands beside masks and hashes can be read.
+    """
+    unknown = unreadable_parts(evidence, "arguments")
+    given = evidence.once(arguments)
+    return [unknown.get(position, args) for position, args in enumerate(given)] if unknown else given
+
+
+def unreadable_parts(evidence: Evidence, part: CallPart) -> Mapping[int, Unknown]:
+    """The calls of which `part` cannot be read as a whole, by position; none where a judgement is made by hand."""
+    if evidence.as_given:
+        return {}
+    return {at: unknown for at, unknown in unknown_parts(evidence, part).items() if unknown.kind not in IN_PART}
+
+
+def answer_or_unknown(evidence: Evidence) -> "JsonValue | Unknown":
+    """The final answer, or why it cannot be read; one that was hashed can be compared."""
+    answer = evidence.final_answer
+    if answer is None and not evidence.as_given:
+        return Unknown("absent", "final_answer")
+    return Unknown("masked", "final_answer") if evidence.redacted and is_masked(answer) else answer
+
+
+def unknown_failure(evidence: Evidence) -> Unknown | None:
+    """The first call of which it is unknown whether it failed, since that may have been redacted."""
+    if not evidence.redacted:
+        return None
+    hidden = next((position for position, call in enumerate(evidence.calls) if call.failure_hidden), None)
+    return None if hidden is None else of_call("redacted", "failure", hidden, evidence.calls[hidden])
+
+
+def redacted_names(evidence: Evidence) -> tuple[Unknown | None]:
+    """The first call of a tool whose name was redacted, if any; for `Evidence.once`."""
+    calls = enumerate(evidence.calls)
+    hidden = (of_call("redacted", "name", position, call) for position, call in calls if is_unknown(call.raw_name))
+    return (next(hidden, None),)
+
+
+def undecided(unknown: Unknown, details: dict[str, JsonValue] | None = None) -> Score:
+    """No score, as all depends on what is unknown."""
+    why = sentence(unknown)
+    return Score(None, details, why, range=Range(0.0, 1.0, why))
 
 
 def _unknown(evidence: Evidence, part: CallPart) -> Mapping[int, Unknown]:

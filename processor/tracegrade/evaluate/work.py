@@ -56,6 +56,12 @@ class Work:
             whole.unknown = answer
         return self.evidence is not None and self.evidence.unknown_is_met
 
+    def unbind(self) -> None:
+        """What is unknown may make the score smaller by being as expected: one call may take another's place."""
+        whole = self if self._within is None else self._within
+        if whole.unknown is not None:
+            whole.unknown = whole.unknown._replace(bounded=False)
+
     def hides(self, actual: JsonValue) -> Tri:
         """Unknown if `actual`, which is not what was expected, may be it all the same, as it was redacted; else no."""
         return self.unknown_value(actual) if self.is_hidden(actual) else False

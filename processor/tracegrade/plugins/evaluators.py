@@ -14,6 +14,7 @@ from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Pairing
+from tracegrade.model.range import Range
 from tracegrade.plugins.entry_points import Plugin
 
 MAX_DETAILS = 64 * 1024  # characters of details and explanation of one score, as JSON
@@ -73,12 +74,13 @@ def mistake_in(evaluator: Evaluator[Any, Any]) -> str | None:
         return f"{both[0]!r} is a field of both Criteria and Settings; an item of a rule holds it once"
     if needed := [field for field, info in evaluator.Settings.model_fields.items() if info.is_required()]:
         return f"Settings: expected a default for every setting, found none for {needed[0]!r}"
-    if not isinstance(evaluator.reads, frozenset) or not evaluator.reads <= _READABLE:
-        return f"reads: expected a frozenset of {', '.join(sorted(_READABLE))}, found {evaluator.reads!r}"
+    for field, parts in (("reads", evaluator.reads), ("asks", evaluator.asks)):
+        if not isinstance(parts, frozenset) or not parts <= _READABLE:
+            return f"{field}: expected a frozenset of {', '.join(sorted(_READABLE))}, found {parts!r}"
     attributes = evaluator.attributes
     if not isinstance(attributes, frozenset) or not all(isinstance(key, str) and key for key in attributes):
         return f"attributes: expected a frozenset of non-empty texts, found {attributes!r}"
-    for function in ("score", "compared", "never_scores", "expected_calls", "sentences"):
+    for function in ("score", "never_scores", "expected_calls", "sentences"):
         if not callable(getattr(evaluator, function)):
             return f"{function}: expected a function, found {getattr(evaluator, function)!r}"
     return None
@@ -103,11 +105,11 @@ def _kept(given: Score) -> Score:
     number = given.score
     if number is not None and (not isinstance(number, int | float) or not 0 <= number <= 1):
         raise ScoreError(f"score: expected a number from 0 to 1, or None, found {number!r}")
-    at_best = given.at_best
-    if at_best is not None and (number is None or not isinstance(at_best, int | float) or not number <= at_best <= 1):
-        raise ScoreError(f"at_best: expected a number from the score to 1, or None, found {at_best!r}")
-    if not isinstance(given.doubt, str):
-        raise ScoreError(f"doubt: expected a text, found {type(given.doubt).__name__}")
+    ends = given.range
+    if ends is not None and (number is None or not isinstance(ends, Range) or not 0 <= ends.least <= ends.most <= 1):
+        raise ScoreError(f"range: expected a Range from 0 to 1 beside a score, or None, found {ends!r}")
+    if ends is not None and not isinstance(ends.why, str):
+        raise ScoreError(f"range: expected a text that says why its ends differ, found {type(ends.why).__name__}")
     if not isinstance(given.details, dict):
         raise ScoreError(f"details: expected an object, found {type(given.details).__name__}")
     if not isinstance(given.explanation, str):
@@ -121,7 +123,7 @@ def _kept(given: Score) -> Score:
         raise ScoreError(f"expected at most {MAX_DETAILS} characters of details, found {len(text)}")
     details, explanation = json.loads(text)
     score = None if number is None else float(number)
-    return Score(score, details, explanation, at_best=at_best, doubt=given.doubt, pairing=_pairing(given.pairing))
+    return Score(score, details, explanation, range=ends, pairing=_pairing(given.pairing))
 
 
 def _pairing(given: Pairing | None) -> Pairing | None:

@@ -177,8 +177,8 @@ class TestUnknown:
     def why(self, *calls: ToolCall, as_given: bool = False) -> str:
         """Why the score is unknown; "" where it is known."""
         score = ARGS.evaluate(Evidence(calls, as_given=as_given), self.criteria, ARGS.Settings())
-        assert (score.outcome(1.0) == "not_evaluable") is bool(score.doubt)
-        return score.doubt
+        assert (score.outcome(1.0) == "not_evaluable") is bool(score.ends.why)
+        return score.ends.why
 
     def test_what_cannot_be_read_is_named(self) -> None:
         expected = "an expected value comes from check.output.price, and the output of a call {} (check, span 01)"

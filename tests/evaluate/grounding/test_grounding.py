@@ -148,8 +148,8 @@ def test_what_cannot_be_read_leaves_open_only_what_is_found_nowhere() -> None:
     given = GROUNDED.evaluate(Evidence(calls, "x", "It costs 500"), criteria, settings)
     ungiven = GROUNDED.evaluate(Evidence(calls, "x", "It costs 501"), criteria, settings)
     assert (given.outcome(1.0), ungiven.outcome(1.0)) == ("pass", "not_evaluable")
-    assert ungiven.doubt == "the output of a call was cut off by the sender (look, span 00000000000000aa)"
-    assert judged("It costs 501", [], call, prompt=None).doubt == "the prompt cannot be read"
+    assert ungiven.ends.why == "the output of a call was cut off by the sender (look, span 00000000000000aa)"
+    assert judged("It costs 501", [], call, prompt=None).ends.why == "the prompt cannot be read"
 
 
 def test_an_answer_that_names_nothing_is_not_scored() -> None:

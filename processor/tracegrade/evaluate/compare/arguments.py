@@ -16,6 +16,7 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression
 from tracegrade.evaluate.work import STEPS_OF_A_SEARCH, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 # exact: the same; superset: the call has at least the expected ones; subset: it has no others; ignore: not compared.
 ArgumentsMatch: TypeAlias = Literal["exact", "superset", "subset", "ignore"]
@@ -113,7 +114,7 @@ class ArgumentsComparison:
                 kept[key] = value
         return kept
 
-    def holds(self, actual: dict[str, JsonValue], work: Work) -> bool:
+    def holds(self, actual: dict[str, JsonValue] | Unknown, work: Work) -> bool:
         """Whether the arguments of a call made are as expected.
 
         Raises:
@@ -121,6 +122,8 @@ class ArgumentsComparison:
         """
         if self.match == "ignore":
             return True
+        if isinstance(actual, Unknown):
+            return work.takes(actual)
         actual = self.made(actual, work)
         if self.match == "exact":
             return self.expected.accepts(actual, work)
@@ -128,7 +131,7 @@ class ArgumentsComparison:
             return self.expected.accepts_within(actual, work)
         return self._matched_of(actual, work) == len(actual)
 
-    def share(self, actual: dict[str, JsonValue], work: Work) -> float:
+    def share(self, actual: dict[str, JsonValue] | Unknown, work: Work) -> float:
         """How much of the arguments is as expected, 0..1.
 
         superset: the share of the expected arguments that the call has with an expected value. subset: the share of
@@ -140,6 +143,8 @@ class ArgumentsComparison:
         """
         if self.match == "ignore":
             return 1.0
+        if isinstance(actual, Unknown):
+            return float(work.takes(actual))
         actual = self.made(actual, work)
         if self.match == "superset":
             expected = len(self.expected.members)

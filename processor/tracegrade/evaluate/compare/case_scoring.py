@@ -26,13 +26,14 @@ from tracegrade.evaluate.criteria.value_modes import ValueModes
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.json_values import json_equal, json_text
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import unreadable_parts
 from tracegrade.evaluate.whole_calls import argument_object, calls_in_name
 from tracegrade.evaluate.wording import detailed
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_mask, holds_unknown
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.model.tri import Tri
+from tracegrade.model.tri import Tri, Unknown
 
 TOOL_WEIGHT, PARAM_WEIGHT = 0.6, 0.4
 _DEFAULT_EPSILON = 0.01
@@ -119,20 +120,26 @@ class ParamSettings(ParameterModel):
 
 @dataclass(frozen=True, slots=True)
 class ScoredCall:
-    """A call as it is scored: the tool's name, and its arguments, None when there are none to read."""
+    """A call as it is scored: the tool's name, and its arguments, None when there are none, or why they are unknown."""
 
     name: str
-    arguments: Mapping[str, JsonValue] | None
+    arguments: Mapping[str, JsonValue] | Unknown | None
     position: int
 
 
 def scored_calls(evidence: Evidence) -> list[ScoredCall]:
     """All calls as they are scored; several that stand in one call's name have its position."""
-    return [scored for position, call in enumerate(evidence.calls) for scored in _scored(call, position)]
+    unknown = unreadable_parts(evidence, "arguments")
+    return [
+        scored
+        for position, call in enumerate(evidence.calls)
+        for scored in _scored(call, position, unknown.get(position))
+    ]
 
 
-def _scored(call: ToolCall, position: int) -> list[ScoredCall]:
-    arguments = call.arguments if isinstance(call.arguments, dict) else None
+def _scored(call: ToolCall, position: int, unknown: Unknown | None) -> list[ScoredCall]:
+    given = call.arguments if isinstance(call.arguments, dict) else None
+    arguments = given if unknown is None else unknown
     inside = calls_in_name(call.name)
     if not inside:
         return [ScoredCall(call.name, arguments, position)]
@@ -206,6 +213,8 @@ def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree:
     if call is None or call.arguments is None:
         return ParamScore(0.0, list(expected.members))
     work.position = call.position
+    if isinstance(call.arguments, Unknown):
+        return ParamScore(1.0) if work.takes(call.arguments) else ParamScore(0.0, list(expected.members))
     wrong = []
     differ: list[Difference] = []
     for key, member in expected.members.items():

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -12,11 +12,16 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import ToolName
 from tracegrade.evaluate.json_values import Identities, json_equal
 from tracegrade.evaluate.timeline import fewest_repeats
+from tracegrade.evaluate.unknown import Arguments
 from tracegrade.evaluate.wording import agreeing, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import hashed_apart, holds_mask
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
+
+_Named: TypeAlias = tuple[str, Arguments | Unknown]
+"""The name of a call, and its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +62,26 @@ class Efficiency(ParameterModel):
         """Whether arguments are compared."""
         return self.redundant == "same_call" and self.redundancy_penalty > 0
 
-    def taken_off(self, calls: Sequence[ToolCall], groups: Groups, expected: Sequence[str], work: Work) -> TakenOff:
-        """What is taken off for `calls`, tied as `groups` say, when tools of the `expected` names are none.
+    def taken_off(
+        self,
+        calls: Sequence[ToolCall],
+        given: Sequence[Arguments | Unknown],
+        groups: Groups,
+        expected: Sequence[str],
+        work: Work,
+    ) -> TakenOff:
+        """What is taken off for `calls`, `given` these arguments and tied as `groups` say.
+
+        Tools of the `expected` names are no detours.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
         factor = 1.0 if self.optimal_calls is None or not calls else min(1.0, self.optimal_calls / len(calls))
-        redundant = [later.name for earlier, later in pairwise(calls) if self._is_redundant(earlier, later, work)]
+        named = [*zip((call.name for call in calls), given, strict=True)]
+        redundant = [later[0] for earlier, later in pairwise(named) if self._is_redundant(earlier, later, work)]
         if redundant and len(groups) < len(calls):
-            redundant = redundant[: fewest_repeats(self._identified(calls, groups, work))]
+            redundant = redundant[: fewest_repeats(self._identified(named, groups, work))]
         known = {name.lower() for name in (*self.prerequisites, *expected)}
         detours = [call.name for call in calls if call.name.lower() not in known] if self.detour_penalty else []
         if detours and any(calls[place].name.lower() not in known for place in groups[-1]):
@@ -87,21 +102,30 @@ class Efficiency(ParameterModel):
             factor, self.redundancy_penalty * len(redundant), self.detour_penalty * len(detours), details, text
         )
 
-    def _identified(self, calls: Sequence[ToolCall], groups: Groups, work: Work) -> list[list[Hashable]]:
+    def _identified(self, named: Sequence[_Named], groups: Groups, work: Work) -> list[list[Hashable]]:
         identities = Identities()
         same_name = self.redundant == "same_name"
         return [
-            [(calls[at].name, None if same_name else identities.of(calls[at].arguments or {}, work)) for at in group]
+            [
+                (name, None if same_name or isinstance(args, Unknown) else identities.of(args, work))
+                for name, args in (named[at] for at in group)
+            ]
             for group in groups
         ]
 
-    def _is_redundant(self, earlier: ToolCall, later: ToolCall, work: Work) -> bool:
-        if earlier.name != later.name:
+    def _is_redundant(self, earlier: _Named, later: _Named, work: Work) -> bool:
+        (name, args), (later_name, later_args) = earlier, later
+        if name != later_name:
             return False
         if self.redundant == "same_name":
             return True
+        for given in (args, later_args) if self.reads_arguments else ():
+            if isinstance(given, Unknown):
+                return work.takes(given._replace(bounded=False))
+        if isinstance(args, Unknown) or isinstance(later_args, Unknown):
+            return False
         if work.redacted:
-            both: list[JsonValue] = [earlier.arguments, later.arguments]
+            both: list[JsonValue] = [args, later_args]
             if holds_mask(both) or hashed_apart(both):  # masks that look alike say nothing
                 work.takes(work.unknown_value(both, bounded=False))
-        return json_equal(earlier.arguments or {}, later.arguments or {}, work)
+        return json_equal(args, later_args, work)

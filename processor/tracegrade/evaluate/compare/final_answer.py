@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 
 from tracegrade.evaluate.criteria.expected import Expected, Path
 from tracegrade.evaluate.criteria.parameters import NotedSettings
-from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.evidence import Score
 from tracegrade.evaluate.json_values import decoded_container, excerpt, json_text
 from tracegrade.model.json_value import JsonValue
 
@@ -68,9 +68,9 @@ class Absent:
 ABSENT = Absent()
 
 
-def answered(evidence: Evidence, settings: AnswerSettings) -> "JsonValue | Absent":
+def answered(answer: JsonValue, settings: AnswerSettings) -> "JsonValue | Absent":
     """The judged part of the answer: for several keys an object of them, `ABSENT` when one is not there."""
-    answer: JsonValue = "" if evidence.final_answer is None else evidence.final_answer
+    answer = "" if answer is None else answer
     if settings.target_output_key == WHOLE:
         return answer
     if isinstance(answer, str):

@@ -1,6 +1,7 @@
 """The output of a call, as it is compared: what was found, decoded when it is read, and what is expected of it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from pydantic import WithJsonSchema
@@ -17,9 +18,10 @@ from tracegrade.evaluate.criteria.expected import (
 from tracegrade.evaluate.criteria.field_types import as_written, compiled_by
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.json_values import decoded, decoded_container, scalar_text
+from tracegrade.evaluate.unknown import unreadable_parts
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tri import Tri, any_of
+from tracegrade.model.tri import Tri, Unknown, any_of
 
 
 class DecodedOutputs(dict[int, JsonValue]):
@@ -74,6 +76,13 @@ class ActualOutputs(dict[int, ActualOutput]):
         return output
 
 
+def outputs_or_unknown(evidence: Evidence) -> Mapping[int, ActualOutput | Unknown]:
+    """The output of each call, or why it cannot be read; as one evaluation sees them."""
+    outputs = ActualOutputs(evidence)
+    unknown = unreadable_parts(evidence, "output")
+    return ChainMap({**unknown}, outputs) if unknown else outputs  # type: ignore[arg-type]
+
+
 class ExpectedOutput(Criterion):
     """What is expected of an output: the criterion, and for a JSON text also the value it stands for."""
 
@@ -112,21 +121,21 @@ class ExpectedOutput(Criterion):
         found = actual.decoded(work)
         return _of_output(members.matches_within(found, work) if isinstance(found, dict) else work.hides(found))
 
-    def accepts(self, actual: ActualOutput, work: Work) -> bool:
+    def accepts(self, actual: ActualOutput | Unknown, work: Work) -> bool:
         """Whether `actual` counts as what was expected; see `Work.takes`.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        return work.takes(self.equals(actual, work))
+        return work.takes(actual if isinstance(actual, Unknown) else self.equals(actual, work))
 
-    def accepts_within(self, actual: ActualOutput, work: Work) -> bool:
+    def accepts_within(self, actual: ActualOutput | Unknown, work: Work) -> bool:
         """Whether `actual` counts as having the expected members; see `Work.takes`.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        return work.takes(self.equals_within(actual, work))
+        return work.takes(actual if isinstance(actual, Unknown) else self.equals_within(actual, work))
 
     def differences(self, actual: ActualOutput, work: Work, *, partly: bool = False) -> Iterator[Difference]:
         """Where `actual` is not what was expected; with `partly`, further members are as expected.

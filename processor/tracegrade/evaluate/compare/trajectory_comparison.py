@@ -15,8 +15,7 @@ nights: 3)``, pay and find.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tracegrade.evaluate.call_facts import arguments
-from tracegrade.evaluate.compare.outputs import ActualOutputs
+from tracegrade.evaluate.compare.outputs import ActualOutput, outputs_or_unknown
 from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Settings
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.tool_names import listed_names
@@ -26,7 +25,9 @@ from tracegrade.evaluate.pairing.best import WHOLE, best_pairing, in_units
 from tracegrade.evaluate.pairing.by_name import after_scan, improve, in_turn, scan, with_next_unused
 from tracegrade.evaluate.pairing.in_order import align, arrange
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import arguments_or_unknown
 from tracegrade.evaluate.work import Work
+from tracegrade.model.tri import Unknown
 
 
 class TrajectoryComparison:
@@ -39,8 +40,8 @@ class TrajectoryComparison:
         self.prepared = criteria.prepared(settings)
         self.work = Work(evidence=evidence)
         self.made = looked_at(evidence, settings)
-        self._outputs = ActualOutputs(evidence)
-        self._arguments = evidence.once(arguments)
+        self._outputs = outputs_or_unknown(evidence)
+        self.arguments = evidence.once(arguments_or_unknown)
         # The position paired with each expected call, and what the pair is worth.
         self.pairs: list[int | None] = [None] * len(criteria.tool_calls or ())
         self.worth = [0.0] * len(criteria.tool_calls or ())
@@ -65,8 +66,8 @@ class TrajectoryComparison:
             return 0.0
         comparison = prepared.comparisons[index]
         if prepared.whole or comparison.match == "ignore":
-            return float(comparison.holds(self._arguments[position], self.work))
-        share = comparison.share(self._arguments[position], self.work)
+            return float(comparison.holds(self.arguments[position], self.work))
+        share = comparison.share(self.arguments[position], self.work)
         return share if prepared.fractional else float(share > 0 and share >= prepared.limit)
 
     def candidates(self, position: int) -> Sequence[int]:
@@ -90,6 +91,8 @@ class TrajectoryComparison:
         else:
             candidates = self.by_expected()
             self.pairs, self.worth = scan(candidates, self.fit, self.work)
+            if pairing == "first" and self.prepared.one_twice:
+                self.work.unbind()
             if pairing == "best" or (None in self.pairs and self.evidence.once(Timeline).has_ties):
                 self._improve(candidates)
 
@@ -202,9 +205,11 @@ class TrajectoryComparison:
         """Where the call made is not as expected."""
         self.work.position = position
         output = self.prepared.outputs[index]
-        for found in self.prepared.comparisons[index].differences(self._arguments[position], self.work):
-            yield replace(found, path=("args", *found.path))
-        if output is not None and not output.accepts(actual := self._outputs[position], self.work):
+        given, actual = self.arguments[position], self._outputs[position]
+        if not isinstance(given, Unknown):
+            for found in self.prepared.comparisons[index].differences(given, self.work):
+                yield replace(found, path=("args", *found.path))
+        if output is not None and isinstance(actual, ActualOutput) and not output.accepts(actual, self.work):
             lookups = tuple(output.lookups(self.work))
             yield Difference(("output",), "different", expected=output.source, found=actual.value, lookups=lookups)
 

@@ -1,6 +1,5 @@
 """What a trajectory is compared with, and how: the criteria and settings of the evaluator, ready to compare."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, GetJsonSchemaHandler, PrivateAttr, model_validator
@@ -23,7 +22,6 @@ from tracegrade.evaluate.criteria.parameters import Concurrency, ParameterModel
 from tracegrade.evaluate.criteria.regular_expressions import is_glob
 from tracegrade.evaluate.criteria.tool_names import NameComparison, NameTable, ToolNames, listed_names
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
-from tracegrade.evaluate.evidence import CallPart
 from tracegrade.evaluate.pairing.by_name import PairingWord, may_meet, same
 
 
@@ -129,12 +127,8 @@ class Prepared:
         self.limit = settings.call_credit.threshold if isinstance(settings.call_credit, Threshold) else 0.0
         self.whole = settings.call_credit == "binary"
         self.fractional = settings.call_credit == "fractional"
-
-    def indexes_reading(self, part: CallPart) -> Iterator[int]:
-        """The expected calls that look at this part of a call made."""
-        for index, (comparison, output) in enumerate(zip(self.comparisons, self.outputs, strict=True)):
-            if comparison.match != "ignore" if part == "arguments" else output is not None:
-                yield index
+        every = criteria.names_expected()
+        self.one_twice = settings.names != "exact" or len({*every}) < len(every)
 
     def contend(self, one: int, other: int) -> bool:
         """Whether one call may meet both expected calls, which do not expect the same."""

@@ -79,13 +79,13 @@ class Expected(Criterion):
             EvaluatorError: ``work_bound``.
         """
 
-    def accepts(self, actual: JsonValue, work: Work) -> bool:
+    def accepts(self, actual: "JsonValue | Unknown", work: Work) -> bool:
         """Whether `actual` counts as what was expected; see `Work.takes`.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        return work.takes(self.matches(actual, work))
+        return work.takes(actual if type(actual) is Unknown else self.matches(actual, work))  # type: ignore[arg-type]
 
     def opened(self) -> "Expected":
         """The same criterion with its members as criteria of their own, where it has members."""
@@ -198,13 +198,13 @@ class ExpectedObject(Expected):
                 unknown = found if unknown is None else unknown
         return True if unknown is None else unknown
 
-    def accepts_within(self, actual: dict[str, JsonValue], work: Work) -> bool:
+    def accepts_within(self, actual: dict[str, JsonValue] | Unknown, work: Work) -> bool:
         """Whether `actual` counts as having the expected members; see `Work.takes`.
 
         Raises:
             EvaluatorError: ``work_bound``.
         """
-        return work.takes(self.matches_within(actual, work))
+        return work.takes(actual if isinstance(actual, Unknown) else self.matches_within(actual, work))
 
     def _holds_without(self, member: Expected, actual: dict[str, JsonValue], work: Work) -> Tri:
         """Whether a member holds that is not there, or where members were lost may have been."""

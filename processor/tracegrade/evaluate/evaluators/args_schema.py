@@ -15,15 +15,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 import orjson
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
-from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.call_facts import names
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.evidence import Evidence, Score
+from tracegrade.evaluate.unknown import arguments_or_unknown
 from tracegrade.evaluate.wording import counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 ANY_TOOL = "*"
 _MAX_ERRORS = 20  # listed per evaluation
@@ -110,7 +112,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     schemas = _schemas(evidence, criteria, settings)
     unknown = [name for name in made if name not in schemas]
     work = Work(evidence=evidence)
-    actual = evidence.once(arguments)
+    actual = evidence.once(arguments_or_unknown)
     judged = invalid = 0
     invalid_names: list[str] = []
     errors: list[JsonValue] = []
@@ -119,12 +121,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             continue
         judged += 1
         work.position = position
-        if work.takes(schemas[name].is_valid(actual[position], work)):
+        given = actual[position]
+        if work.takes(given if isinstance(given, Unknown) else schemas[name].is_valid(given, work)):
             continue
         invalid += 1
         invalid_names.append(name)
-        if len(errors) < _MAX_ERRORS:
-            errors.extend(_errors(schemas[name], name, position, actual[position], work))
+        if len(errors) < _MAX_ERRORS and not isinstance(given, Unknown):
+            errors.extend(_errors(schemas[name], name, position, given, work))
     if settings.unknown_tools == "invalid":
         judged += len(unknown)
         invalid += len(unknown)
@@ -159,21 +162,14 @@ def _errors(
         yield {"call": name, "position": position, "path": [*path], "error": message}
 
 
-def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
-    schemas = _schemas(evidence, criteria, settings)
-    return (position for position, name in enumerate(evidence.once(names)) if name in schemas)
-
-
 EVALUATOR = Evaluator(
     name="args-schema",
     summary="Are the arguments of calls valid by the tools' JSON Schemas?",
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    asks=frozenset({"arguments"}),
     with_further_calls=share_of_calls,
-    reads=frozenset({"arguments"}),
-    knows_unknown=True,
-    compared=_compared,
     never_scores=lambda criteria, settings: (
         None if criteria.schemas or settings.from_trace else "there are no schemas, and from_trace is off"
     ),

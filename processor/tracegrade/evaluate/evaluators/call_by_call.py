@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
-from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import (
     CompiledNames,
@@ -20,12 +19,12 @@ from tracegrade.evaluate.compare.expected_calls import (
     expected_arguments,
     expected_output,
 )
-from tracegrade.evaluate.compare.outputs import ActualOutput, ActualOutputs, ExpectedOutput, Output
+from tracegrade.evaluate.compare.outputs import ActualOutput, ExpectedOutput, Output, outputs_or_unknown
 from tracegrade.evaluate.criteria.expected import Difference, Expected, ExpectedObject, differences, members_in_words
 from tracegrade.evaluate.criteria.field_types import ExpectedArguments
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
-from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named, share_of_expected
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, share_of_expected
 from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
 from tracegrade.evaluate.json_values import written
 from tracegrade.evaluate.pairing.by_name import (
@@ -41,11 +40,13 @@ from tracegrade.evaluate.pairing.by_name import (
     pairing_in_force,
     with_next_unused,
 )
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
 from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
+from tracegrade.model.tri import Unknown
 
-Arguments: TypeAlias = dict[str, JsonValue]
 E = TypeVar("E", ExpectedObject, ExpectedOutput)  # what is expected of a call
 Found = TypeVar("Found")  # what is compared with it
 
@@ -148,13 +149,13 @@ def _output_said(output: ExpectedOutput, partly: bool) -> str:
     return f", where {', and '.join(members_in_words('output', expected))}{rest}"
 
 
-_ARGUMENTS: _Part[ExpectedObject, Arguments] = _Part(
+_ARGUMENTS: _Part[ExpectedObject, Arguments | Unknown] = _Part(
     part="arguments",
     key="explained_tool_calls_args",
     words="arguments",
     root="args",
     shown=ArgumentExcerpts,
-    found=lambda evidence: evidence.once(arguments),
+    found=lambda evidence: evidence.once(arguments_or_unknown),
     is_met=lambda expected, partly: expected.accepts_within if partly else expected.accepts,
     differences=lambda expected, partly: partial(differences, expected, partly=partly),
     value=lambda expected: expected,
@@ -162,13 +163,13 @@ _ARGUMENTS: _Part[ExpectedObject, Arguments] = _Part(
     call=lambda name, expected, partly: expected_arguments([name], expected, partly=partly),
     as_json=True,
 )
-_OUTPUT: _Part[ExpectedOutput, ActualOutput] = _Part(
+_OUTPUT: _Part[ExpectedOutput, ActualOutput | Unknown] = _Part(
     part="output",
     key="explained_tool_calls_outputs",
     words="output",
     root="output",
     shown=OutputExcerpts,
-    found=ActualOutputs,
+    found=outputs_or_unknown,
     is_met=lambda expected, partly: expected.accepts_within if partly else expected.accepts,
     differences=lambda expected, partly: partial(expected.differences, partly=partly),
     value=lambda expected: expected.decoded(),
@@ -296,8 +297,8 @@ def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings)
         reasons += [f"not as expected: {listed(paths)}", *origins_of(differ)]
     text = f"{matched} of {counted(of, 'expected call')} made with the expected {part.words}; {'; '.join(reasons)}."
     least, most = (float(some == of) if settings.strict else some / of for some in (matched, matched + more))
-    at_best, doubt = (most, TOO_MANY) if more else (None, "")
-    return Score(least, details, text, at_best=at_best, doubt=doubt, pairing=pairing, unknown=work.unknown)
+    ends = Range(least, most, TOO_MANY) if more else None
+    return Score(least, details, text, range=ends, pairing=pairing, unknown=work.unknown)
 
 
 def _score_nothing_expected(expected: CompiledCalls[Any], calls: int) -> Score:
@@ -332,7 +333,8 @@ def _differing(
 ) -> Iterator[tuple[str, Iterator[Difference]]]:
     for index, position in failed:
         work.position = position
-        yield expected.keys[index], expected.differ[index](found[position], work)
+        if not isinstance(found[position], Unknown):
+            yield expected.keys[index], expected.differ[index](found[position], work)
 
 
 def _contended(criteria: CallsCriteria, settings: CallsSettings) -> tuple[int, int] | None:
@@ -369,9 +371,7 @@ def _call_by_call(name: str, summary: str, Criteria: type[C], Settings: type[S])
         summary=summary,
         Criteria=Criteria,
         Settings=Settings,
-        reads=frozenset({Criteria.part.part}),
-        knows_unknown=True,
-        compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
+        asks=frozenset({Criteria.part.part}),
         pairing=lambda criteria, settings: settings.pairing_of(criteria) if criteria.expected.names_one_twice else None,
         contended=_contended,
         score=_score,

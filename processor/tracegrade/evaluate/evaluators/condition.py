@@ -172,10 +172,8 @@ EVALUATOR = Evaluator(
     summary="Is an expression about the run true?",
     Criteria=Criteria,
     Settings=Settings,
-    reads=frozenset({"arguments", "output"}),
-    # It says itself what it read and could not.
-    compared=lambda evidence, criteria, settings, part: (),
     score=_score,
+    asks=frozenset({"arguments", "output"}),
     with_further_calls=same_score,
     attributes_of=lambda criteria: criteria.expression.attributes,
     sentences=lambda criteria, settings: [f"this is true: {criteria.expression.source}"],

@@ -72,6 +72,7 @@ from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
 from tracegrade.model.tool_call import ToolCall
 
 _MAX_SHOWN = 20  # violations of one constraint in the details
@@ -168,12 +169,12 @@ _known: dict[Hashable, Score | _Violated] = {}
 
 def _judged(found: _Found, evidence: Evidence, settings: Settings) -> Score:
     checked, at_worst, at_best, unread = found
-    if at_worst is None:
+    if at_worst is None or at_best is None:
         return _untriggered(checked, evidence, settings, unread)
     justify = partial(_justified, checked, evidence)
     if at_worst == at_best:
         return Score(at_worst, justify=justify)
-    return Score(at_worst, justify=justify, at_best=at_best, doubt=unread or _doubt(checked))
+    return Score(at_worst, justify=justify, range=Range(at_worst, at_best, unread or _unknown(checked)))
 
 
 def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
@@ -207,14 +208,15 @@ def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Setti
     activations = [activation for each in checked for activation in each.activations]
     details = _details(checked, evidence)
     if unread is not None:
-        return Score(0.0 if settings.vacuous == "pass" else None, details, unread, at_best=1.0, doubt=unread)
+        return Score(0.0 if settings.vacuous == "pass" else None, details, unread, range=Range(0.0, 1.0, unread))
     if not activations:
         text = f"No constraint was triggered: {_never_triggered(checked)}."
         return Score(1.0 if settings.vacuous == "pass" else None, details, text)
-    doubt = _doubt(checked)
+    why = _unknown(checked)
     if settings.vacuous == "pass":
-        return Score(_share_at_worst(activations), details, doubt, at_best=1.0, doubt=doubt)
-    return Score(None, details, doubt)
+        least = _share_at_worst(activations)
+        return Score(least, details, why, range=Range(least, 1.0, why))
+    return Score(None, details, why)
 
 
 def _never_triggered(checked: Sequence[Checked]) -> str:
@@ -224,7 +226,7 @@ def _never_triggered(checked: Sequence[Checked]) -> str:
     return f"{listed(needing)} was not called"
 
 
-def _doubt(checked: Sequence[Checked]) -> str:
+def _unknown(checked: Sequence[Checked]) -> str:
     """What cannot be read."""
     for each in checked:
         if all(activation.certain and activation.at_worst is activation.at_best for activation in each.activations):
@@ -253,7 +255,7 @@ def _explanation(checked: Sequence[Checked], evidence: Evidence) -> str:
     if len(surely) > _MAX_SAID:
         said.append(f"and {len(surely) - _MAX_SAID} more")
     if doubtful := len(broken) - len(surely):
-        said.append(f"{doubtful} cannot be told: {_doubt(checked)}")
+        said.append(f"{doubtful} cannot be told: {_unknown(checked)}")
     return f"Kept {total - len(broken)} of {total} times: {'; '.join(said)}."
 
 
@@ -385,11 +387,8 @@ EVALUATOR = Evaluator(
     summary="Do the calls keep to what was said of their order and number?",
     Criteria=Criteria,
     Settings=Settings,
-    reads=frozenset({"arguments", "output"}),
-    knows_unknown=True,
-    # What cannot be read is taken both ways, and decides only where it makes a difference.
-    compared=lambda evidence, criteria, settings, part: (),
     score=_score,
+    asks=frozenset({"arguments", "output"}),
     with_further_calls=same_score,
     sentences=lambda criteria, settings: [f"{form.rule} ({form.template})" for form in criteria.constraints],
 )

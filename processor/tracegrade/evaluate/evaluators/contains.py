@@ -21,8 +21,10 @@ from tracegrade.evaluate.criteria.value_matchers import SecretMatcher
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, json_text
+from tracegrade.evaluate.unknown import answer_or_unknown, undecided
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 
 def _text_to_find(value: JsonValue, matchers: bool) -> Expected:
@@ -65,7 +67,10 @@ class Settings(AnswerSettings):
 
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    actual = answered(evidence, settings)
+    answer = answer_or_unknown(evidence)
+    if isinstance(answer, Unknown):
+        return undecided(answer)
+    actual = answered(answer, settings)
     if isinstance(actual, Absent):
         return absent_score(settings)
     text, expected = json_text(actual), criteria.search_text
@@ -140,6 +145,5 @@ EVALUATOR = Evaluator(
     sentences=_sentences,
     settings_said=frozenset({"negated", "case_sensitive"}),
     never_scores=_unread_settings,
-    reads=frozenset({"final_answer"}),
-    knows_unknown=True,
+    asks=frozenset({"final_answer"}),
 )

@@ -23,8 +23,10 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import decoded_container, json_text
+from tracegrade.evaluate.unknown import answer_or_unknown, undecided
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 _NO_NUMBER = 1e-12  # an expected number nearer to 0 than this is 0
 # The machine compares 64 characters with one at once; a step is some of those.
@@ -74,7 +76,10 @@ def _by(
     """
 
     def score(evidence: Evidence, criteria: Criteria, settings: S) -> Score:
-        actual = answered(evidence, settings)
+        answer = answer_or_unknown(evidence)
+        if isinstance(answer, Unknown):
+            return undecided(answer)
+        actual = answered(answer, settings)
         if isinstance(actual, Absent):
             return absent_score(settings)
         expected = _expected_part(criteria.expected_output, settings)
@@ -265,8 +270,7 @@ EXACT_MATCH = Evaluator(
     sentences=_sentences,
     settings_said=frozenset({"negated"}),
     never_scores=_never_scores,
-    reads=frozenset({"final_answer"}),
-    knows_unknown=True,
+    asks=frozenset({"final_answer"}),
 )
 """1 or 0, with ``negated`` the other way round.
 

@@ -25,11 +25,13 @@ from tracegrade.evaluate.grounding.claims import KINDS, Claim, Kind, claims, nam
 from tracegrade.evaluate.grounding.numbers import readings
 from tracegrade.evaluate.grounding.sources import Source, Sources
 from tracegrade.evaluate.json_values import json_text
-from tracegrade.evaluate.unknown import sentence, unknown_parts
+from tracegrade.evaluate.unknown import answer_or_unknown, sentence, undecided, unknown_parts
 from tracegrade.evaluate.wording import counted
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
 from tracegrade.model.stand_ins import is_unknown
+from tracegrade.model.tri import Unknown
 
 _MAX_SHOWN = 100  # values of each sort in the details
 _WHAT = {
@@ -87,12 +89,14 @@ class _Judged(NamedTuple):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work()
-    answer = json_text(evidence.final_answer if evidence.final_answer is not None else "")
+    final_answer = answer_or_unknown(evidence)
+    if isinstance(final_answer, Unknown):
+        return undecided(final_answer)
+    answer = json_text(final_answer if final_answer is not None else "")
     named = chain(claims(answer, work), names_in(answer, criteria.names, work))
     found = [claim for claim in named if _counts(claim, criteria, settings)]
     if evidence.redacted and is_unknown(answer):
-        doubt = "the final answer was redacted"
-        return Score(0.0, {"named": len(found)}, "It is not known what the answer names.", at_best=1.0, doubt=doubt)
+        return undecided(Unknown("redacted", "final_answer"), {"named": len(found)})
     if not found:
         text = "The answer names nothing that could be looked for."
         return Score(1.0 if settings.vacuous == "pass" else None, {"named": 0}, text)
@@ -104,7 +108,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
 
     if unread is None:
         return Score(judged.score, justify=justify)
-    return Score(judged.score, justify=justify, at_best=1.0, doubt=unread)
+    return Score(judged.score, justify=justify, range=Range(judged.score, 1.0, unread))
 
 
 def _counts(claim: Claim, criteria: Criteria, settings: Settings) -> bool:
@@ -172,9 +176,6 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    asks=frozenset({"output", "final_answer"}),
     with_further_calls=same_score,
-    reads=frozenset({"output", "final_answer"}),
-    knows_unknown=True,
-    # What cannot be read decides only where something is found nowhere.
-    compared=lambda evidence, criteria, settings, part: (),
 )

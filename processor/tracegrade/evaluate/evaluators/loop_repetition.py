@@ -17,8 +17,9 @@ from pydantic import Field
 from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.unknown import unknown_failure, unreadable_parts
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -57,8 +58,15 @@ def _without_retries(counted: Sequence[int], keys: Sequence[Hashable], evidence:
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     identities, work = Identities(), Work(evidence=evidence)
     called, args = evidence.once(names), evidence.once(arguments)
-    if evidence.redacted:
-        compared = _compared(evidence, criteria, settings, "arguments")
+    asks_failures = settings.failed_only or not settings.count_retries
+    if asks_failures and (hidden := unknown_failure(evidence)) is not None:
+        work.takes(hidden._replace(bounded=False))
+    unreadable = unreadable_parts(evidence, "arguments")
+    if unreadable or evidence.redacted:
+        compared = _compared(evidence, settings)
+        for position in compared:
+            if (unknown := unreadable.get(position)) is not None:
+                work.takes(unknown._replace(bounded=False))
         apart = hashed_apart([{called[position]: args[position]} for position in compared])
         for place, position in enumerate(compared):
             if place in apart or holds_mask(args[position]):  # masks that look alike say nothing
@@ -91,7 +99,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     return Score(score, details, text, unknown=work.unknown)
 
 
-def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:
+def _compared(evidence: Evidence, settings: Settings) -> list[int]:
     """The calls of tools that were called often enough to be a loop."""
     called, counted = evidence.once(names), settings.counted(evidence)
     made = Counter(called[position] for position in counted)
@@ -117,11 +125,8 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
+    asks=frozenset({"arguments"}),
     with_further_calls=_with_further_calls,
     sentences=_sentences,
     settings_said=frozenset({"repetition_threshold", "count_retries", "failed_only"}),
-    reads=frozenset({"arguments"}),
-    reads_failures=lambda criteria, settings: settings.failed_only or not settings.count_retries,
-    knows_unknown=True,
-    compared=_compared,
 )

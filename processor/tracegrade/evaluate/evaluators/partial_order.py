@@ -27,21 +27,24 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from tracegrade.evaluate.call_facts import arguments, unread_call
+from tracegrade.evaluate.call_facts import unread_call
 from tracegrade.evaluate.compare.differences import listed_differences
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, expected_arguments
 from tracegrade.evaluate.criteria.expected import differences
 from tracegrade.evaluate.criteria.parameters import Concurrency, DefaultCriteria, NotedSettings, ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, same_score
-from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.pairing.by_name import with_next_unused
 from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import arguments_or_unknown
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
+from tracegrade.model.tri import Unknown
 
 
 class Criteria(ParameterModel):
@@ -89,15 +92,14 @@ class _Found(NamedTuple):
 def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work) -> _Found:
     """The best way; raises EvaluatorError, ``work_bound``."""
     steps = criteria.read
-    made_arguments = evidence.once(arguments)
+    given = evidence.once(arguments_or_unknown)
 
     def fits(call: int, step: int) -> bool:
         args = steps.plain[step].args
         if args is None:
             return True
         work.position = call
-        given = made_arguments[call]
-        return args.accepts_within(given if isinstance(given, dict) else {}, work)
+        return args.accepts_within(given[call], work)
 
     names = [call.name for call in evidence.calls]
     groups = evidence.once(Timeline).groups(settings.concurrency)
@@ -125,8 +127,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(
             at_worst,
             justify=justify,
-            at_best=1.0,
-            doubt=unread,
+            range=Range(at_worst, 1.0, unread),
             pairing=_pairing(found, len(plain)),
             unknown=work.unknown,
         )
@@ -176,16 +177,17 @@ def _out_of_order(found: _Found, plain: Sequence[PlainStep], evidence: Evidence)
 
 def _details(found: _Found, plain: Sequence[PlainStep], evidence: Evidence) -> dict[str, JsonValue]:
     work = Work(evidence=evidence)
-    made_arguments = evidence.once(arguments)
+    given = evidence.once(arguments_or_unknown)
     astray = _out_of_order(found, plain, evidence)
 
     def differing(one: Made) -> list[JsonValue]:
         args = plain[one.step].args
-        if one.fits or args is None:
+        actual = given[one.call]
+        if one.fits or args is None or isinstance(actual, Unknown):
             return []
         work.position = one.call
         key = f"{evidence.calls[one.call].name}_{one.call + 1}"
-        return listed_differences("args", [(key, differences(args, made_arguments[one.call], work, partly=True))])
+        return listed_differences("args", [(key, differences(args, actual, work, partly=True))])
 
     steps: list[JsonValue] = []
     by_step = {one.step: one for one in found.alignment.made}
@@ -234,16 +236,6 @@ def _explanation(found: _Found, plain: Sequence[PlainStep], evidence: Evidence, 
     return f"{said}{'; ' if parts else ''}{'; '.join(parts)}."
 
 
-def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> list[int]:
-    """The calls whose arguments are looked at."""
-    steps = criteria.read
-    return [
-        place
-        for place, call in enumerate(evidence.calls)
-        if any(steps.plain[steps.runs[run].numbers[0]].args is not None for run in steps.table.met_by(call.name))
-    ]
-
-
 def _sentences(criteria: Criteria, settings: Settings) -> list[str]:
     return [*steps_in_words(criteria.steps), *(["no other call is made"] if settings.extra == "count" else [])]
 
@@ -263,9 +255,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     with_further_calls=same_score,
-    reads=frozenset({"arguments"}),
-    knows_unknown=True,
-    compared=_compared,
+    asks=frozenset({"arguments"}),
     expected_calls=_expected,
     sentences=_sentences,
 )

@@ -16,23 +16,26 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.call_facts import names
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.errors import EvaluatorError
-from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, scalar_text
 from tracegrade.evaluate.pairing.by_name import candidates_by_name, most_pairs, with_next_unused
 from tracegrade.evaluate.pairing.in_order import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.stand_ins import holds_unknown
+from tracegrade.model.tri import Unknown
 
 # Arguments are sorted by this much of their text: long enough to tell calls apart, short enough to be cheap.
 _SORTED_BY = 10_000
@@ -80,7 +83,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         order = "in the order of the reference" if settings.strict_order else "as often as in the reference"
         text = f"The names called are not those expected, {order}."
         return Score(0.0, {"aligned": False}, text, pairing=_by_name(criteria, evidence, settings))
-    actual = evidence.once(arguments)
+    actual = evidence.once(arguments_or_unknown)
     wanted: Sequence[int] = range(len(references))
     found: Sequence[int] = range(len(made))
     if not settings.strict_order:
@@ -101,6 +104,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
             differ.append((references[index].name, iter(unmet)))
         if index < MAX_EXPLAINED:
             lines[index] = line(excerpts[position], references[index].args.text, shares[index])
+    if is_tied or not settings.strict_order:  # which calls are compared depends on their arguments, too
+        work.unbind()
     score = sum(shares) / len(shares)
     details: dict[str, JsonValue] = {"aligned": True, "explained_tool_calls": [lines[index] for index in sorted(lines)]}
     if score == 1:
@@ -138,7 +143,7 @@ def _by_name(criteria: Criteria, evidence: Evidence, settings: Settings) -> Pair
 
 
 def _in_best_order(
-    references: Sequence[ReferenceCall], evidence: Evidence, actual: Sequence[dict[str, JsonValue]], work: Work
+    references: Sequence[ReferenceCall], evidence: Evidence, actual: Sequence[Arguments | Unknown], work: Work
 ) -> list[int]:
     """For each reference call the call made at its place, in the best order of tied ones; the names agree."""
     found: list[int] = []
@@ -154,9 +159,11 @@ def _in_best_order(
     return found
 
 
-def _unmet(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -> list[Difference]:
+def _unmet(reference: ReferenceCall, actual: Arguments | Unknown, work: Work) -> list[Difference]:
     """Where a value was expected from elsewhere in the run, and is not that."""
-    found = []
+    found: list[Difference] = []
+    if isinstance(actual, Unknown):
+        return found
     for key, member in reference.args.members.items():
         lookups = tuple(member.lookups(work))
         if lookups and not (key in actual and _same_text(member, actual[key], work)):
@@ -165,7 +172,9 @@ def _unmet(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -
     return found
 
 
-def _share(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -> float:
+def _share(reference: ReferenceCall, actual: Arguments | Unknown, work: Work) -> float:
+    if isinstance(actual, Unknown):
+        return float(work.takes(actual))
     members = reference.args.members
     if not members:
         return float(not actual)
@@ -175,7 +184,7 @@ def _share(reference: ReferenceCall, actual: dict[str, JsonValue], work: Work) -
 
 
 def _same_text(expected: Expected, actual: JsonValue, work: Work) -> bool:
-    if not isinstance(expected, LiteralValue):
+    if not isinstance(expected, LiteralValue) or (work.redacted and holds_unknown(actual)):
         return expected.accepts(actual, work)  # a matcher says what it takes
     return same_text(expected.source, actual, work)
 
@@ -208,7 +217,7 @@ def same_text(left: JsonValue, right: JsonValue, work: Work) -> bool:
     return True
 
 
-def _printed_members(value: JsonValue) -> list[str]:
+def _printed_members(value: "JsonValue | Unknown") -> list[str]:
     """The names of the members, in order, each before its value as text."""
     members = sorted(value.items()) if isinstance(value, dict) else []
     return [text for key, member in members for text in (key, _printed(member))]
@@ -239,7 +248,6 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     expected_calls=_expected_calls,
+    asks=frozenset({"arguments"}),
     with_further_calls=_with_further_calls,
-    reads=frozenset({"arguments"}),
-    compared=calls_named(lambda criteria: set(criteria.names)),
 )

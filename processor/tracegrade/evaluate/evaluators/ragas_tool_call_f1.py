@@ -13,20 +13,22 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import arguments, names
+from tracegrade.evaluate.call_facts import names
 from tracegrade.evaluate.compare.differences import MAX_DIFFERENCES, looked_up, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Lookup
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
-from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange, calls_named
+from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import holds_unknown
+from tracegrade.model.tri import Unknown
 
 _DECIMALS = 4
 
@@ -54,7 +56,7 @@ class Settings(ParameterModel):
 
 def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
-    actual = evidence.once(arguments)
+    actual = evidence.once(arguments_or_unknown)
     made, maybe_same = _distinct(evidence, work)
     expected = sum(map(len, criteria.by_name.values()))
     pairs: dict[int, int] = {}
@@ -107,21 +109,25 @@ def _distinct(evidence: Evidence, work: Work) -> tuple[dict[str, list[int]], set
     seen: set[tuple[str, int]] = set()
     made: dict[str, list[int]] = {}
     maybe_same: set[int] = set()
-    called = Counter(evidence.once(names)) if work.redacted else {}
-    for position, (name, args) in enumerate(zip(evidence.once(names), evidence.once(arguments), strict=True)):
-        key = (name, identities.of(args, work))
-        if key in seen:
-            continue
-        seen.add(key)
+    called = evidence.once(names)
+    times = Counter(called)
+    for position, (name, args) in enumerate(zip(called, evidence.once(arguments_or_unknown), strict=True)):
+        work.position = position
+        unknown = args if isinstance(args, Unknown) else None
+        if not isinstance(args, Unknown):
+            key = (name, identities.of(args, work))
+            if key in seen:
+                continue
+            seen.add(key)
+            if work.redacted and holds_unknown(args):
+                unknown = work.unknown_value(args)
         made.setdefault(name, []).append(position)
-        if called and called[name] > 1 and holds_unknown(args):
-            work.position = position
-            if work.takes(work.unknown_value(args)):
-                maybe_same.add(position)
+        if unknown is not None and times[name] > 1 and work.takes(unknown):
+            maybe_same.add(position)
     return made, maybe_same
 
 
-def _matches(call: ReferenceCall, position: int, actual: dict[str, JsonValue], work: Work) -> bool:
+def _matches(call: ReferenceCall, position: int, actual: Arguments | Unknown, work: Work) -> bool:
     work.position = position
     return call.args.accepts(actual, work)
 
@@ -143,7 +149,6 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     score=_score,
     expected_calls=_expected_calls,
+    asks=frozenset({"arguments"}),
     with_further_calls=_with_further_calls,
-    reads=frozenset({"arguments"}),
-    compared=calls_named(lambda criteria: criteria.by_name.keys()),
 )

@@ -16,11 +16,13 @@ from tracegrade.evaluate.compare.case_scoring import Occurrence, ScoredCall, end
 from tracegrade.evaluate.criteria.field_types import VERBATIM
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import undecided, unknown_parts
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
 _WEIGHTS = {"required_present": 0.5, "type_correct": 0.3, "hallucination_free": 0.2}
 _DECIMALS = 4
@@ -57,12 +59,16 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     calls = _judged_calls(evidence, settings)
     if not calls:
         return Score(None, {}, "No call was made whose arguments could be compared with the schema.")
+    unknown = unknown_parts(evidence, "arguments") if not evidence.as_given else {}
+    if (hidden := next((unknown[call.position] for call in calls if call.position in unknown), None)) is not None:
+        return undecided(hidden)
     work = Work()
     return max((_fit(schema, call, work) for call in calls), key=lambda fit: fit.score or 0.0)
 
 
 def _fit(schema: dict[str, Any], call: ScoredCall, work: Work) -> Score:
     """How well the arguments of one call fit."""
+    assert not isinstance(call.arguments, Unknown), "it is looked at only where all can be read"
     given = call.arguments or {}
     work.spend(len(given))
     properties = schema.get("properties")
@@ -116,10 +122,6 @@ def _has_type(value: JsonValue, described: Any) -> bool:
     return any(isinstance(value, allowed) for allowed in types if allowed is not None)
 
 
-def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterable[int]:
-    return [call.position for call in _judged_calls(evidence, settings)] if criteria.parameters_schema else ()
-
-
 def _with_further_calls(evidence: Evidence, criteria: Criteria, settings: Settings, score: float) -> ScoreRange:
     positions = [call.position for call in _judged_calls(evidence, settings)]
     if settings.occurrence == "first" and stays_first(evidence, positions):
@@ -133,8 +135,7 @@ EVALUATOR = Evaluator(
     Criteria=Criteria,
     Settings=Settings,
     score=_score,
-    reads=frozenset({"arguments"}),
-    compared=_compared,
+    asks=frozenset({"arguments"}),
     with_further_calls=_with_further_calls,
     never_scores=lambda criteria, settings: (
         None if criteria.parameters_schema else "parameters_schema is empty, so nothing is ever scored"

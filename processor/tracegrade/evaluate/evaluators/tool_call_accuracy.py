@@ -23,7 +23,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.compare.differences import listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import CompiledNames, ExpectedCalls, reference_calls
 from tracegrade.evaluate.compare.score_band import score_band
@@ -31,7 +30,7 @@ from tracegrade.evaluate.criteria.expected import Difference, ExpectedObject, di
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.criteria.value_modes import ComparedValues
-from tracegrade.evaluate.evaluator import Evaluator, ScoreRange, calls_named
+from tracegrade.evaluate.evaluator import Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.pairing.by_name import (
     PAIRINGS,
@@ -48,15 +47,16 @@ from tracegrade.evaluate.pairing.by_name import (
     with_next_unused,
 )
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
 from tracegrade.model.tri import Unknown
 
-Arguments: TypeAlias = dict[str, JsonValue]
 # How well the arguments of a call made fit, from 0 to 1.
-Fit: TypeAlias = Callable[[Arguments, Work], float]
+Fit: TypeAlias = Callable[[Arguments | Unknown, Work], float]
 
 # What a call with arguments is worth to a reference without.
 _UNASKED_ARGUMENTS = 0.5
@@ -86,7 +86,7 @@ class Criteria(ComparedValues):
         return CompiledNames([call.name for call in self.reference_tool_calls or ()])
 
     @cached_property
-    def wholly(self) -> Sequence[Matches[Arguments]]:
+    def wholly(self) -> Sequence[Matches[Arguments | Unknown]]:
         """Whether arguments fit each call, strictly."""
         return [call.args.accepts for call in self.reference_tool_calls or ()]
 
@@ -96,15 +96,15 @@ class Criteria(ComparedValues):
         return [partial(_share, call.args) for call in self.reference_tool_calls or ()]
 
     @cached_property
-    def partly_whole(self) -> Sequence[Matches[Arguments]]:
+    def partly_whole(self) -> Sequence[Matches[Arguments | Unknown]]:
         """Whether arguments fit each call as well as can be, flexibly."""
         references = [call.args for call in self.reference_tool_calls or ()]
         return [args.accepts_within if args.members else args.accepts for args in references]
 
-    def enough(self, share: float) -> Sequence[Matches[Arguments]]:
+    def enough(self, share: float) -> Sequence[Matches[Arguments | Unknown]]:
         """Whether arguments fit each call by at least that share, flexibly."""
 
-        def fits(fit: Fit, actual: Arguments, work: Work) -> bool:
+        def fits(fit: Fit, actual: Arguments | Unknown, work: Work) -> bool:
             found = fit(actual, work)
             return found > 0 and found >= share
 
@@ -137,7 +137,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     references = criteria.reference_tool_calls
     if not references:
         return Score(None, {}, "There are no reference calls, so there is nothing to score.")
-    actual = evidence.once(arguments)
+    actual = evidence.once(arguments_or_unknown)
     whole = criteria.partly_whole if settings.mode == "flexible" else criteria.wholly
     if in_step(criteria.expected.names, whole, evidence, actual, Work(evidence=evidence), steps=0):
         return criteria.all_made
@@ -181,10 +181,8 @@ def _score_of(
         "differences": found,
     }
     text = _explain(matched, calls, references, uncalled, found)
-    if more:
-        at_best = _f1(matched + more, calls, references)
-        return Score(score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=pairing, unknown=unknown)
-    return Score(score, details, text, pairing=pairing, unknown=unknown)
+    ends = Range(score, _f1(matched + more, calls, references), TOO_MANY) if more else None
+    return Score(score, details, text, range=ends, pairing=pairing, unknown=unknown)
 
 
 def _f1(matched: float, calls: int, references: int) -> float:
@@ -200,10 +198,12 @@ def _pairing(criteria: Criteria, settings: Settings) -> PairingWord:
 
 def _align(criteria: Criteria, evidence: Evidence, settings: Settings, work: Work) -> Pairing:
     """For each reference call the position of the call that took it."""
-    actual = evidence.once(arguments)
+    actual = evidence.once(arguments_or_unknown)
     pairing = _pairing(criteria, settings)
     if pairing == "first":
         taken_by = _scan(criteria, evidence, actual, settings, work)
+        if criteria.expected.names_one_twice:
+            work.unbind()
         if None not in taken_by or not evidence.once(Timeline).has_ties:
             return Pairing(taken_by)
         pairing = "best"  # which is what some order of the tied calls gives
@@ -212,7 +212,7 @@ def _align(criteria: Criteria, evidence: Evidence, settings: Settings, work: Wor
 
 
 def _scan(
-    criteria: Criteria, evidence: Evidence, actual: list[Arguments], settings: Settings, work: Work
+    criteria: Criteria, evidence: Evidence, actual: Sequence[Arguments | Unknown], settings: Settings, work: Work
 ) -> list[int | None]:
     """The same where each call made, in order, takes the reference call left that it fits best."""
     fits: Sequence[Fit] = criteria.wholly
@@ -234,8 +234,10 @@ def _scan(
     return taken_by
 
 
-def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -> float:
+def _share(expected: ExpectedObject, actual: Arguments | Unknown, work: Work) -> float:
     work.left -= 1  # the bound is asked for by what follows
+    if isinstance(actual, Unknown):
+        return float(work.takes(actual))
     matched = expected.matched_members(actual, work)
     if members := len(expected.members):
         return matched / members
@@ -243,12 +245,14 @@ def _share(expected: ExpectedObject, actual: dict[str, JsonValue], work: Work) -
 
 
 def _differences(
-    reference: ReferenceCall, position: int, actual: list[dict[str, JsonValue]], settings: Settings, work: Work
+    reference: ReferenceCall, position: int, actual: Sequence[Arguments | Unknown], settings: Settings, work: Work
 ) -> Iterator[Difference]:
     work.position = position
     # Further arguments are free, unless there should be none at all.
     partly = settings.mode == "flexible" and bool(reference.args.members)
-    yield from differences(reference.args, actual[position], work, partly=partly)
+    given = actual[position]
+    if not isinstance(given, Unknown):
+        yield from differences(reference.args, given, work, partly=partly)
 
 
 def _explain(matched: int, actual: int, references: int, uncalled: list[str], differ: list[JsonValue]) -> str:
@@ -293,9 +297,7 @@ EVALUATOR = Evaluator(
     summary="How close are the calls made to the reference calls, both ways (F1)?",
     Criteria=Criteria,
     Settings=Settings,
-    reads=frozenset({"arguments"}),
-    knows_unknown=True,
-    compared=calls_named(lambda criteria: criteria.expected.by_name.keys()),
+    asks=frozenset({"arguments"}),
     pairing=lambda criteria, settings: _pairing(criteria, settings) if criteria.expected.names_one_twice else None,
     contended=_contended,
     score=_score,

@@ -4,7 +4,7 @@ Five evaluators judge one `_Case`: they differ in what of it a rule gives, where
 and what of the call counts.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
@@ -32,7 +32,7 @@ from tracegrade.evaluate.criteria.expected import ExpectedObject
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.evaluator import Evaluator, Reads, ScoreRange
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline, fewest_repeats
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
@@ -108,11 +108,6 @@ class _Case(NamedTuple):
     params: ExpectedObject | None
     occurrence: Literal["first", "last"]
     compared: ParamSettings
-
-    @property
-    def compares_params(self) -> bool:
-        """Whether any parameter of the call is read."""
-        return self.params is not None and bool(self.params.members)
 
     def pairing(self, call: ScoredCall | None) -> Pairing:
         """The scored call paired with the expected one, where it is of its tool; no pairs where none is expected."""
@@ -197,7 +192,7 @@ def _of_one_call(
     Settings: type[S],
     case: Callable[[C, S], _Case],
     report: Callable[[_Case, _JudgedCall, Unknown | None], Score],
-    reads: frozenset[Reads] = frozenset({"arguments"}),
+    asks: frozenset[Reads] = frozenset({"arguments"}),
     expected_calls: Callable[[_Case], ExpectedCalls | None] = _expected_calls,
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None,
 ) -> Evaluator[C, S]:
@@ -210,10 +205,6 @@ def _of_one_call(
         calls = ending_calls(evidence.once(scored_calls), positions, judged.occurrence)
         found = [judged.judge(call, work) for call in calls] or [judged.judge(None, work)]
         return report(judged, max(found, key=lambda call: call.overall), work.unknown)
-
-    def compared(evidence: Evidence, criteria: C, settings: S, part: CallPart) -> Iterable[int]:
-        judged = case(criteria, settings)
-        return at_the_end(evidence, judged.occurrence) if part == "arguments" and judged.compares_params else ()
 
     def with_further_calls(evidence: Evidence, criteria: C, settings: S, score: float) -> ScoreRange:
         judged = case(criteria, settings)
@@ -230,9 +221,7 @@ def _of_one_call(
         score=score,
         expected_calls=lambda criteria, settings: expected_calls(case(criteria, settings)),
         never_scores=never_scores,
-        reads=reads,
-        knows_unknown=bool(reads),
-        compared=compared,
+        asks=asks,
         with_further_calls=with_further_calls,
     )
 
@@ -304,14 +293,6 @@ def _fewest_repeats(evidence: Evidence, chain: Sequence[ScoredCall]) -> int:
     )
 
 
-def _compared_of_chain(
-    evidence: Evidence, criteria: ChainCriteria, settings: ParamSettings, part: CallPart
-) -> Iterable[int]:
-    if part != "arguments" or not evidence.calls or not _chain_case(criteria, settings).compares_params:
-        return ()
-    return {call.position for call in _may_be_last(evidence, criteria)}
-
-
 def _chain_with_further_calls(
     evidence: Evidence, criteria: ChainCriteria, settings: ParamSettings, score: float
 ) -> ScoreRange:
@@ -332,7 +313,7 @@ TOOL_SELECTION = _of_one_call(
     Settings=OccurrenceSettings,
     case=lambda criteria, settings: _Case(criteria.expected_tool, None, settings.occurrence, _NO_PARAMS),
     report=_report_tool,
-    reads=frozenset(),
+    asks=frozenset(),
 )
 """1 or 0, ignoring letter case: the first (or last) call is of the expected tool, or of one of several.
 
@@ -395,9 +376,7 @@ MULTI_TURN = Evaluator(
     Settings=ParamSettings,
     score=_score_chain,
     expected_calls=lambda criteria, settings: _expected_calls(_chain_case(criteria, settings)),
-    reads=frozenset({"arguments"}),
-    knows_unknown=True,
-    compared=_compared_of_chain,
+    asks=frozenset({"arguments"}),
     with_further_calls=_chain_with_further_calls,
 )
 """The score is completion * efficiency - redundancy - detours, within 0..1, and 0 for a chain without calls.

@@ -23,6 +23,7 @@ from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.unknown import REDACTED_IN_PART, sentence, unknown_parts
 from tracegrade.evaluate.wording import MAX_LISTED, all_of, counted, detailed, listed
 from tracegrade.model.handoff import plain_name
+from tracegrade.model.range import Range
 from tracegrade.model.tool_call import ToolCall
 
 
@@ -68,7 +69,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     ]
     score = (len(made) - len(unauthorized)) / len(made) if made else 1.0
     if unknown := _may_hand_over(evidence, agents) if unauthorized else None:
-        return Score(score, {}, "It is not known whether a call hands over.", at_best=1.0, doubt=unknown)
+        return Score(score, {}, "It is not known whether a call hands over.", range=Range(score, 1.0, unknown))
     if unauthorized:
         text = f"{len(unauthorized)} of {counted(len(made), 'call')} not allowed: {listed(unauthorized)}."
     else:

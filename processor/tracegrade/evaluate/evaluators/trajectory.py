@@ -34,19 +34,21 @@ from tracegrade.evaluate.compare.arguments import ArgumentsComparison
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of, paths_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCall, ExpectedCalls, output_differences
 from tracegrade.evaluate.compare.outputs import ExpectedOutput
-from tracegrade.evaluate.compare.trajectory_comparison import TrajectoryComparison, looked_at
+from tracegrade.evaluate.compare.trajectory_comparison import TrajectoryComparison
 from tracegrade.evaluate.compare.trajectory_criteria import MATCH_ALIASES, Criteria, Match, Settings, TrajectoryCall
 from tracegrade.evaluate.criteria.expected import Difference
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
-from tracegrade.evaluate.evidence import CallPart, Evidence, Score
+from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord, with_next_unused
 from tracegrade.evaluate.timeline import Timeline
+from tracegrade.evaluate.unknown import unknown_failure
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.range import Range
 from tracegrade.model.tool_call import ToolCall
 
 # Sums of fractions: three calls worth a third, a third and a third are one call.
@@ -62,6 +64,9 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         if settings.on_empty == "skip":
             return Score(None, {}, "No calls are expected, so there is nothing to score.")
     comparison = TrajectoryComparison(evidence, criteria, settings)
+    asks_failures = not settings.include_failed or criteria.failed_calls is not None
+    if asks_failures and (hidden := unknown_failure(evidence)) is not None:
+        comparison.work.takes(hidden._replace(bounded=False))
     score = at_best = 1.0
     text = ""
     details: dict[str, JsonValue] = {}
@@ -79,7 +84,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     elif criteria.tool_calls is None:
         text = _of_conditions(comparison, criteria, calls)
     if settings.efficiency is not None:
-        taken = settings.efficiency.taken_off(calls, groups, criteria.names_expected(), comparison.work)
+        taken = settings.efficiency.taken_off(
+            calls,
+            [comparison.arguments[p] for p in comparison.made],
+            groups,
+            criteria.names_expected(),
+            comparison.work,
+        )
         score, at_best = taken.apply(score), taken.apply(at_best)
         details |= taken.details
         text = f"{text} {taken.explanation}".rstrip()
@@ -87,11 +98,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         score, at_best = 1 - at_best, 1 - score
         text = _negated(comparison, score, text)
     unknown = comparison.work.unknown
-    if comparison.more:
-        return Score(
-            score, details, text, at_best=at_best, doubt=TOO_MANY, pairing=Pairing(comparison.pairs), unknown=unknown
-        )
-    return Score(score, details, text, pairing=Pairing(comparison.pairs), unknown=unknown)
+    ends = Range(score, at_best, TOO_MANY) if comparison.more else None
+    return Score(score, details, text, range=ends, pairing=Pairing(comparison.pairs), unknown=unknown)
 
 
 def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: Sequence[ToolCall]) -> str:
@@ -211,15 +219,6 @@ def _explain(
     return f"{paired} of {expected} made ({match}); {'; '.join(reasons) or 'the rest fits in part'}."
 
 
-def _compared(evidence: Evidence, criteria: Criteria, settings: Settings, part: CallPart) -> Iterator[int]:
-    prepared = criteria.prepared(settings)
-    reading = set(prepared.indexes_reading(part))
-    redundant = part == "arguments" and settings.efficiency is not None and settings.efficiency.reads_arguments
-    for position in looked_at(evidence, settings):
-        if redundant or not reading.isdisjoint(prepared.table.met_by(evidence.calls[position].name)):
-            yield position
-
-
 def _never_scores(criteria: Criteria, settings: Settings) -> str | None:
     if criteria.tool_calls is None and not criteria.has_conditions and settings.efficiency is None:
         return "nothing is expected; give tool_calls, a condition such as forbidden, or efficiency"
@@ -240,8 +239,7 @@ def _expected_calls(criteria: Criteria, settings: Settings) -> ExpectedCalls:
 
 
 def _pairing(criteria: Criteria, settings: Settings) -> PairingWord | None:
-    names = criteria.names_expected()
-    one_twice = settings.names != "exact" or len({*names}) < len(names)
+    one_twice = criteria.prepared(settings).one_twice
     in_order = MATCH_ALIASES.get(settings.match, settings.match) in ("exact", "in_order")
     return settings.pairing if one_twice and not in_order else None
 
@@ -309,10 +307,7 @@ EVALUATOR = Evaluator(
     contended=_contended,
     score=_score,
     expected_calls=_expected_calls,
-    reads=frozenset({"arguments", "output"}),
-    reads_failures=lambda criteria, settings: not settings.include_failed or criteria.failed_calls is not None,
-    knows_unknown=True,
-    compared=_compared,
+    asks=frozenset({"arguments", "output"}),
     never_scores=_never_scores,
     with_further_calls=_with_further_calls,
 )

@@ -109,8 +109,12 @@ def pair_first(
         EvaluatorError: ``work_bound``.
     """
     if evidence.once(Timeline).has_ties:
-        return pair_best(names, wanted, evidence, found, work)
-    return Pairing(_scan(names, wanted, evidence, found, work))
+        pairing = pair_best(names, wanted, evidence, found, work)
+    else:
+        pairing = Pairing(_scan(names, wanted, evidence, found, work))
+    if len({*names}) < len(names):
+        work.unbind()
+    return pairing
 
 
 def pair_best(
