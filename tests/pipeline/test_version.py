@@ -1,6 +1,8 @@
 """The version that results name: of an index it is enough, of a folder the code is part of it."""
 
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -55,6 +57,22 @@ def test_one_from_a_folder_changes_with_the_modules_that_judge(tmp_path: Path, m
     assert re.fullmatch(r"0\.2\.0\+[0-9a-f]{8}", first)
     assert len({first, judge_edited, index_edited}) == 3
     assert judge_edited == telemetry_edited, "what judges nothing is no part of it"
+
+
+def test_all_that_judging_loads_is_part_of_it() -> None:
+    program = """
+import sys
+import tracegrade.assemble.decode, tracegrade.assemble.live_traces, tracegrade.judge, tracegrade.rule.load
+from tracegrade.evaluate.criteria.compile import compile_value
+from tracegrade.evaluate.registry import EVALUATORS
+from tracegrade.evaluate.work import Work
+list(EVALUATORS.values())
+compile_value({"$secret": True}).matches("key: a", Work())
+print(*{name.split(".")[1] for name in sys.modules if name.startswith("tracegrade.")})
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    rooms = {name.removesuffix(".py") for name in module._JUDGING}
+    assert set(done.stdout.split()) <= rooms | {"display"}, "display words explanations, and decides nothing"
 
 
 def test_this_one_says_which_it_is() -> None:

@@ -16,6 +16,8 @@ from tracegrade.telemetry.metrics import Telemetry
 # The modules in the middle of the path, and those that bring spans to it.
 _JUDGING = (
     "assemble",
+    "cel",
+    "codec",
     "document",
     "evaluate",
     "extract",
@@ -25,6 +27,7 @@ _JUDGING = (
     "plugins",
     "rule",
     "semconv.py",
+    "sensitive",
 )
 
 
