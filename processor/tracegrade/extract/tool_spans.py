@@ -239,8 +239,8 @@ def _offer_arguments(execution: Execution, raw: JsonValue, key: str, keys: Keys)
         execution.parameters = _own_parameters(attributes, keys)
     # A tool's own only argument may look the same elsewhere.
     if key == s.TRACELOOP_INPUT and (text := callback_text(value)) is not None:
-        raw = text
-    decoded = read_arguments(raw, execution.parameters)
+        raw, decoded = text, decode(text)
+    decoded = read_arguments(raw, execution.parameters, decoded)
     is_object = isinstance(decoded.value, dict) and decoded.is_readable
     if is_object or execution.arguments.status in ("absent", "redacted"):
         execution.arguments, execution.raw_arguments = decoded, raw
@@ -251,13 +251,16 @@ def _own_parameters(attributes: dict[str, JsonValue], keys: Keys) -> dict[str, J
     return next((schema for schema in schemas if schema is not None), None)
 
 
-def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None) -> Decoded:
-    """Arguments without their envelope: an object, or (status text, if it was readable at all) what else there is."""
+def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None, decoded: Decoded | None = None) -> Decoded:
+    """Arguments without their envelope: an object, or (status text, if it was readable at all) what else there is.
+
+    `decoded` is what `decode` gives for them, if that is known.
+    """
     if raw == "":
         return Decoded({}, "repaired")  # how some models call a tool that takes nothing
     if isinstance(raw, str | list) and raw in _NO_ARGUMENTS and not _takes_text(parameters):
         return Decoded({}, "repaired")  # and how some senders write that
-    decoded = decode(raw)
+    decoded = decoded or decode(raw)
     inner = callback_input(decoded.value)
     if inner is not None:
         raw, decoded = inner, decode(inner)
