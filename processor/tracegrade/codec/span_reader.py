@@ -20,8 +20,8 @@ from tracegrade.extract.shape.look import (
     MAX_BYTES,
     MAX_KEYS,
     MAX_KNOWN_KEYS,
-    is_anybodys,
     is_foreign,
+    is_known,
     may_be_filled,
     may_be_read,
     names_tool,
@@ -124,7 +124,7 @@ class _Choice(ByKeys[_Chosen]):
         is_marked = not self._marks.isdisjoint(keys)
         whole, by_name = None, False
         if self._by_shape and len(keys) <= MAX_KEYS:
-            if not all(map(is_anybodys, self._marks.intersection(keys))):  # a dialect knows it
+            if is_known(self._marks.intersection(keys), keys):
                 is_worth_it = len(keys) <= MAX_KNOWN_KEYS and may_be_filled(keys, kept)
             else:
                 is_worth_it, by_name = True, not may_be_read(keys, is_marked=is_marked)

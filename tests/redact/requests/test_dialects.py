@@ -95,3 +95,11 @@ def test_with_an_allow_list_the_same_calls_are_read(path: Path) -> None:
     found = read_again(trace, detectors=[], default="allow_listed")
     read = [[(call.name, call.call_id) for call in one.calls] for one in (found, usual)]
     assert (read[0] == read[1]) is (name_of(path) not in NOT_LISTED)
+
+
+def test_an_argument_under_its_own_name_goes_by_that_name() -> None:
+    (path,) = [path for path in CASES if name_of(path) == "shape/arguments_by_their_names"]
+    trace = build.trace(read_case(path.read_text(encoding="utf-8"))["spans"])
+    call, other = read_again(trace, detectors=[], places=[{"arguments": "seat", "action": "mask"}]).calls
+    assert call.arguments == {"seat": "[redacted]", "meals": ["soup"]}
+    assert other.arguments == {"amount": 2.5}

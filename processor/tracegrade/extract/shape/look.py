@@ -20,7 +20,8 @@ MAX_BYTES = 256 * 1024
 FOREIGN = ("http.", "url.", "db.", "messaging.", "rpc.", "graphql.", "faas.", "mcp.", "jsonrpc.", "cicd.", "jenkins.")
 _MODEL = frozenset({"model", "tokens", "llm"})
 _TOOL = frozenset({"tool", "function", "toolcall"})
-_ANYBODYS = frozenset({"span.type", "operation.name", "operation.id", "logfire.msg", "tool.name", "gen_ai.tool.name"})
+_ANYBODYS = frozenset({"span.type", "operation.name", "operation.id", "logfire.msg"})
+_TOOL_NAMES = frozenset({"tool.name", "gen_ai.tool.name"})
 _OF_TOOL = frozenset({"arguments", "result"})
 _CONTENT = frozenset({"messages", "message", "prompt", "prompts", "completion", "completions", "choices", "content"})
 
@@ -50,9 +51,16 @@ _OF_MESSAGES = re.compile(
 _OF_MESSAGES_AS_BYTES = re.compile(_OF_MESSAGES.pattern.encode())
 
 
-def is_anybodys(mark: str) -> bool:
-    """Whether a key by which a dialect knows its spans is one that others write, too: without a sender's prefix."""
-    return "." not in mark or mark in _ANYBODYS
+def is_known(marks: Iterable[str], keys: Iterable[str]) -> bool:
+    """Whether a dialect knows a span of these keys surely, by those of them that are `marks` of dialects.
+
+    Marks without a sender's prefix are written by others, too, and so is a tool's name beside a key of a sender that
+    says of what kind its span is.
+    """
+    own = [mark for mark in marks if "." in mark and mark not in _ANYBODYS]
+    if not own or not _TOOL_NAMES.issuperset(own):
+        return bool(own)
+    return not any(is_kind_key(tuple(key.split("."))) for key in keys)
 
 
 def may_be_read(keys: Sequence[str], *, is_marked: bool) -> bool:
@@ -148,6 +156,11 @@ def names_below_slot(key: str) -> tuple[str, ...]:
     path = key.split(".")
     at = slot_within(path)
     return tuple(path[at[1] + 1 :]) if at is not None else ()
+
+
+def may_name_argument(key: str) -> bool:
+    """Whether a key of a tool's span may be the name of an argument: one word that says nothing of the span itself."""
+    return key.isidentifier() and slot_at(key) is None and not is_structure_by_shape(key)
 
 
 @lru_cache(maxsize=10_000)

@@ -8,7 +8,7 @@ from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
-from tracegrade.extract.shape.look import is_foreign, is_structure_by_shape, may_hold_message, slot_at
+from tracegrade.extract.shape.look import is_foreign, may_hold_message, may_name_argument, slot_at
 from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of
 from tracegrade.extract.shape.values import Field, Values, fields, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
@@ -87,11 +87,7 @@ class Looked:
     @cached_property
     def bare(self) -> dict[str, JsonValue]:
         """The values under keys of one word, without a prefix, that say nothing of the span or its call."""
-        return {
-            key: value
-            for key, value in self.span.attributes.items()
-            if key.isidentifier() and slot_at(key) is None and not is_structure_by_shape(key)
-        }
+        return {key: value for key, value in self.span.attributes.items() if may_name_argument(key)}
 
     @property
     def has_bare_result(self) -> bool:

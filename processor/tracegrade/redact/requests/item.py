@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tracegrade.extract.registry import in_force
-from tracegrade.extract.shape.look import names_below_slot
+from tracegrade.extract.shape.look import may_name_argument, names_below_slot
 from tracegrade.model.json_value import JsonValue
 from tracegrade.redact.json_text import Leaf
 from tracegrade.redact.policy import Names, Places
 from tracegrade.redact.requests.by_place import ByPlace, Dropped, kinds_of_value, without_definition
 from tracegrade.redact.requests.collected import Collected, FindInKey, Found, Scanner
 from tracegrade.redact.requests.kinds import (
+    ARGUMENTS,
     MARKS_OF_MESSAGE,
     MESSAGES,
     NO_KINDS,
@@ -80,6 +81,7 @@ class Item:
         self.counts: Counter[Redaction] = Counter()
         self._means = means
         self._of_tool = False
+        self._names_arguments = False  # keys of one word may be the names of arguments, as shape reads them
         self._named: frozenset[str] = frozenset()  # structure of this item, by what else it has
         self._kept: dict[tuple[Where, str], set[Names]] = {}
 
@@ -89,6 +91,9 @@ class Item:
         self._named = in_force().declared.structure_beside(one.key for one in attributes)
         if not self._means.places.is_empty:
             self._of_tool = is_of_tool((one.key, one.value.string_value) for one in attributes)
+            self._names_arguments = self._of_tool and not any(
+                "arguments" in kinds_of_key(one.key) for one in attributes
+            )
             walk(_PlacesWalk(self), message)
         collected = Collected(self.keeps if self._kept else None)
         walk(collected, message)
@@ -128,9 +133,12 @@ class Item:
         if "messages" in kinds:
             kinds = kinds | kinds_in_tool(key) if self._of_tool else kinds_of_value(value, kinds, NO_KINDS)
         kinds = without_definition(key, value, kinds)
+        is_argument = where == "attributes" and self._names_arguments and not is_structure and may_name_argument(key)
+        if is_argument:
+            kinds = kinds | ARGUMENTS
         one = ByPlace(rules, means.key, means.id_key, is_allow_list=is_listed, is_id=is_structure)
         # A member that lies flattened below arguments or an output has its name in the key.
-        names = names_below_slot(key) if kinds & _OF_CALLS else ()
+        names = (key,) if is_argument else names_below_slot(key) if kinds & _OF_CALLS else ()
         other = one.value(value, kinds, names)
         if isinstance(other, Dropped) and names:
             other = MASK

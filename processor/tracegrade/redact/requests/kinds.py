@@ -16,7 +16,7 @@ from tracegrade.redact.settings import Kind
 Kinds = frozenset[Kind | Literal["definition"]]  # a definition: what arguments a tool takes, and not what it was given
 
 NO_KINDS: Kinds = frozenset()
-_ARGUMENTS: Kinds = frozenset({"arguments"})
+ARGUMENTS: Kinds = frozenset({"arguments"})
 OUTPUTS: Kinds = frozenset({"outputs"})
 MESSAGES: Kinds = frozenset({"messages"})
 
@@ -205,7 +205,7 @@ def _kinds_by_words(key: str) -> Kinds:
     return found | by_shape if found else by_shape | (MESSAGES if by_shape else NO_KINDS)
 
 
-_BY_SLOT: dict[Slot | None, Kinds] = {"arguments": _ARGUMENTS, "result": OUTPUTS, "error": NO_KINDS, None: NO_KINDS}
+_BY_SLOT: dict[Slot | None, Kinds] = {"arguments": ARGUMENTS, "result": OUTPUTS, "error": NO_KINDS, None: NO_KINDS}
 
 
 def _kinds_of_last_word(key: str) -> Kinds:
@@ -226,11 +226,11 @@ def kinds_of_word(word: str, around: Kinds) -> Kinds:
     """What a member of this name holds, in what holds `around`."""
     word = word.lower()
     if word in _ARGUMENT_WORDS:
-        return around | _ARGUMENTS
+        return around | ARGUMENTS
     if word in _OUTPUT_WORDS:
         return around | OUTPUTS
     if word in _INPUT_WORDS:
-        return around | _ARGUMENTS | MESSAGES
+        return around | ARGUMENTS | MESSAGES
     if word in _ANSWER_WORDS:
         return around | OUTPUTS | MESSAGES
     if word in _MESSAGE_WORDS:
@@ -302,10 +302,10 @@ def kinds_in_tool(key: str) -> Kinds:
     """What an attribute of a span of a tool holds, or of its events, where its key alone says messages."""
     words = set(_WORD.split(key.lower()))
     if words & {"input", "inputs", "prompt", "request", "query"}:
-        return _ARGUMENTS
+        return ARGUMENTS
     if words & {"output", "outputs", "completion", "response", "answer"}:
         return OUTPUTS
-    return _ARGUMENTS | OUTPUTS
+    return ARGUMENTS | OUTPUTS
 
 
 def is_of_tool(attributes: Iterable[tuple[str, str]]) -> bool:
