@@ -109,7 +109,7 @@ def test_a_crash_inside_an_evaluator_is_the_error_of_its_line(monkeypatch: pytes
     def crash(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("tracegrade.judge_case.gate", crash)
+    monkeypatch.setattr("tracegrade.evaluate.evaluator.Evaluator.evaluate", crash)
     (answer,) = _batch({"evaluator": "tool-call-order", "criteria": json.loads(_ORDER), "gate": True})
     assert answer["error"] == {"type": "ZeroDivisionError", "message": "crashed: by zero"}
 

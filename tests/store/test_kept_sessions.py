@@ -85,4 +85,4 @@ def test_traces_are_found_by_key_and_by_number(engine: Engine) -> None:
         found = kept_traces_of(connection, "live", keys)
         assert [*found] == [("other", id_of(1))]
         (head,) = kept_heads(connection, [kept.number for kept in found.values()])
-    assert (head.kept.trace.tenant, head.last_position, head.kept.spans) == ("other", 77, b"")
+    assert (head.trace.tenant, head.trace.last_position, head.spans) == ("other", 77, b"")

@@ -96,7 +96,9 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     named = chain(claims(answer, work), names_in(answer, criteria.names, work))
     found = [claim for claim in named if _counts(claim, criteria, settings)]
     if evidence.redacted and is_unknown(answer):
-        return undecided(Unknown("redacted", "final_answer"), {"named": len(found)})
+        why = sentence(Unknown("redacted", "final_answer"))
+        text = "It is not known what the answer names."
+        return Score(0.0, {"named": len(found)}, text, range=Range(0.0, 1.0, why))
     if not found:
         text = "The answer names nothing that could be looked for."
         return Score(1.0 if settings.vacuous == "pass" else None, {"named": 0}, text)
