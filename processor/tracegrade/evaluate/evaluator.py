@@ -174,6 +174,8 @@ class Evaluator(Generic[C, S]):
         if evidence.as_given:
             return None
         reads = self.reads
+        if not reads and not evidence.redacted:
+            return None
         if evidence.redacted and reads | self.asks != _THE_ANSWER:
             (nameless,) = evidence.once(redacted_names)
             if nameless is not None:

@@ -7,7 +7,7 @@ from tracegrade.model.evaluation import Outcome, Pairing
 from tracegrade.model.extraction import UnreadWork
 from tracegrade.model.handoff import Handoff
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.range import Range
+from tracegrade.model.range import Range, reaches
 from tracegrade.model.tool_call import CallPart as CallPart
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.tri import Unknown
@@ -198,7 +198,9 @@ class Score:
         """Pass from `threshold` on, else fail; not_evaluable without a score, or where it may be on either side."""
         if self.score is None:
             return "not_evaluable"
-        return self.ends.outcome(threshold)
+        if self.range is not None:
+            return self.range.outcome(threshold)
+        return "pass" if reaches(self.score, threshold) else "fail"
 
     @property
     def ends(self) -> Range:

@@ -8,6 +8,11 @@ from tracegrade.model.evaluation import Outcome
 _PASS_TOLERANCE = 1e-9
 
 
+def reaches(score: float, threshold: float) -> bool:
+    """Whether a score passes."""
+    return score >= threshold - _PASS_TOLERANCE
+
+
 class Range(NamedTuple):
     """The two ends of a score; ``why`` says in one sentence what is unknown, "" where both ends are one."""
 
@@ -17,8 +22,8 @@ class Range(NamedTuple):
 
     def outcome(self, threshold: float) -> Outcome:
         """Pass where both ends reach `threshold`, fail where none does, else not_evaluable."""
-        passes = self.least >= threshold - _PASS_TOLERANCE
-        if passes is not (self.most >= threshold - _PASS_TOLERANCE):
+        passes = reaches(self.least, threshold)
+        if passes is not reaches(self.most, threshold):
             return "not_evaluable"
         return "pass" if passes else "fail"
 
