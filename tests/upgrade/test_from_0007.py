@@ -26,6 +26,7 @@ from tracegrade.codec.results import decode_result
 from tracegrade.extract.extract import extract
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.journal.reader import JournalReader
+from tracegrade.model.record import json_of
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
@@ -151,7 +152,7 @@ def test_of_agent_runs_is_known_what_their_spans_say(folder: Folder, engine: Eng
     said = [run for result in stored for run in run_summaries(extract(trace_of(result)))]
     assert [run for result in stored for run in result.trace.runs] == said
     shown = list(listed[0]._fields[2:])
-    assert [list(row)[2:] for row in listed] == [[run.to_json()[name] for name in shown] for run in said]
+    assert [list(row)[2:] for row in listed] == [[json_of(run)[name] for name in shown] for run in said]
     assert {row.trace for row in listed} == set(numbers)
     assert all(run.duration_ns for run in said)
 
