@@ -52,21 +52,26 @@ class Gathering:
         self.delivery = Delivery()
         self._folder = DataFolder(folder)
         self._metrics = JudgeMetrics(self._folder)
-        self._rules = RuleReload(RulesSettings(paths=["builtin:demo"]), self._metrics.telemetry).in_force
+        rule = folder / "every-agent.yaml"
+        rule.write_text(
+            "id: every-agent\nevaluate: [{evaluator: tool-call-count, tool_calls_count: {search: ['>=', 0]}}]\n"
+        )
+        self._rules = RuleReload(RulesSettings(paths=[str(rule)]), self._metrics.telemetry).in_force
         self._heartbeat = Heartbeat(self._folder.heartbeat(JUDGE))
         self._journal = LocalJournal.open(folder / "results", JournalSettings(), name="results", clocked=False)
         self.writer = ResultsWriter(self._journal, self.delivery, self._heartbeat, "hash", 100_000)
         self.parts = {number: self._part(number) for number in (0, 1)}
         self.results = GatheredResults(self.writer, self._metrics, lambda: self.parts.values(), lambda: 0)
 
-    def closed(self, number: int, *traces: int) -> bool:
-        """These traces close in this partition; returns whether to go on."""
-        return self.close_in(self.parts[number], *traces)
+    def closed(self, number: int, *traces: int, agents: int = 1) -> bool:
+        """These traces close in this partition, each with so many agents; returns whether to go on."""
+        return self.close_in(self.parts[number], *traces, agents=agents)
 
-    def close_in(self, part: PartitionJudge, *traces: int) -> bool:
+    def close_in(self, part: PartitionJudge, *traces: int, agents: int = 1) -> bool:
         """As `closed`, in a partition that may not be ours."""
         for trace in traces:
-            value = payload([agent_span(trace, 1), chat_span(trace, 2, 1)])
+            others = [agent_span(trace, 3 + other) for other in range(agents - 1)]
+            value = payload([agent_span(trace, 1), chat_span(trace, 2, 1), *others])
             key = f"{trace:032x}".encode()
             part.merge.put(Message(SPANS, part.number, trace, trace * SECOND_NS, True, key, [], value))
         return self.results.add(part, part.judged((traces[-1] + 60) * SECOND_NS))
@@ -78,7 +83,7 @@ class Gathering:
 
     def _part(self, number: int) -> PartitionJudge:
         settings = KafkaSettings(brokers=["localhost:9092"])
-        judge = RecordJudge(TracesSettings(settle="1s"), self._rules, ClosedTraces())
+        judge = RecordJudge(TracesSettings(settle="1s"), self._rules, ClosedTraces(), decided_at_once=2)
         records = KafkaRecords(settings, 100_000, 4_000_000, self._metrics.telemetry)
         extents = {topic: Extent(0, 0, 0) for topic in (SPANS, LOGS)}
         return PartitionJudge(number, extents, judge, records, Suspects(self._folder.set_aside, JUDGE), 0)
@@ -137,3 +142,16 @@ def test_stopped_while_the_journal_is_full_nothing_counts_as_appended(
     monkeypatch.setattr(ResultsWriter, "append", lambda self, judged, position: False)
     gathering.closed(0, 1)
     assert not gathering.results.append()
+
+
+def test_a_trace_of_many_agents_keeps_no_later_one_waiting(gathering: Gathering) -> None:
+    results, part = gathering.results, gathering.parts[0]
+    assert gathering.closed(0, 1, agents=7)
+    assert gathering.closed(0, 2)
+    assert results.append()
+    assert gathering.delivery.batches == [[2]]
+    assert part.judge.oldest_position is not None  # after a kill, 1 is read again
+    assert gathering.closed(0, 3)
+    assert results.append()
+    assert gathering.delivery.batches == [[2], [3, 1]]
+    assert part.judge.oldest_position is None
