@@ -16,9 +16,8 @@ from tracegrade.journal.kafka.produce import KafkaJournal
 from tracegrade.journal.kafka.topics import Topics
 from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.telemetry.metrics import Telemetry
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
-WITHIN_S = 20
 SPANS, LOGS, METRICS = "otlp_spans", "otlp_logs", "otlp_metrics"
 
 

@@ -14,10 +14,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from waiting import eventually
-
-INSTALL_WITHIN_S = 300
-READY_WITHIN_S = 90
+from waiting import WITHIN_S, eventually
 
 
 class NotInstalled(Exception):
@@ -100,7 +97,7 @@ def free_port() -> int:
 
 
 def _wait_listening(process: "subprocess.Popen[bytes]", port: int, output: Path) -> None:
-    deadline = time.monotonic() + READY_WITHIN_S
+    deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
@@ -126,14 +123,14 @@ def install(command: Sequence[str | Path], folder: Path, **environment: str) -> 
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=INSTALL_WITHIN_S,
+            timeout=WITHIN_S,
             check=True,
         )
     except subprocess.CalledProcessError as error:
         said = " / ".join((error.stderr or error.stdout).strip().splitlines())
         raise NotInstalled(f"{' '.join(map(str, command))}: {said[:400]}") from None
     except subprocess.TimeoutExpired:
-        raise NotInstalled(f"{' '.join(map(str, command))}: took longer than {INSTALL_WITHIN_S} s") from None
+        raise NotInstalled(f"{' '.join(map(str, command))}: took longer than {WITHIN_S} s") from None
 
 
 # The peers

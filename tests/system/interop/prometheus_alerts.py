@@ -24,7 +24,6 @@ from waiting import eventually
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SPEED = 120
-WITHIN_S = 90.0  # three hours of the rules
 
 _MILLISECONDS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -74,7 +73,7 @@ class Scene:
         }
 
     def until(self, look: Callable[[], Any], what: str) -> Any:
-        return eventually(look, what, WITHIN_S, 0.2)
+        return eventually(look, what, every_s=0.2)
 
     def until_told(self, status: str, *expected: tuple[str, str]) -> None:
         try:

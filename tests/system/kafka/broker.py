@@ -18,7 +18,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from waiting import eventually
 
 VERSION = "4.4.0"
-STARTS_WITHIN_S = 60.0
 _STOPS_WITHIN_S = 30.0
 
 _POM = f"""\
@@ -122,7 +121,7 @@ class Broker:
             self._process = subprocess.Popen(
                 [*self._java, "kafka.Kafka", str(self._properties)], stdout=output, stderr=output, cwd=self.folder
             )
-        eventually(self._answers, f"Kafka, whose output is in {self.folder}/output", STARTS_WITHIN_S, every_s=0.1)
+        eventually(self._answers, f"Kafka, whose output is in {self.folder}/output", every_s=0.1)
 
     def stop(self) -> None:
         """Stop it in order (SIGTERM)."""
