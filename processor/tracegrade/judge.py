@@ -10,6 +10,7 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
 from tracegrade.match.select import Match, match, match_session
@@ -29,6 +30,7 @@ from tracegrade.model.session import Session, session_trace_id
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import NotDecoded
+from tracegrade.model.tri import Unknown
 from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.rule.case import Case
 from tracegrade.rule.evaluation_spec import EvaluationSpec
@@ -174,10 +176,10 @@ def _decide(
         evaluations = [_evaluate(pair, spec, pair.evidence) for spec in rule.evaluate]
         if matched.begin is not None:
             evaluations += _evaluate_following(pair, matched.begin)
-        if matched.case is not None:
+        if isinstance(matched.case, Case):
             evaluations.append(_evaluate(pair, matched.case.spec, pair.evidence))
-        elif matched.no_case is not None and rule.cases is not None:
-            evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", matched.no_case))
+        elif matched.case is not None and rule.cases is not None:
+            evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", sentence(matched.case)))
         decision = pair.decide(*_combine(evaluations))
     if decision.outcome == "fail" and sample.keep_failures:
         decision.pair.probability = 1.0
@@ -329,9 +331,9 @@ class _JudgedPair:
         """The decision for a trace that is not in the rule's sample."""
         return Decision(self._pair, "sampled_out", None, "", [])
 
-    def decide_alike(self, outcome: Outcome, reason: str, case: Case | None) -> Decision:
+    def decide_alike(self, outcome: Outcome, reason: str, case: Case | Unknown | None) -> Decision:
         """The decision when nothing is evaluated: all evaluations have the same outcome."""
-        specs = [*self.rule.evaluate, *self.rule.then, *([case.spec] if case is not None else ())]
+        specs = [*self.rule.evaluate, *self.rule.then, *([case.spec] if isinstance(case, Case) else ())]
         if not specs and self.rule.cases is not None:
             specs = [self.rule.cases.unchosen]
         return self.decide(outcome, [self.unscored(spec, outcome, reason) for spec in specs], reason)
@@ -350,11 +352,12 @@ def _evaluate_following(pair: _JudgedPair, begin: Begin) -> list[Evaluation]:
     found = [_evaluate(pair, spec, after) for spec in pair.rule.then]
     if begin.possible is None:
         return found
+    assert begin.unknown is not None, "so there is a reason"
     earlier = following(pair.evidence, begin.possible)
     return [
         evaluation
         if _evaluate(pair, spec, earlier).outcome == evaluation.outcome
-        else pair.unscored(spec, "not_evaluable", begin.unknown)
+        else pair.unscored(spec, "not_evaluable", sentence(begin.unknown))
         for spec, evaluation in zip(pair.rule.then, found, strict=True)
     ]
 

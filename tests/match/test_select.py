@@ -152,7 +152,7 @@ class TestWithoutAReadablePrompt:
         ],
     )
     def test_a_rule_that_only_the_prompt_could_decide_is_not_evaluable(self, fields: dict[str, Any]) -> None:
-        assert self.judged(**fields) == [UNREADABLE_PROMPT]
+        assert self.judged(**fields) == [UNREADABLE_PROMPT.said]
 
     @pytest.mark.parametrize(
         "fields",
@@ -444,6 +444,7 @@ HEAVY = {"$regex": "[ab]*a[ab]{990}c"}  # for each byte, a search may look at as
     [
         ({"match": {"prompt": HEAVY}}, "the prompt"),
         ({"match": {"attributes": {"topic": HEAVY}}}, "topic"),
+        ({"match": {"prompt": HEAVY, "attributes": {"topic": HEAVY}}}, "topic"),  # which is asked first
         ({"unless": {"prompt": HEAVY}}, "the prompt"),
         ({"match": {"prompt": [HEAVY, {"$regex": "abab"}]}}, "the prompt"),
     ],

@@ -31,6 +31,7 @@ from tracegrade.cel.variables import CALL_VALUES
 from tracegrade.cel.with_more_calls import staying
 from tracegrade.document.problem import MEANT_OPERATORS
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Tri, Unknown, UnknownPart
 
 if TYPE_CHECKING:
     from cel import Context, Program
@@ -124,8 +125,8 @@ class CelExpression:
         self.attributes = _attributes_in(nodes, source)
         self._variables = self._program.variables()
 
-    def holds(self, context: "CelContext", variables: Variables, extent: Extent | None) -> bool | str:
-        """Whether the expression is true; a text says why this is unknown.
+    def holds(self, context: "CelContext", variables: Variables, extent: Extent | None) -> Tri:
+        """Whether the expression is true; unknown where it fails, for the reason in ``said``.
 
         Args:
             context: the variables of the subject that were named before.
@@ -133,20 +134,23 @@ class CelExpression:
             extent: how much there is to read; None where it `may_be_too_much` not.
         """
         if extent is not None and (why := self.too_much(extent)):
-            return f"cel: {why}"
+            return Unknown("too_large", said=f"cel: {why}")
         named = context.having(self._variables, variables)
         if context.redacted and (path := asked_in_vain(self.tree, context.values)) is not None:
             return _was_redacted(path)
         try:
             result = self._program.execute(named)
         except Exception as error:  # whatever the expression does wrong with these values
-            reason = _reason(error)
-            is_part = reason.endswith(_PARTS_MISSING) or not context.redacted
-            path = None if is_part else redacted_read(self.tree, context.values)
-            return f"cel: {reason}" if path is None else _was_redacted(path)
+            missing: Any = error.args[0] if isinstance(error, KeyError) else ""
+            part: UnknownPart = missing if missing in CALL_VALUES else ""
+            path = redacted_read(self.tree, context.values) if context.redacted and not part else None
+            if path is not None:
+                return _was_redacted(path)
+            return Unknown("absent" if part else "failed", part, said=f"cel: {_reason(error)}")
         if isinstance(result, bool):
             return result
-        return f"cel: expected true or false, found a value of type {type(result).__name__}"
+        said = f"cel: expected true or false, found a value of type {type(result).__name__}"
+        return Unknown("failed", said=said)
 
     @property
     def may_be_too_much(self) -> bool:
@@ -213,11 +217,10 @@ def _pattern(call: Call) -> _Pattern:
 
 _CLASS = re.compile(r"\\[wWdD]")
 _TEXTS = frozenset({"prompt", "answer"})
-_PARTS_MISSING = tuple(f"there is no {part}" for part in sorted(CALL_VALUES))
 
 
-def _was_redacted(path: str) -> str:
-    return f"{path} was redacted, and the expression reads it"
+def _was_redacted(path: str) -> Unknown:
+    return Unknown("redacted", said=f"{path} was redacted, and the expression reads it")
 
 
 def _may_read_values(node: Node) -> bool:

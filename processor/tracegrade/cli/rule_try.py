@@ -210,7 +210,7 @@ def _print_trial(rule: "Rule", trial: "Trial") -> None:
         # `unless` excludes by holding.
         good = step.holds is not step.clause.startswith("unless.") if isinstance(step.holds, bool) else None
         sign = styled("?", "yellow") if good is None else _sign(good=good)
-        found = step.holds if isinstance(step.holds, str) else _shown(step.found)
+        found = step.unknown or _shown(step.found)
         rows.append((sign, step.clause, _shown(step.asks), found))
     for item in trial.decision.evaluations if trial.decision is not None else ():
         score = (

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
 
 REMEMBERED = 1024  # scores that follow from the names of calls alone, of all rules together, by evaluator
 # A longer sequence is judged again each time, so that the memory stays within some megabytes.
@@ -53,7 +54,7 @@ def arguments(evidence: Evidence) -> list[dict[str, JsonValue]]:
     return [call.arguments if isinstance(call.arguments, dict) else {} for call in evidence.calls]
 
 
-def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> str | None:
+def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> Unknown | None:
     """Why more calls may have been made than are known: work of the agent could not be read.
 
     A call that is judged by itself is known, whatever else the run called.
@@ -63,10 +64,10 @@ def unread_call(evidence: Evidence, no_later_than: ToolCall | None = None) -> st
         no_later_than: only what began no later than this call matters.
 
     Returns:
-        One sentence that names the first such span; None without one.
+        The first such span, with its sentence; None without one.
     """
     context = evidence.trace_context
     if context is None or (evidence.run is not evidence and evidence.after is None):
         return None
     work = context.unread_before(no_later_than)
-    return None if work is None else work.sentence
+    return None if work is None else Unknown("unread", span_id=work.span_id, said=work.sentence)

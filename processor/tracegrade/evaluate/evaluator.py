@@ -164,10 +164,11 @@ class Evaluator(Generic[C, S]):
             score = self._at_both_ends(score, evidence, criteria, settings)
         if score.score is None or (unread := unread_call(evidence)) is None:
             return score
+        why = sentence(unread)
         if any(flow.looks_at_one for flow in criteria.flows):
-            return score.with_range(Range(0.0, 1.0, unread))
+            return score.with_range(Range(0.0, 1.0, why))
         further = self.with_further_calls(evidence, criteria, settings, score.score)
-        return score.with_range(score.ends.widened(*further, unread))
+        return score.with_range(score.ends.widened(*further, why))
 
     def _unknown(self, evidence: Evidence) -> Unknown | None:
         """What the evaluator takes as it is and cannot be read, the first call first; None where all can."""

@@ -11,8 +11,8 @@ from tracegrade.evaluate.constraints.sides import SideTable
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.work import Work
+from tracegrade.model.tri import Tri, Unknown
 
 
 class Begin(NamedTuple):
@@ -20,19 +20,19 @@ class Begin(NamedTuple):
 
     ``certain`` is the position of the first call that is meant for certain, ``possible`` that of an earlier one that
     may be meant, or after which such a one may have come that is not known; each None without one, and -1 before all
-    calls. ``unknown`` says what of that one cannot be read, "" without one.
+    calls. ``unknown`` says what of that one cannot be read.
     """
 
     certain: int | None
     possible: int | None
-    unknown: str
+    unknown: Unknown | None
 
     @property
-    def is_met(self) -> bool | str:
-        """Whether a call is meant; a text says why this is unknown."""
+    def is_met(self) -> Tri:
+        """Whether a call is meant."""
         if self.certain is not None:
             return True
-        return self.unknown or False
+        return False if self.unknown is None else self.unknown
 
 
 def begin(evidence: Evidence, meant: SideTable) -> Begin:
@@ -40,16 +40,16 @@ def begin(evidence: Evidence, meant: SideTable) -> Begin:
     try:
         found = meant.meant(evidence, Work())
     except EvaluatorError as error:
-        return Begin(None, None, f"when: {error}")
+        return Begin(None, None, Unknown("too_large", said=f"when: {error}"))
     certain = next((place for place, is_meant in enumerate(found.certain) if is_meant), None)
     possible = found.places[0] if found.places else None
     unread = _before_unread(evidence, possible)
     if possible is None or possible == certain:
         if unread is None:
-            return Begin(certain, None, "")
-        return Begin(certain, None if certain is None else unread, unread_call(evidence) or "")
+            return Begin(certain, None, None)
+        return Begin(certain, None if certain is None else unread, unread_call(evidence))
     earliest = possible if unread is None or certain is None else unread
-    return Begin(certain, earliest, sentence(found.unknown[possible]))
+    return Begin(certain, earliest, found.unknown[possible])
 
 
 def _before_unread(evidence: Evidence, until: int | None) -> int | None:
@@ -60,7 +60,7 @@ def _before_unread(evidence: Evidence, until: int | None) -> int | None:
     if unread_call(evidence, None if until is None else evidence.calls[until]) is None:
         return None
     calls = evidence.calls if until is None else evidence.calls[: until + 1]
-    return next((place for place, call in enumerate(calls) if unread_call(evidence, call)), len(calls)) - 1
+    return next((place for place, call in enumerate(calls) if unread_call(evidence, call) is not None), len(calls)) - 1
 
 
 def following(evidence: Evidence, place: int) -> Evidence:

@@ -35,7 +35,7 @@ class Trial:
                     "asks": step.asks,
                     "found": step.found,
                     "holds": step.holds if isinstance(step.holds, bool) else None,
-                    "unknown": step.holds if isinstance(step.holds, str) else "",
+                    "unknown": step.unknown,
                 }
                 for step in self.matching.steps
             ],

@@ -22,26 +22,28 @@ Worked example, a rule of three cases: `paris` asks for the prompt "What's the w
 from collections.abc import Iterable
 
 from tracegrade.match.facts import LONG_PROMPT, UNREADABLE_PROMPT, Facts
+from tracegrade.model.tri import Unknown
 from tracegrade.rule.case import CASE_ID_ATTRIBUTES, Case, Cases
 
 _LONGEST_COMPARED = 10_000  # characters of a prompt that is compared by similarity
 
 
-def choose(cases: Cases, facts: Facts) -> tuple[Case | None, str | None]:
-    """The case that the subject meets; and, without one, why the prompt, which might decide, does not, if so."""
+def choose(cases: Cases, facts: Facts) -> Case | Unknown | None:
+    """The case that the subject meets, None without one; unknown where the prompt, which might decide, does not."""
     named = next((value for name in CASE_ID_ATTRIBUTES if (value := facts.attribute(name)) is not None), None)
     if named is not None:
-        return (cases.by_id.get(named) if isinstance(named, str) else None), None
+        return cases.by_id.get(named) if isinstance(named, str) else None
     if (case := _first(cases.by_attributes, facts)) is not None:
-        return case, None
+        return case
     if facts.prompt is None or facts.normalised_prompt is None or facts.unknown("prompt") is not None:
-        return None, UNREADABLE_PROMPT if cases.by_prompt or cases.by_regex else None
+        return UNREADABLE_PROMPT if cases.by_prompt or cases.by_regex else None
     case = _first(cases.by_prompt.get(facts.normalised_prompt, ()), facts)
     if case is None:
         case = _first((case for case, prompt in cases.by_regex if prompt.match(facts.prompt)), facts)
     case = case or _most_like(cases, facts.normalised_prompt, facts)
-    is_too_long = case is None and any(prompt.is_too_long(facts.prompt) for _, prompt in cases.by_regex)
-    return case, LONG_PROMPT if is_too_long else None
+    if case is None and any(prompt.is_too_long(facts.prompt) for _, prompt in cases.by_regex):
+        return LONG_PROMPT
+    return case
 
 
 def _most_like(cases: Cases, prompt: str, facts: Facts) -> Case | None:

@@ -19,6 +19,7 @@ from tracegrade.model.span import Resource, Span
 from tracegrade.model.stand_ins import holds_unknown
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
+from tracegrade.model.tri import Tri, Unknown
 from tracegrade.rule.patterns import Patterns
 from tracegrade.semconv import ENVIRONMENTS, REDACTED, RELEASE
 
@@ -30,8 +31,8 @@ _CALLED = {
     "environment": "the environment",
     "release": "the release",
 }
-UNREADABLE_PROMPT = "the prompt cannot be read, and a clause asks for it"
-LONG_PROMPT = "the prompt is too long for the expressions of a case"
+UNREADABLE_PROMPT = Unknown("absent", "prompt", said="the prompt cannot be read, and a clause asks for it")
+LONG_PROMPT = Unknown("too_large", "prompt", said="the prompt is too long for the expressions of a case")
 
 
 @dataclass(slots=True)
@@ -83,20 +84,14 @@ class Facts:
         """The value of an attribute, None when no place has it."""
         return next((place[name] for place in self.attributes if name in place), None)
 
-    def match(self, clause: str, patterns: Patterns) -> bool:
-        """Whether a clause (a name from `Clauses.named`) holds. A prompt that was not recorded never matches."""
-        match clause:
-            case "tools":
-                return any(patterns.match(name) for name in self.tools)
-            case "prompt":
-                return self.normalised_prompt in patterns.exact or patterns.match(self.prompt)
-            case "tenant" | "service" | "environment" | "release" | "agent":
-                value: JsonValue = getattr(self, clause)
-                return patterns.match(value)
-            case _:
-                return patterns.match(self.attribute(clause.removeprefix("attributes.")))
+    def match(self, clause: str, patterns: Patterns) -> Tri:
+        """Whether a clause (a name from `Clauses.named`) holds."""
+        if patterns.match(self._value(clause)) or (clause == "prompt" and self.normalised_prompt in patterns.exact):
+            return True
+        unknown = self.unknown(clause, patterns)
+        return False if unknown is None else unknown
 
-    def unknown(self, clause: str, patterns: Patterns | None = None) -> str | None:
+    def unknown(self, clause: str, patterns: Patterns | None = None) -> Unknown | None:
         """Why it is unknown whether a clause holds that does not seem to; None where it is known.
 
         Args:
@@ -106,16 +101,13 @@ class Facts:
         if clause == "prompt" and self.prompt is None:
             return UNREADABLE_PROMPT
         if patterns is not None and patterns.is_too_long(self._value(clause)):
-            called = _CALLED.get(clause, clause.removeprefix("attributes."))
-            return f"{called} is too long for the expressions of a clause"
+            return Unknown("too_large", said=f"{_called(clause)} is too long for the expressions of a clause")
         unread = self.unread_call if clause == "tools" else None
         if unread is not None and (patterns is None or self._may_have_called(patterns)):
             return unread
-        if not self.redacted:
+        if not self.redacted or not holds_unknown(self._value(clause)):
             return None
-        if not holds_unknown(self._value(clause)):
-            return None
-        return f"{_CALLED.get(clause, clause.removeprefix('attributes.'))} was redacted, and a clause asks for it"
+        return Unknown("redacted", said=f"{_called(clause)} was redacted, and a clause asks for it")
 
     def _value(self, clause: str) -> JsonValue:
         """What a clause asks for."""
@@ -124,7 +116,7 @@ class Facts:
         return value
 
     @property
-    def unread_call(self) -> str | None:
+    def unread_call(self) -> Unknown | None:
         """Why more calls may have been made than are known, None where all can be read."""
         if self.subject.kind == "tool-call" or not self.has_unread:
             return None
@@ -139,8 +131,8 @@ class Facts:
         names, trace = patterns.plain_names, self.subject.trace
         return names is None or not isinstance(trace, Trace) or any(_is_named_in(trace, name) for name in names)
 
-    def holds(self, expression: CelExpression) -> bool | str:
-        """Whether a CEL expression is true of the subject; a text says why this is unknown."""
+    def holds(self, expression: CelExpression) -> Tri:
+        """Whether a CEL expression is true of the subject."""
         with_values = expression.reads_values
         if (context := self._contexts.get(with_values)) is None:
             context = self._contexts[with_values] = CelContext(redacted=self.redacted)
@@ -182,6 +174,11 @@ class Facts:
         read += [[texts[name]] for name in expression.texts_read]
         read += values_of(calls) if expression.reads_values else ()
         return extent_of(len(calls), max(len(self.tools), handoffs), read)
+
+
+def _called(clause: str) -> str:
+    """What people call that which a clause asks for."""
+    return _CALLED.get(clause, clause.removeprefix("attributes."))
 
 
 def _text(value: JsonValue) -> JsonValue:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tracegrade.cel.expression import CelExpression
 from tracegrade.evaluate.following import Begin, begin
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.match.case_choice import choose
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.index import Index, indexes
@@ -14,7 +15,9 @@ from tracegrade.model.session import Session
 from tracegrade.model.span import Span
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace, TraceOutline
+from tracegrade.model.tri import Tri, Unknown, all_of, negated
 from tracegrade.rule.case import Case
+from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule, RuleScope, TraceScope
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.semconv import SUITE_SCOPE
@@ -24,16 +27,15 @@ from tracegrade.semconv import SUITE_SCOPE
 class Match:
     """A rule that matches a subject; ``not_evaluable`` says why it cannot judge it, None when it can.
 
-    ``facts`` are the subject's, as clauses read them. ``case`` is the case that it meets; ``no_case`` says why it is
-    unknown which case of the rule that is. ``begin`` is where what ``then`` judges begins, None without ``when``.
+    ``facts`` are the subject's, as clauses read them. ``case`` is the case that it meets, if any, or why it is unknown
+    which case of the rule that is. ``begin`` is where what ``then`` judges begins, None without ``when``.
     """
 
     rule: Rule
     subject: Subject
     facts: Facts
     not_evaluable: str | None = None
-    case: Case | None = None
-    no_case: str | None = None
+    case: Case | Unknown | None = None
     begin: Begin | None = None
 
 
@@ -83,7 +85,7 @@ def _match(index: Index, facts: Facts, depth: int = 0) -> list[Match]:
             continue
         met = _met(rule, facts)
         if met.clause is None:
-            found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.no_case, met.begin))
+            found.append(Match(rule, facts.subject, facts, met.not_evaluable, met.case, met.begin))
     return found
 
 
@@ -126,30 +128,26 @@ class _Met:
 
     clause: str | None
     not_evaluable: str | None = None
-    case: Case | None = None
-    no_case: str | None = None
+    case: Case | Unknown | None = None
     begin: Begin | None = None
 
 
 def _met(rule: Rule, facts: Facts) -> _Met:
-    clause, not_evaluable = unmatched(rule, facts)
+    clause, holds = unmatched(rule, facts)
     if clause is not None:
-        return _Met(clause, not_evaluable)
+        return _Met(clause)
     start = None
     if rule.begins_after is not None:
         start = begin(facts.evidence, rule.begins_after)
         if start.is_met is False:
             return _Met("when")
-        if start.is_met is not True:
-            not_evaluable = not_evaluable or start.unknown
-    if rule.cases is None:
-        return _Met(None, not_evaluable, begin=start)
-    case, no_case = (None, None) if _is_within_case(facts.subject) else choose(rule.cases, facts)
-    if not rule.evaluate and not rule.then and case is None:
-        if no_case is None:
+        holds = all_of((holds, start.is_met))
+    case = None if rule.cases is None or _is_within_case(facts.subject) else choose(rule.cases, facts)
+    if rule.cases is not None and not rule.evaluate and not rule.then:
+        if case is None:
             return _Met("cases")
-        not_evaluable = not_evaluable or no_case
-    return _Met(None, not_evaluable, case, no_case, start)
+        holds = all_of((holds, case if isinstance(case, Unknown) else True))
+    return _Met(None, sentence(holds) if isinstance(holds, Unknown) else None, case, start)
 
 
 def _case_root(trace: Trace | TraceOutline) -> Span | None:
@@ -165,41 +163,32 @@ def _is_within_case(subject: Subject) -> bool:
     return subject.span_id != root.span_id.hex()
 
 
-def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, str | None]:
-    """The clause because of which the rule does not match, if any; else why the subject cannot be judged, if so."""
-    unknown: str | None = None
-    for clause, patterns in rule.match_clauses:
-        if facts.match(clause, patterns):
-            continue
-        if (why := facts.unknown(clause, patterns)) is None:
-            return clause, None
-        unknown = why
-    if (cel := rule.match.cel) is not None:
-        held = facts.holds(cel)
-        if held is False:
-            return "cel", None
-        if held is not True:
-            unknown = unknown or held
+def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, Tri]:
+    """The first clause that does not hold, None where none is false; and whether all hold."""
+    unknown: Unknown | None = None
+    for clause, holds in _answers(rule, facts):
+        if holds is False:
+            return clause, False
+        if holds is not True and unknown is None:
+            unknown = holds
+    return None, True if unknown is None else unknown
+
+
+def _answers(rule: Rule, facts: Facts) -> Iterator[tuple[str, Tri]]:
+    """Each clause of a rule, as decisions call it, and whether it holds; ``unless`` holds where it does not exclude."""
+    yield from _of_clauses(rule.match_clauses, rule.match.cel, facts)
     if rule.unless is not None:
-        excluded = _excluded(rule, rule.unless.cel, facts)
-        if excluded is True:
-            return "unless", None
-        unknown = unknown or excluded or None
-    return None, unknown
+        excluded = all_of(holds for _, holds in _of_clauses(rule.unless_clauses, rule.unless.cel, facts))
+        yield "unless", negated(excluded)
 
 
-def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> bool | str:
-    """Whether all clauses of ``unless`` hold; a text says why this is unknown."""
-    unknown: bool | str = True
-    for clause, patterns in rule.unless_clauses:
-        if facts.match(clause, patterns):
-            continue
-        if (why := facts.unknown(clause, patterns)) is None:
-            return False
-        unknown = why
-    if cel is not None and (held := facts.holds(cel)) is not True:
-        return held and (unknown if unknown is not True else held)
-    return unknown
+def _of_clauses(
+    clauses: Iterable[tuple[str, Patterns]], cel: CelExpression | None, facts: Facts
+) -> Iterator[tuple[str, Tri]]:
+    for clause, patterns in clauses:
+        yield clause, facts.match(clause, patterns)
+    if cel is not None:
+        yield "cel", facts.holds(cel)
 
 
 def subjects_of(extraction: Extraction, scope: TraceScope, depth: int = 0) -> list[Subject]:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from tracegrade.evaluate.constraints.sides import rule_of
 from tracegrade.evaluate.following import begin
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.match.facts import FactReader, Facts, session_facts
 from tracegrade.match.select import explain, explain_session, session_subject, subjects_of
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import Session
 from tracegrade.model.subject import Subject
+from tracegrade.model.tri import Tri, Unknown
 from tracegrade.rule.clauses import Clauses
 from tracegrade.rule.rule import Rule
 
@@ -19,13 +21,18 @@ from tracegrade.rule.rule import Rule
 class Step:
     """One clause: its name, as in the file; what it asks for; what was found, and whether it holds.
 
-    ``holds`` is a text where that is unknown, which says why. Of ``unless``, holding excludes the subject.
+    Of ``unless``, holding excludes the subject.
     """
 
     clause: str
     asks: JsonValue
     found: JsonValue
-    holds: bool | str
+    holds: Tri
+
+    @property
+    def unknown(self) -> str:
+        """Why it is unknown whether it holds, "" where it is known."""
+        return sentence(self.holds) if isinstance(self.holds, Unknown) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +79,7 @@ def _steps(rule: Rule, facts: Facts) -> Iterator[Step]:
 
 def _of_clauses(clauses: Clauses, facts: Facts, prefix: str) -> Iterator[Step]:
     for name, patterns in clauses.named():
-        found = _found(name, facts)
-        holds = facts.match(name, patterns) or facts.unknown(name, patterns) or False
-        yield Step(prefix + name, patterns.written, found, holds)
+        yield Step(prefix + name, patterns.written, _found(name, facts), facts.match(name, patterns))
     if clauses.cel is not None:
         yield Step(f"{prefix}cel", clauses.cel.source, None, facts.holds(clauses.cel))
 

@@ -12,9 +12,10 @@ from typing import Literal, NamedTuple, Never, TypeAlias
 
 from tracegrade.model.tool_call import CallPart, ValueStatus
 
-UnknownKind: TypeAlias = ValueStatus | Literal["open", "masked", "hashed", "no_path", "unread"]
+UnknownKind: TypeAlias = ValueStatus | Literal["open", "masked", "hashed", "no_path", "unread", "too_large", "failed"]
 """What happened to it: a status for which nothing can be read; or members were dropped, a part was masked or hashed, a
-path leads into a text, or work of the agent gave no call that can be read.
+path leads into a text, work of the agent gave no call that can be read, it is more than is searched, or an expression
+failed on it.
 """
 
 UnknownPart: TypeAlias = (
@@ -32,7 +33,7 @@ class Unknown(NamedTuple):
         tool: the name of the call.
         span_id: the span of the call.
         source: the source of a value, as the rule names it, where that cannot be read.
-        said: the reason in words, of the kind unread.
+        said: the reason in words, where kind and part do not say it; else "".
         bounded: the answer is the one for yes or the one for no. Otherwise what depends on it may be anything.
     """
 

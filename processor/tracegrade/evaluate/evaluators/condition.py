@@ -28,14 +28,14 @@ from tracegrade.evaluate.compare.differences import bounded
 from tracegrade.evaluate.criteria.parameters import DefaultCriteria, ParameterModel
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, same_score
-from tracegrade.evaluate.evidence import CallPart, Evidence, Justification, Score
+from tracegrade.evaluate.evidence import Evidence, Justification, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
 from tracegrade.evaluate.json_values import json_text
 from tracegrade.evaluate.unknown import sentence, unknown_parts
 from tracegrade.evaluate.wording import counted, listed
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Unknown
 
-_PART_MISSING: dict[str, CallPart] = {"cel: there is no arguments": "arguments", "cel: there is no output": "output"}
 _MAX_SHOWN = 100  # values in the details
 
 
@@ -120,10 +120,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         )
     variables = evidence.once(_with_values if expression.reads_values else _without_values)
     holds = expression.holds(variables.context, partial(variables.given, evidence), None)
-    if isinstance(holds, str):
-        return Score(None, {"expression": expression.source}, _unknown(evidence, expression, holds))
+    if isinstance(holds, Unknown):
+        return Score(None, {"expression": expression.source}, _why_unknown(holds, evidence, expression))
     if holds not in expression.staying and (unread := unread_call(evidence)) is not None:
-        return Score(None, {"expression": expression.source}, unread)
+        return Score(None, {"expression": expression.source}, sentence(unread))
     return Score(float(holds), justify=lambda: _justify(expression, variables, evidence, holds=holds))
 
 
@@ -154,17 +154,17 @@ def _shown(value: JsonValue) -> JsonValue:
     return f"{len(value)} items" if isinstance(value, list) else bounded(value)
 
 
-def _unknown(evidence: Evidence, expression: CelExpression, why: str) -> str:
+def _why_unknown(unknown: Unknown, evidence: Evidence, expression: CelExpression) -> str:
     """Why it is unknown whether the expression is true: what cannot be read of a call, else what went wrong."""
-    if (part := _PART_MISSING.get(why)) is not None:
+    if unknown.part == "arguments" or unknown.part == "output":
         named = {node.text for node in every_node(expression.tree) if isinstance(node, Constant)}
         # Any call may have been the one; those whose names the expression says are the likelier ones.
-        if unknown := unknown_parts(evidence, part):
-            return sentence(min(unknown.values(), key=lambda each: each.tool not in named))
-    if expression.reads_handoffs and why.endswith("there is no to"):
+        if found := unknown_parts(evidence, unknown.part):
+            return sentence(min(found.values(), key=lambda each: each.tool not in named))
+    if expression.reads_handoffs and unknown.said.endswith("there is no to"):
         nameless = next(each for each in evidence.once(handoffs_made) if not each.to_agent)
         return f"a handoff does not say to which agent (span {nameless.span_id})"
-    return why.removeprefix("cel: ")
+    return unknown.said.removeprefix("cel: ")
 
 
 EVALUATOR = Evaluator(

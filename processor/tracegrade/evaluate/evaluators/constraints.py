@@ -74,6 +74,7 @@ from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
 
 _MAX_SHOWN = 20  # violations of one constraint in the details
 _MAX_READABLE = 200  # characters of the sentences of constraints that were kept
@@ -118,7 +119,7 @@ class _Found(NamedTuple):
     checked: Sequence[Checked]
     at_worst: float | None
     at_best: float | None
-    unread: str | None
+    unread: Unknown | None
 
     @property
     def names_no_call(self) -> bool:
@@ -174,14 +175,15 @@ def _judged(found: _Found, evidence: Evidence, settings: Settings) -> Score:
     justify = partial(_justified, checked, evidence)
     if at_worst == at_best:
         return Score(at_worst, justify=justify)
-    return Score(at_worst, justify=justify, range=Range(at_worst, at_best, unread or _unknown(checked)))
+    why = _unknown(checked) if unread is None else sentence(unread)
+    return Score(at_worst, justify=justify, range=Range(at_worst, at_best, why))
 
 
 def _justified(checked: Sequence[Checked], evidence: Evidence) -> Justification:
     return _details(checked, evidence), _explanation(checked, evidence)
 
 
-def _find(evidence: Evidence, criteria: Criteria, unread: str | None, concurrency: Concurrency) -> _Found:
+def _find(evidence: Evidence, criteria: Criteria, unread: Unknown | None, concurrency: Concurrency) -> _Found:
     work = Work()
     checked = [check(form, evidence, work, concurrency, unread=unread is not None) for form in criteria.constraints]
     activations = [activation for each in checked for activation in each.activations]
@@ -204,11 +206,12 @@ def _share_at_best(activations: Sequence[Activation]) -> float:
     return sum(each.at_best for each in counting) / len(counting) if counting else 1.0
 
 
-def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Settings, unread: str | None) -> Score:
+def _untriggered(checked: Sequence[Checked], evidence: Evidence, settings: Settings, unread: Unknown | None) -> Score:
     activations = [activation for each in checked for activation in each.activations]
     details = _details(checked, evidence)
     if unread is not None:
-        return Score(0.0 if settings.vacuous == "pass" else None, details, unread, range=Range(0.0, 1.0, unread))
+        why = sentence(unread)
+        return Score(0.0 if settings.vacuous == "pass" else None, details, why, range=Range(0.0, 1.0, why))
     if not activations:
         text = f"No constraint was triggered: {_never_triggered(checked)}."
         return Score(1.0 if settings.vacuous == "pass" else None, details, text)

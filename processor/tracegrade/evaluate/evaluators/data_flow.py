@@ -37,6 +37,7 @@ from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
 from tracegrade.model.stand_ins import UNKNOWN, is_unknown, known_text
+from tracegrade.model.tri import Unknown
 
 _MAX_SHOWN = 20
 _BETWEEN = "\x00"  # texts
@@ -153,12 +154,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     prompt = evidence.prompt
     asks_prompt = settings.unless_in_prompt and (prompt is None or (evidence.redacted and is_unknown(prompt)))
     if not flows or asks_prompt:
-        unknown = _unknown(evidence, sources, targets) or unread_call(evidence)
+        unknown = _unknown(evidence, sources, targets)
         if flows:
-            unknown = "the prompt cannot be read" if prompt is None else "the prompt was redacted"
+            unknown = Unknown("absent" if prompt is None else "redacted", "prompt")
+        elif unknown is None:
+            unknown = unread_call(evidence)
         if unknown is not None:
             text = "It is not known whether a value got there."
-            return Score(0.0, {"flows": []}, text, range=Range(0.0, 1.0, unknown))
+            return Score(0.0, {"flows": []}, text, range=Range(0.0, 1.0, sentence(unknown)))
     shown: list[JsonValue] = [_shown(flow, evidence) for flow in flows[:_MAX_SHOWN]]
     return Score(0.0 if flows else 1.0, {"flows": shown}, _said(flows, evidence, sources, targets))
 
@@ -229,7 +232,7 @@ def _in_order(evidence: Evidence, meant: Sequence[bool]) -> Iterator[tuple[int, 
                 yield place, batch
 
 
-def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> str | None:
+def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> Unknown | None:
     """What cannot be read of a call that may have returned a value, or been given one; None where all can.
 
     Sources without a call of the other side after them do not matter, nor do those calls without a source before.
@@ -245,7 +248,7 @@ def _unknown(evidence: Evidence, sources: Meant, targets: Meant) -> str | None:
                 continue
             unknown = unknown_parts(evidence, part).get(place, meant.unknown.get(place))
             if unknown is not None:
-                return sentence(unknown)
+                return unknown
     return None
 
 

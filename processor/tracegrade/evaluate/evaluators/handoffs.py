@@ -27,6 +27,7 @@ from tracegrade.evaluate.criteria.tool_names import NameTable, ToolName, ToolNam
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.handoffs_made import handoffs_made
+from tracegrade.evaluate.unknown import sentence
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, counted, listed
 from tracegrade.model.handoff import Handoff, SeenIn, plain_name
 from tracegrade.model.json_value import JsonValue
@@ -108,7 +109,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     shown: list[JsonValue] = [_detail(each) for each in handoffs[:MAX_LISTED]]
     details: dict[str, JsonValue] = {"handoffs": shown, "longest_row": _longest_row(handoffs), "broken": [*broken]}
     if None in found and not broken and unread is not None:
-        return Score(None, details, unread)
+        return Score(None, details, sentence(unread))
     if None in found and not broken and (hidden := _redacted(handoffs)) is not None:
         return Score(None, details, f"The name of an agent was redacted (span {hidden.span_id}).")
     if None in found and not broken:

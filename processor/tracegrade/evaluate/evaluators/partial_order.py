@@ -38,7 +38,7 @@ from tracegrade.evaluate.pairing.by_name import with_next_unused
 from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import arguments_or_unknown
+from tracegrade.evaluate.unknown import arguments_or_unknown, sentence
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
@@ -127,7 +127,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         return Score(
             at_worst,
             justify=justify,
-            range=Range(at_worst, 1.0, unread),
+            range=Range(at_worst, 1.0, sentence(unread)),
             pairing=_pairing(found, len(plain)),
             unknown=work.unknown,
         )
