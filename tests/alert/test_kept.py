@@ -10,8 +10,8 @@ from build.staged import DAY, HourlyStage, rule_of
 from tracegrade.alert.check import Before, Checked, Ending, check
 from tracegrade.alert.kept import Found, KeptFindings
 from tracegrade.alert.preview import preview
+from tracegrade.model.tally import Tally
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Outcomes
 from tracegrade.store.schema import MINUTE_NS
 
 START = 100 * DAY
@@ -40,13 +40,10 @@ class KeepingStage(HourlyStage):
 
     def came(self, minutes: range, passed: int, failed: int, not_evaluable: int = 0, **place: Any) -> None:
         self.see(minutes, passed, failed, not_evaluable, **place)
-        judged = passed + failed
-        scores = Outcomes(
-            passed, failed, 0, 0, passed, failed, 0, 0, passed + 0.5 * failed, passed + 0.25 * failed, judged
-        )
+        scores = Tally.of((passed, failed, 0, 0, passed + 0.5 * failed, passed + 0.25 * failed))
         self.put(minutes, scores, evaluation="order", **place)
         tokens = 1000.0 * passed + 9000.0 * failed
-        values = Outcomes(judged, 0, 0, 0, judged, 0, 0, 0, tokens, 1e6 * passed + 81e6 * failed, judged)
+        values = Tally.of((passed + failed, 0, 0, 0, tokens, 1e6 * passed + 81e6 * failed))
         self.put(minutes, values, evaluation="tokens", **place)
 
     def check(self, minute: int) -> None:

@@ -11,12 +11,13 @@ from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
 from tracegrade.alert.window import window_of
+from tracegrade.model.tally import Tally, total
 from tracegrade.model.trace_result import BACKFILL, TraceResult
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter
-from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, total
+from tracegrade.store.history import Bin, SeriesHistory, SeriesKey, Window
 from tracegrade.store.open import reading
 from tracegrade.store.schema import EVERY_TRACE, traces
 from tracegrade.store.write import StoreWriter
@@ -32,8 +33,8 @@ HOURS = 5
 OUTCOMES = ("pass", "fail", "pass", "not_evaluable", "pass", "error")
 
 
-def _sums(bins: Mapping[SeriesKey, Iterable[Bin]]) -> dict[SeriesKey, Outcomes]:
-    return {key: total(item.outcomes for item in found) for key, found in bins.items()}
+def _sums(bins: Mapping[SeriesKey, Iterable[Bin]]) -> dict[SeriesKey, Tally]:
+    return {key: total(item.tally for item in found) for key, found in bins.items()}
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(fill
         now_ns = window.until_ns + minute * MINUTE_NS
         with reading(filled) as connection:
             bins = StoredHistory(connection, [RULE], now_ns, settled).bins(EVERY_TRACE, window, by_minute)
-        return sum(item.outcomes.passed for found in bins.values() for item in found)
+        return sum(item.tally.passed for found in bins.values() for item in found)
 
     def by_minute_of_the_first_hour(minute: int) -> int:
         first = Window("", START_NS, START_NS + 60 * MINUTE_NS, False)
@@ -126,7 +127,7 @@ def test_what_comes_late_is_seen_within_ten_minutes_and_what_is_new_at_once(fill
             bins = StoredHistory(connection, [RULE], window.until_ns + minute * MINUTE_NS, settled).bins(
                 EVERY_TRACE, first, True
             )
-        return sum(item.outcomes.passed for found in bins.values() for item in found)
+        return sum(item.tally.passed for found in bins.values() for item in found)
 
     before, before_by_minute = judged_at(0), by_minute_of_the_first_hour(0)
     StoreWriter(filled).write([judged(1000, "pass", first_received_ns=START_NS, last_received_ns=START_NS)])

@@ -12,12 +12,12 @@ from tracegrade.alert.loop import AlertLoop
 from tracegrade.alert.settings import AlertsSettings
 from tracegrade.document.tenants import ForTenants
 from tracegrade.model.evaluation import Decision
+from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import StoredAlert, open_alerts
-from tracegrade.store.history import total
 from tracegrade.store.incidents import Incident, open_incidents
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
@@ -69,7 +69,7 @@ def rules(*alerts: dict[str, Any], **changes: Any) -> RuleSet:
 
 def plain_look(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | None:
     """Decides by the rate in the window alone: the loop is tested with few results, the detectors by themselves."""
-    found = measure(rule, alert, total(item.outcomes for item in seen.shown))
+    found = measure(rule, alert, total(item.tally for item in seen.shown))
     if found is None:
         return None
     is_past = found.value > bound if alert.of in UNJUDGED else found.value < bound

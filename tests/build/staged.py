@@ -6,9 +6,10 @@ from math import inf
 from typing import Any
 
 from tracegrade.alert.check import Before, Ending, check
+from tracegrade.model.tally import NO_RESULTS, Tally, total
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import NO_OUTCOMES, Bin, Outcomes, SeriesKey, Window, bins_of, total
+from tracegrade.store.history import Bin, SeriesKey, Window, bins_of
 from tracegrade.store.schema import MINUTE_NS
 
 DAY = 24 * 60
@@ -28,8 +29,8 @@ class Stage:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.seen: dict[SeriesKey, dict[int, Outcomes]] = {}
-        self.afterwards: dict[SeriesKey, dict[int, Outcomes]] = {}
+        self.seen: dict[SeriesKey, dict[int, Tally]] = {}
+        self.afterwards: dict[SeriesKey, dict[int, Tally]] = {}
         self.alerts: list[StoredAlert] = []
         self.earlier: list[StoredAlert] = []
         self.stale_after_s = inf
@@ -48,16 +49,13 @@ class Stage:
         """So many outcomes in each of the minutes; as many traces unless told."""
         key = SeriesKey("default", self.rule.id, self.rule.hash, "", "shop", "support", "1.0")._replace(**place)
         sent = passed + failed + not_evaluable if traces is None else traces
-        counts = (passed, failed, not_evaluable, 0)
-        judged = passed + failed
-        squares = (0.0, 0.0, judged * weight**2, not_evaluable * weight**2)
-        self._add(key, minutes, Outcomes(*counts, *(weight * count for count in counts), *squares))
-        self._add(SeriesKey(key.tenant, "", "", "", key.service, "", None), minutes, Outcomes(sent, all_passed=sent))
+        self._add(key, minutes, Tally.of((passed, failed, not_evaluable, 0), weight))
+        self._add(SeriesKey(key.tenant, "", "", "", key.service, "", None), minutes, Tally.of((sent, 0, 0, 0)))
 
-    def put(self, minutes: range, outcomes: Outcomes, **place: Any) -> None:
+    def put(self, minutes: range, tally: Tally, **place: Any) -> None:
         """These outcomes in each of the minutes, whatever traces came."""
         key = SeriesKey("default", self.rule.id, self.rule.hash, "", "shop", "support", "1.0")._replace(**place)
-        self._add(key, minutes, outcomes)
+        self._add(key, minutes, tally)
 
     def judge_afterwards(self, minutes: range, passed: int = 0, failed: int = 0, **place: Any) -> None:
         """So many traces came in each of the minutes, and have these outcomes by a backfill."""
@@ -67,16 +65,16 @@ class Stage:
             (self.afterwards if key.rule_id else before).setdefault(key, {}).update(bins)
         self.seen = before
 
-    def _add(self, key: SeriesKey, minutes: range, outcomes: Outcomes) -> None:
+    def _add(self, key: SeriesKey, minutes: range, tally: Tally) -> None:
         for minute in minutes:
             bins = self.seen.setdefault(key, {})
-            bins[minute] = total([bins.get(minute, NO_OUTCOMES), outcomes])
+            bins[minute] = bins.get(minute, NO_RESULTS).plus(tally)
 
     def bins(self, rule_id: str, window: Window, by_minute: bool = False) -> Mapping[SeriesKey, list[Bin]]:
         return self._within(self.seen, rule_id, window)
 
     def _within(
-        self, seen: Mapping[SeriesKey, dict[int, Outcomes]], rule_id: str, window: Window
+        self, seen: Mapping[SeriesKey, dict[int, Tally]], rule_id: str, window: Window
     ) -> dict[SeriesKey, list[Bin]]:
         first, last = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS
         found = {}
@@ -91,8 +89,8 @@ class Stage:
         found = self._within(self.afterwards, rule_id, window)
         return {key: _by_hour(bins) for key, bins in found.items()}
 
-    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
-        return {key: total(item.outcomes for item in found) for key, found in self.bins(rule_id, window).items()}
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Tally]:
+        return {key: total(item.tally for item in found) for key, found in self.bins(rule_id, window).items()}
 
     def look(self, minute: int) -> list[str]:
         """The states of all alerts after a look at `minute`."""
@@ -117,7 +115,7 @@ class HourlyStage(Stage):
 
 
 def _by_hour(bins: Sequence[Bin]) -> list[Bin]:
-    hours: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+    hours: defaultdict[tuple[int, int], list[Tally]] = defaultdict(list)
     for item in bins:
-        hours[item.minute // 60 * 60, 60].append(item.outcomes)
+        hours[item.minute // 60 * 60, 60].append(item.tally)
     return bins_of(hours)

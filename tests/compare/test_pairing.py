@@ -4,7 +4,7 @@ import pytest
 
 from tracegrade.compare.collected import Place, Unit
 from tracegrade.compare.pairing import Found, difference_of
-from tracegrade.model.tally import Tally, Weighted
+from tracegrade.model.tally import Tally, total
 
 TIMES = 399
 
@@ -16,18 +16,12 @@ def unit(number: int, passed: bool, **changes: Any) -> Unit:
     return Unit(place, passed=passed, **(known | changes))
 
 
-def tally(units: list[Unit], kept: float = 1.0) -> Tally:
-    found = Tally(kept)
-    for one in units:
-        if one.passed:
-            found.passes = found.passes.plus(1, one.probability)
-        else:
-            found.fails = found.fails.plus(1, one.probability)
-    return found
+def tally(units: list[Unit]) -> Tally:
+    return total(Tally.one("pass" if one.passed else "fail", one.probability) for one in units)
 
 
 def compared(a: list[Unit], b: list[Unit], kept: float = 1.0) -> Found:
-    return difference_of(a, b, tally(a, kept), tally(b, kept), TIMES)
+    return difference_of(a, b, tally(a), tally(b), TIMES, (kept, kept))
 
 
 def test_the_same_traces_are_pairs() -> None:
@@ -173,7 +167,7 @@ def test_pairs_of_a_sample_count_for_as_many_as_they_stand_for() -> None:
 
 def test_an_empty_tally_has_no_share() -> None:
     assert Tally().interval is None
-    assert Tally(passes=Weighted(1, 1.0, 1.0)).pass_rate == 1
+    assert Tally.one("pass").pass_rate == 1
 
 
 def test_clusters_of_a_sample_that_keeps_every_fail_are_weighed() -> None:

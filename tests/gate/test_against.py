@@ -9,7 +9,7 @@ from tracegrade.gate.against import Baseline, against, compared
 from tracegrade.gate.bounds import Bounds, Counted
 from tracegrade.gate.decide import Against, Verdict, judged_by
 from tracegrade.gate.results import Results
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status
 
@@ -22,9 +22,7 @@ def results(first: int, **rules: tuple[int, int]) -> Results:
     found = Results({}, defaultdict(list))
     for rule_id, (passed, failed) in rules.items():
         units = [unit(first + number, number < passed) for number in range(passed + failed)]
-        tally = Tally()
-        for one in units:
-            tally.count("pass" if one.passed else "fail")
+        tally = total(Tally.one("pass" if one.passed else "fail") for one in units)
         key: UnitKey = (rule_id, f"{rule_id} hash", "")
         found.tallies[key[:2]] = RuleTallies(tally)
         found.units[key] = list[Unit](units)

@@ -23,7 +23,7 @@ from tracegrade.gate.baseline_file import (
     saved_rules,
 )
 from tracegrade.gate.results import Results
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 
 KEY = ("refunds", "hash-1")
 
@@ -36,15 +36,13 @@ def unit(number: int, passed: bool, **changes: Any) -> Unit:
 
 
 def tally_of(units: list[Unit], **others: Any) -> Tally:
-    tally = Tally(**others)
-    for one in units:
-        tally.count("pass" if one.passed else "fail", one.probability)
-    return tally
+    counted = total(Tally.one("pass" if one.passed else "fail", one.probability) for one in units)
+    return counted.plus(Tally(**others))
 
 
-def results_of(units: list[Unit], **others: Any) -> Results:
+def results_of(units: list[Unit], kept: float = 1.0, **others: Any) -> Results:
     found = defaultdict(list, {(*KEY, ""): units})
-    return Results({KEY: RuleTallies(tally_of(units, **others))}, found, levels={"refunds": "high"})
+    return Results({KEY: RuleTallies(tally_of(units, **others), kept=kept)}, found, levels={"refunds": "high"})
 
 
 def saved(results: Results, **changes: Any) -> SavedBaseline:
@@ -107,10 +105,11 @@ def test_what_is_read_compares_as_what_was_saved(a: list[Unit], b: list[Unit]) -
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     units = [unit(1, True, case="paris"), unit(2, False, session="s"), unit(3, True, session="s")]
-    before = saved(results_of(units, kept=0.5, not_evaluable=3, errors=1, incomplete=2), git_revision="abc")
+    others = {"not_evaluable": 3, "all_not_evaluable": 3.0, "errors": 1, "all_errors": 1.0, "other_squares": 4.0}
+    before = saved(results_of(units, 0.5, incomplete=2, **others), git_revision="abc")
     after = read_baseline(written(tmp_path, baseline_text(before)))
     assert baseline_text(after) == baseline_text(before)
-    assert after.results.of(*KEY) == tally_of(units, kept=0.5, not_evaluable=3, errors=1, incomplete=2)
+    assert after.results.tallies[KEY] == RuleTallies(tally_of(units, incomplete=2, **others), kept=0.5)
     assert after.git_revision == "abc"
 
 
@@ -150,7 +149,7 @@ def test_many_prompts_are_not_saved(named: int, kept: bool) -> None:
 
 def test_rules_that_matched_nothing_are_left_out() -> None:
     results = results_of([unit(1, True)])
-    results.tallies["other", "hash"] = RuleTallies(Tally())
+    results.tallies["other", "hash"] = RuleTallies()
     assert list(saved_rules(results)) == ["refunds"]
 
 

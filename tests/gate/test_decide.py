@@ -6,24 +6,13 @@ import pytest
 from build import each
 from tracegrade.gate.bounds import LEVELS, Bounds, Counted
 from tracegrade.gate.decide import Word, judged_by
-from tracegrade.model.evaluation import Outcome
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.gate import Gate
 from tracegrade.rule.rule import Level, Status
 
 
 def tally(passed: int = 0, failed: int = 0, not_evaluable: int = 0, errors: int = 0, incomplete: int = 0) -> Tally:
-    counted = Tally(incomplete=incomplete)
-    outcomes: tuple[tuple[Outcome, int], ...] = (
-        ("pass", passed),
-        ("fail", failed),
-        ("not_evaluable", not_evaluable),
-        ("error", errors),
-    )
-    for outcome, number in outcomes:
-        for _ in range(number):
-            counted.count(outcome)
-    return counted
+    return Tally.of((passed, failed, not_evaluable, errors))._replace(incomplete=incomplete)
 
 
 def rule(counts: Tally, status: Status = "stable", level: Level = "medium", rule_id: str = "a-rule") -> Counted:
@@ -147,11 +136,8 @@ def test_the_reasons_name_rules_and_numbers_the_worst_first() -> None:
 
 
 def test_of_a_sample_each_result_stands_for_as_many_as_its_chance_says() -> None:
-    counted = Tally()
-    for _ in range(27):
-        counted.count("pass", 0.1)
-    for _ in range(6):
-        counted.count("fail")  # kept always
+    always = [Tally.one("fail")] * 6
+    counted = total([*[Tally.one("pass", 0.1)] * 27, *always])
     assert counted.pass_rate == pytest.approx(270 / 276)
     assert judged_by(EACH, [rule(counted)]).word == "pass"
     low, high = counted.interval or (0.0, 0.0)

@@ -8,8 +8,9 @@ from sqlalchemy import Engine, select
 from build.judged_traces import START_NS, judged
 from tracegrade.codec.results import decode_result, encode_result, new_result
 from tracegrade.model.evaluation import Measure
+from tracegrade.model.tally import Tally, total
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.history import Outcomes, SeriesHistory, Window
+from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.open import reading
 from tracegrade.store.rates import rates
 from tracegrade.store.recent_series import recent_series
@@ -32,12 +33,12 @@ def measured(number: int, tokens: float | None, outcome: str = "pass", **changes
     return new_result(found.trace, found.spans, found.tool_calls, found.decisions)
 
 
-def counted(engine: Engine, measure: str, *, count_incomplete: bool = False) -> Outcomes | None:
+def counted(engine: Engine, measure: str, *, count_incomplete: bool = False) -> Tally | None:
     with reading(engine) as connection:
         window = Window(measure, START_NS - HOUR_NS, START_NS + HOUR_NS, count_incomplete)
         found = SeriesHistory(connection, {HASH}).bins(window, by_minute=True).get("checkout-order", {})
     assert len(found) <= 1
-    sums = [Outcomes(*map(sum, zip(*(item.outcomes for item in bins), strict=True))) for bins in found.values()]
+    sums = [total(item.tally for item in bins) for bins in found.values()]
     return sums[0] if sums else None
 
 

@@ -12,7 +12,7 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import OUTCOMES
-from tracegrade.store.sides import run_names, side_calls, side_counts, side_rows, side_series, side_traces
+from tracegrade.store.sides import SideSeries, run_names, side_calls, side_counts, side_rows, side_series, side_traces
 from tracegrade.store.write import StoreWriter
 
 
@@ -34,17 +34,18 @@ def test_rows_and_counts_agree_in_any_store(tmp_path_factory, monkeypatch: pytes
         with reading(engine) as connection:
             chosen = side_series(connection, asked)
             rows = [row for some in side_rows(connection, asked, chosen) for row in some]
-            stored: Counter[tuple[int, bool, str]] = Counter()
+            stored: Counter[tuple[SideSeries, bool, str]] = Counter()
             for row in rows:
                 for series, outcome in [(item[1], item[5]) for item in orjson.loads(row.evaluations)]:
-                    stored[series, bool(row.complete), OUTCOMES[outcome]] += series in chosen
+                    if series in chosen:
+                        stored[chosen[series], bool(row.complete), OUTCOMES[outcome]] += 1
                 for series, _, _, _, outcome, *_ in orjson.loads(row.decisions):
-                    if outcome is not None:
-                        stored[series, bool(row.complete), OUTCOMES[outcome]] += series in chosen
-            counted: Counter[tuple[int, bool, str]] = Counter()
-            for found in side_counts(connection, asked, chosen):
-                for name, number in zip(OUTCOMES, found[2:], strict=True):
-                    counted[found.series, found.complete, name] += number
+                    if outcome is not None and series in chosen:
+                        stored[chosen[series], bool(row.complete), OUTCOMES[outcome]] += 1
+            counted: Counter[tuple[SideSeries, bool, str]] = Counter()
+            for of, complete, tally in side_counts(connection, asked, chosen):
+                for name, number in zip(OUTCOMES, tally[:4], strict=True):
+                    counted[of, complete, name] += number
         numbers = [row.number for row in rows]
         assert numbers == sorted(set(numbers), reverse=True)
         assert +stored == +counted

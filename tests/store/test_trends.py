@@ -34,10 +34,10 @@ def filled(sqlite: Engine) -> Engine:
     return sqlite
 
 
-def tally(passed: int, failed: int, probability: float = 1.0, **others: int) -> Tally:
-    made = Tally(**others)
-    made.add((passed, failed, 0, 0), probability, counts=True)
-    return made
+def tally(
+    passed: int, failed: int, not_evaluable: int = 0, errors: int = 0, incomplete: int = 0, probability: float = 1.0
+) -> Tally:
+    return Tally.of((passed, failed, not_evaluable, errors), 1 / probability)._replace(incomplete=incomplete)
 
 
 def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:

@@ -27,13 +27,14 @@ from tracegrade.extract.extract import extract
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.journal.reader import JournalReader
 from tracegrade.model.record import json_of
+from tracegrade.model.tally import total
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
 from tracegrade.store.alerts import open_alerts
-from tracegrade.store.history import SeriesHistory, Window, total
+from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.open import StoreError, open_store, reading
 from tracegrade.store.present_hashes import earlier_hashes, present_hashes
 from tracegrade.store.read import newest_traces
@@ -176,7 +177,7 @@ def test_two_spellings_of_a_rule_are_one_and_results_keep_what_they_carried(fold
         assert set(carried.scalars()) == {TYPO, CORRECTED}
         history = SeriesHistory(connection, {now})
         (bins,) = history.bins(Window("", 0, folder.now_ns, False))[CHECKED].values()
-    sums = total(item.outcomes for item in bins)
+    sums = total(item.tally for item in bins)
     assert (sums.passed, sums.failed) == (3, 14)
 
 

@@ -15,9 +15,10 @@ from tracegrade.alert.stored_history import Counted, ReadHistory
 from tracegrade.alert.window import window_of
 from tracegrade.display import count
 from tracegrade.document.duration import duration_text
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Outcomes, SeriesKey, Window, total, weighted
+from tracegrade.store.history import SeriesKey, Window
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
@@ -90,7 +91,7 @@ class _Last:
     """The number of results of the last hour with results, and the outcomes of the last ``over``; of all series."""
 
     hour: int
-    over: Outcomes
+    over: Tally
 
 
 class _Continued:
@@ -106,7 +107,7 @@ class _Continued:
         return self._counted.series
 
     def last(self, window: Window) -> _Last:
-        return self._last.get((window.evaluation, window.count_incomplete), _Last(0, Outcomes()))
+        return self._last.get((window.evaluation, window.count_incomplete), _Last(0, Tally()))
 
     def minutes(self, window: Window) -> Iterable[tuple[int, int, Sequence[Any]]]:
         rows: defaultdict[int, list[tuple[int, Sequence[float]]]] = defaultdict(list)
@@ -125,7 +126,7 @@ class _Continued:
             yield from ((number, minute, counts) for minute, counts in some)
             if number in of_rule and over:
                 hours += round(hour)
-                overs.append(weighted((*map(int, over[:4]), *over[4:]), self.series[number][1]))
+                overs.append(Tally.of((*map(int, over[:4]), *over[4:]), self.series[number][1]))
                 yield from ((number, *row) for row in self._to_come(hour, over))
         self._last[window.evaluation, window.count_incomplete] = _Last(hours, total(overs))
 

@@ -37,10 +37,11 @@ from tracegrade.alert.releases import (
 )
 from tracegrade.alert.slo import SloStatus, status
 from tracegrade.alert.states import AlertCondition, looks
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, total
+from tracegrade.store.history import Bin, SeriesKey
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS
 
 _NS = 1_000_000_000
@@ -388,20 +389,20 @@ class Look:
         minute, since = stored.starts_ns // MINUTE_NS, since_ns // MINUTE_NS
         return Firing(minute, stored.facts.was, stored.facts.was_samples, since)
 
-    def _totals_of(self, slo: Slo, read: Reading) -> dict[SeriesKey, list[Outcomes]]:
+    def _totals_of(self, slo: Slo, read: Reading) -> dict[SeriesKey, list[Tally]]:
         """What came in the window of an objective, by agent.
 
         The hours that are over are added up by the store: going through all of them would take longer.
         """
         first = (self._until - int(slo.window) // 60) // _HOUR * _HOUR
-        found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
-        for key, outcomes in read.totals(self.alert, first).items():
-            found[all_releases(key)].append(outcomes)
+        found: defaultdict[SeriesKey, list[Tally]] = defaultdict(list)
+        for key, tally in read.totals(self.alert, first).items():
+            found[all_releases(key)].append(tally)
         return dict(found)
 
     def _budget(self, slo: Slo, place: SeriesKey) -> Budget:
         bins = _together(self._agents.get(place))
-        recent = (item.outcomes for item in starting_at(bins, self._fine_from))
+        recent = (item.tally for item in starting_at(bins, self._fine_from))
         whole = total([*self._totals.get(place, ()), *recent])
         return budget_of(slo, self.alert.min_samples, bins, whole, self._until)
 

@@ -74,7 +74,7 @@ def preview(
 
     def results(looked: LookedAt) -> int:
         window = window_of(by_id[looked.rule_id], looked.alert, since_ns, until_ns)
-        return sum(item.outcomes.results for bins in history.bins(looked.rule_id, window).values() for item in bins)
+        return sum(item.tally.results for bins in history.bins(looked.rule_id, window).values() for item in bins)
 
     def to_come(looked: LookedAt) -> str:
         if counted is None:

@@ -9,9 +9,10 @@ from typing import Protocol, TypeAlias
 
 from tracegrade.alert.releases import together
 from tracegrade.alert.window import window_of
+from tracegrade.model.tally import Tally
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window
+from tracegrade.store.history import Bin, SeriesKey, Window
 from tracegrade.store.schema import MINUTE_NS
 
 _HOUR = 60
@@ -40,7 +41,7 @@ class History(Protocol):
         """
         ...
 
-    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Tally]:
         """The sums of what `bins` gives."""
         ...
 
@@ -135,7 +136,7 @@ class Reading:
             self._read[about] = found
         return self._read[about]
 
-    def totals(self, alert: Alert, since: int) -> Mapping[SeriesKey, Outcomes]:
+    def totals(self, alert: Alert, since: int) -> Mapping[SeriesKey, Tally]:
         """The sums of all that `alert` looks at from the minute `since` on, up to `fine_from`."""
         return self._history.totals(self.rule.id, self._window(alert, since, self.fine_from))
 

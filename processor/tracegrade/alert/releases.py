@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from tracegrade.alert.detect.steps import counted
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, bins_of, total
+from tracegrade.store.history import Bin, SeriesKey, bins_of
 from tracegrade.store.schema import MINUTE_NS
 
 Releases: TypeAlias = Mapping[SeriesKey, Sequence[Bin]]
@@ -59,12 +60,12 @@ def to_blame(alert: Alert, releases: Releases, fires: StoredAlert) -> SeriesKey 
     return most if most is not None and 0 < bad[most] >= _NEARLY_ALL * sum(bad.values()) else None
 
 
-def _bad(alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> float:
-    """How much of `outcomes` is bad beyond what was usual, or what the bound allows."""
+def _bad(alert: Alert, fires: StoredAlert, tally: Tally) -> float:
+    """How much of `tally` is bad beyond what was usual, or what the bound allows."""
     limit = fires.bound if fires.facts.was is None else fires.facts.was
     if alert.is_of_values:
-        return max(0.0, outcomes.all_scores - outcomes.all_passed * limit)
-    good, bad = counted(alert, outcomes)
+        return max(0.0, tally.all_scores - tally.all_passed * limit)
+    good, bad = counted(alert, tally)
     allowed = limit if alert.of in UNJUDGED else 1 - limit
     return max(0.0, bad - allowed * (good + bad))
 
@@ -74,10 +75,10 @@ def together(of_releases: Iterable[Sequence[Bin]]) -> Sequence[Bin]:
     several = list(of_releases)
     if len(several) == 1:
         return several[0]
-    places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+    places: defaultdict[tuple[int, int], list[Tally]] = defaultdict(list)
     for bins in several:
         for item in bins:
-            places[item.minute, item.minutes].append(item.outcomes)
+            places[item.minute, item.minutes].append(item.tally)
     return bins_of(places)
 
 
@@ -88,12 +89,12 @@ def starting_at(bins: Sequence[Bin], minute: int) -> Sequence[Bin]:
 
 def results_of(bins: Iterable[Bin]) -> int:
     """The number of results of any outcome."""
-    return sum(item.outcomes.results for item in bins)
+    return sum(item.tally.results for item in bins)
 
 
-def total_of(bins: Iterable[Bin]) -> Outcomes:
+def total_of(bins: Iterable[Bin]) -> Tally:
     """All outcomes together."""
-    return total(item.outcomes for item in bins)
+    return total(item.tally for item in bins)
 
 
 def _end(bins: Sequence[Bin]) -> int:

@@ -10,11 +10,12 @@ from tracegrade.alert.detect.evidence import far_likelier
 from tracegrade.alert.detect.finding import Finding, Verdict, measure
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
 from tracegrade.alert.detect.steps import counted
+from tracegrade.model.tally import Tally
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import EndReason, Facts, StoredAlert
-from tracegrade.store.history import Outcomes, SeriesKey
+from tracegrade.store.history import SeriesKey
 from tracegrade.store.schema import MINUTE_NS
 
 _NS = 1_000_000_000
@@ -84,16 +85,16 @@ def resolved(current: StoredAlert, now_ns: int, reason: EndReason = "recovered",
     return replace(current, state="resolved", ends_ns=now_ns, updated_ns=now_ns, facts=facts)
 
 
-def looks(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> Literal["good", "bad", "unclear"]:
-    """Which of the two `outcomes`, of what replaced the cause of `fires`, are far likelier to be: good, or as bad.
+def looks(rule: Rule, alert: Alert, fires: StoredAlert, tally: Tally) -> Literal["good", "bad", "unclear"]:
+    """Which of the two `tally`, of what replaced the cause of `fires`, is far likelier to be: good, or as bad.
 
     Of values: whether their mean is nearer to good or to bad beyond doubt.
     """
-    good, bad = counted(alert, outcomes)
+    good, bad = counted(alert, tally)
     is_bad = fires.value if fires.facts.fired_at is None else fires.facts.fired_at
     is_good = fires.bound if fires.facts.was is None else fires.facts.was
     if alert.is_of_values:
-        found = measure(rule, alert, outcomes)
+        found = measure(rule, alert, tally)
         middle = (is_good + is_bad) / 2
         if found is None or found.low <= middle <= found.high:
             return "unclear"
@@ -101,7 +102,7 @@ def looks(rule: Rule, alert: Alert, fires: StoredAlert, outcomes: Outcomes) -> L
     if alert.of in UNJUDGED:
         is_good, is_bad = 1 - is_good, 1 - is_bad
     elif not alert.is_of_score:
-        ratio = kept_ratio(rule, outcomes)
+        ratio = kept_ratio(rule, tally)
         is_good, is_bad = as_kept(is_good, ratio), as_kept(is_bad, ratio)
     # The value of a bound may be of a longer time than that in which it was passed.
     is_bad = min(is_bad, with_odds(is_good, _LEAST_WORSE))

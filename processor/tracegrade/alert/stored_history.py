@@ -10,8 +10,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from sqlalchemy import Connection
 
 from tracegrade.alert.window import window_of
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Bin, Outcomes, SeriesHistory, SeriesKey, Window, bins_of, total, weighted
+from tracegrade.store.history import Bin, SeriesHistory, SeriesKey, Window, bins_of
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import BACKFILL, MINUTE_NS
 
@@ -25,7 +26,7 @@ _ByRule: TypeAlias = Mapping[str, Mapping[SeriesKey, Iterable[Bin]]]
 
 
 class SettledHours:
-    """Outcomes of hours that ended before a check, by the hour or by the minute, kept between checks.
+    """The outcomes of hours that ended before a check, by the hour or by the minute, kept between checks.
 
     They change only by results that come late, so they are read again after ten minutes; and in a new hour, when other
     ones are asked for.
@@ -86,7 +87,7 @@ class StoredHistory:
             found = self._settled.of(about, self._now_ns, lambda: self._history.bins(window, by_minute))
         return found.get(rule_id, {})
 
-    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Tally]:
         """See `tracegrade.alert.read.History.totals`."""
         about = self._hashes, window, "totals"
         return self._settled.of(about, self._now_ns, lambda: self._history.totals(window)).get(rule_id, {})
@@ -133,9 +134,9 @@ class ReadHistory:
         """See `tracegrade.alert.read.History.backfilled`: none, since it was not there at the time that is read."""
         return {}
 
-    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Tally]:
         """See `tracegrade.alert.read.History.totals`."""
-        found: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        found: defaultdict[SeriesKey, list[Tally]] = defaultdict(list)
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
             first, end = window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS + 1
             found[course.key].append(course.between(first, end))
@@ -147,7 +148,7 @@ class ReadHistory:
     def _found(
         self, rule_id: str, window: Window, parts: Sequence[tuple[int, int, int]]
     ) -> Mapping[SeriesKey, Sequence[Bin]]:
-        places: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Outcomes]]]
+        places: defaultdict[SeriesKey, defaultdict[tuple[int, int], list[Tally]]]
         places = defaultdict(lambda: defaultdict(list))
         for course in self._courses[window.evaluation, window.count_incomplete][rule_id]:
             for minutes, first, last in parts:
@@ -171,11 +172,11 @@ class _Course:
         for sums, count in zip(self._sums, counted, strict=True):
             sums.append(sums[-1] + count)
 
-    def between(self, first: int, end: int) -> Outcomes:
+    def between(self, first: int, end: int) -> Tally:
         """The sum from minute `first` up to, and without, minute `end`."""
         low, high = bisect_left(self._minutes, first), bisect_left(self._minutes, end)
         passed, failed, not_evaluable, errors, *scores = (sums[high] - sums[low] for sums in self._sums)
-        return weighted((int(passed), int(failed), int(not_evaluable), int(errors), *scores), self._weight)
+        return Tally.of((int(passed), int(failed), int(not_evaluable), int(errors), *scores), self._weight)
 
     def starts(self, minutes: int, first: int, last: int) -> Iterator[int]:
         """The first minutes of all bins of this length, between two minutes, that hold results."""

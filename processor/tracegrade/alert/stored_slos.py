@@ -9,10 +9,11 @@ from tracegrade.alert.check import alerting_rules, slo_statuses
 from tracegrade.alert.slo import SloPlace, SloStatus
 from tracegrade.alert.stored_history import StoredHistory
 from tracegrade.alert.window import window_of
+from tracegrade.model.tally import Tally
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.history import Outcomes, SeriesHistory
+from tracegrade.store.history import SeriesHistory
 from tracegrade.store.schema import MINUTE_NS
 
 _HOUR = 60
@@ -47,15 +48,15 @@ def courses(connection: Connection, rule: Rule, alert: Alert, now_ns: int) -> di
     last = now_ns // MINUTE_NS // step
     first = last - minutes // step
     window = window_of(rule, alert, first * step * MINUTE_NS, now_ns)
-    by_place: defaultdict[SloPlace, defaultdict[int, list[Outcomes]]] = defaultdict(lambda: defaultdict(list))
+    by_place: defaultdict[SloPlace, defaultdict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
     for key, steps in SeriesHistory(connection, {rule.hash}).steps(window, step).items():
         place = by_place[key.tenant, rule.id, alert.of, key.service, key.agent]
-        for number, outcomes in steps.items():
-            place[number].append(outcomes)
+        for number, tally in steps.items():
+            place[number].append(tally)
     found = {}
     for where, by_step in by_place.items():
         fails = [sum(item.all_failed for item in by_step.get(number, ())) for number in range(first, last + 1)]
-        judged = sum(item.all_passed + item.all_failed for some in by_step.values() for item in some)
+        judged = sum(item.all_judged for some in by_step.values() for item in some)
         found[where] = _left(fails, judged * (1 - alert.slo.objective))
     return found
 

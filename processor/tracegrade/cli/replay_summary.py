@@ -17,7 +17,7 @@ from tracegrade.display import count, json_text
 from tracegrade.gate.bounds import Counted
 from tracegrade.gate.decide import RuleVerdict, Verdict, Word
 from tracegrade.model.evaluation import OUTCOMES
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally
 
 if TYPE_CHECKING:
     from tracegrade.gate.results import JudgedResults
@@ -57,7 +57,7 @@ class Summary:
         self.judged = judged
         self.traces = 0
         self.incomplete = 0
-        self.by_rule = {rule.id: Tally() for rule in rule_set.rules}
+        self.by_rule = dict.fromkeys((rule.id for rule in rule_set.rules), NO_RESULTS)
         self.by_group: dict[str, Tally] = {}
         self.by_evaluation: dict[str, dict[str, Tally]] = {}
         self._met_cases: dict[str, set[str]] = {}
@@ -70,9 +70,9 @@ class Summary:
             self.incomplete += not replayed.complete
         for fields in replayed.rule_outcomes:
             pair = RuleOutcome(*fields)
-            of_group = self.by_group.setdefault(pair.group, Tally())
-            for tally in (self.by_rule[pair.rule_id], of_group):
-                self._add(tally, pair.rule_id, pair.outcome, pair.complete, pair.chance)
+            one = self._one(pair.rule_id, pair.outcome, pair.complete, pair.chance)
+            self.by_rule[pair.rule_id] = self.by_rule[pair.rule_id].plus(one)
+            self.by_group[pair.group] = self.by_group.get(pair.group, NO_RESULTS).plus(one)
         if self.judged is not None and replayed.units is not None:
             from tracegrade.gate.results import JudgedUnits
 
@@ -80,14 +80,11 @@ class Summary:
         for rule_id, name, case, outcome, complete in replayed.outcomes:
             if case is not None:
                 self._met_cases.setdefault(rule_id, set()).add(case)
-            tally = self.by_evaluation.setdefault(rule_id, {}).setdefault(name, Tally())
-            self._add(tally, rule_id, outcome, complete, 1.0)
+            by_name = self.by_evaluation.setdefault(rule_id, {})
+            by_name[name] = by_name.get(name, NO_RESULTS).plus(self._one(rule_id, outcome, complete, 1.0))
 
-    def _add(self, tally: Tally, rule_id: str, outcome: Any, complete: bool, chance: float) -> None:
-        if complete or rule_id in self._counts_incomplete:
-            tally.count(outcome, chance)
-        else:
-            tally.incomplete += 1
+    def _one(self, rule_id: str, outcome: Any, complete: bool, chance: float) -> Tally:
+        return Tally.one(outcome, chance).counted(complete or rule_id in self._counts_incomplete)
 
     def counted(self) -> list[Counted]:
         """Every rule with its results."""

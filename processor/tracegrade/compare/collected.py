@@ -12,6 +12,7 @@ from tracegrade.compare.behaviour import SideBehaviour
 from tracegrade.compare.measures import SideMeasures
 from tracegrade.compare.sides import Side, nothing_in
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_several_evaluations
+from tracegrade.model.tally import Tally
 from tracegrade.model.usage import CostOf
 from tracegrade.pipeline.progress import Advance, LookedThrough, Progress
 from tracegrade.store.run_numbers import numbers_of
@@ -219,9 +220,8 @@ class _Reader:
             key = (of.rule_id, of.rule_hash)
             tallies = self.found.tallies.get(key) or self._texts.empty(of.rule_hash)
             self.found.tallies[key] = tallies
-            tallies.of(of.evaluation).add(
-                outcomes, of.probability, counts=complete or series in self._counted_incomplete
-            )
+            counts = complete or series in self._counted_incomplete
+            tallies.add(of.evaluation, Tally.of(outcomes, 1 / of.probability).counted(counts))
 
 
 class _Subjects:

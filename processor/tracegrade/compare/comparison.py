@@ -12,7 +12,7 @@ from tracegrade.compare.families import FAMILIES, Family, family_of
 from tracegrade.compare.holm import holm
 from tracegrade.compare.measures import Measures
 from tracegrade.compare.needed import Needed, results_needed
-from tracegrade.compare.pairing import Found, apart, difference_of
+from tracegrade.compare.pairing import Found, Kept, apart, difference_of
 from tracegrade.compare.tally import RuleKey, SideTallies
 from tracegrade.compare.verdict import MARGIN, Verdict, exit_code, is_failure, verdict
 from tracegrade.model.json_value import JsonValue
@@ -194,7 +194,7 @@ def _decided_together(
 
 def by_counts(a: SideTallies, b: SideTallies, compared: Sequence[RuleKey], levels: Mapping[str, str]) -> list[Numbers]:
     """The rules of both sides from their counts: every result as if it were a subject by itself."""
-    return _numbers(a, b, compared, levels, lambda _, of_a, of_b: Compared(of_a, of_b, apart(of_a, of_b)))
+    return _numbers(a, b, compared, levels, lambda _, of_a, of_b, kept: Compared(of_a, of_b, apart(of_a, of_b, kept)))
 
 
 class SideResults(Protocol):
@@ -218,9 +218,9 @@ def by_results(
     """
     times = times_for(max(rules, len(compared)))
 
-    def of(key: UnitKey, of_a: Tally, of_b: Tally) -> Compared:
+    def of(key: UnitKey, of_a: Tally, of_b: Tally, kept: Kept) -> Compared:
         units_a, units_b = a.units.get(key, ()), b.units.get(key, ())
-        return Compared(of_a, of_b, difference_of(units_a, units_b, of_a, of_b, times))
+        return Compared(of_a, of_b, difference_of(units_a, units_b, of_a, of_b, times, kept))
 
     return _numbers(a.tallies, b.tallies, compared, levels, of)
 
@@ -230,13 +230,14 @@ def _numbers(
     b: SideTallies,
     compared: Sequence[RuleKey],
     levels: Mapping[str, str],
-    compare: Callable[[UnitKey, Tally, Tally], Compared],
+    compare: Callable[[UnitKey, Tally, Tally, Kept], Compared],
 ) -> list[Numbers]:
     found = []
     for key in compared:
         of_a, of_b = a[key], b[key]
-        whole = compare((*key, WHOLE_RULE), of_a.whole, of_b.whole)
+        kept = of_a.kept, of_b.kept
+        whole = compare((*key, WHOLE_RULE), of_a.whole, of_b.whole, kept)
         names = sorted({*of_a.evaluations, *of_b.evaluations})
-        evaluations = {name: compare((*key, name), of_a.of(name), of_b.of(name)) for name in names}
+        evaluations = {name: compare((*key, name), of_a.of(name), of_b.of(name), kept) for name in names}
         found.append(Numbers(key, levels.get(key[0], ""), whole, evaluations))
     return found

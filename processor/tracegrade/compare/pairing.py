@@ -27,6 +27,10 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import Tally, Weighted
 
 PairedBy: TypeAlias = Literal["trace", "case", "prompt"]
+Kept: TypeAlias = tuple[float, float]
+"""How often a pass is kept for each fail that is, on A and on B, where there are only passes or only fails."""
+
+ALL_KEPT: Kept = (1.0, 1.0)
 
 _LEAST_PAIRED = 0.5
 _MOST_CHANGES = 20
@@ -126,7 +130,9 @@ class _Pair(NamedTuple):
         return Change(a.place.trace_id.hex(), b.place.trace_id.hex(), a.case)
 
 
-def difference_of(a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b: Tally, times: int) -> Found:
+def difference_of(
+    a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b: Tally, times: int, kept: Kept = ALL_KEPT
+) -> Found:
     """How the results `b` differ from `a`, by pairs where there are any, by clusters where results go together.
 
     Args:
@@ -135,36 +141,33 @@ def difference_of(a: Sequence[Unit], b: Sequence[Unit], tally_a: Tally, tally_b:
         tally_a: their numbers.
         tally_b: likewise.
         times: how often a bootstrap draws.
+        kept: as in `Kept`.
     """
     if not (a and b):
-        return apart(tally_a, tally_b)
+        return apart(tally_a, tally_b, kept)
+    ratios = _ratio(tally_a, kept[0]), _ratio(tally_b, kept[1])
     for by, key in _KEYS.items():
         pairs = _paired(a, b, by, key)
         if sum(min(len(pair.a), len(pair.b)) for pair in pairs) >= _LEAST_PAIRED * min(len(a), len(b)):
-            return _of_pairs(pairs, by, a, b, tally_a, tally_b, times)
+            return _of_pairs(pairs, by, a, b, ratios, times)
     kind = _clustered_by(a) or _clustered_by(b)
     if kind is None:
-        return apart(tally_a, tally_b)
-    side_a, side_b = (Clusters(_clusters(units), _ratio(tally)) for units, tally in ((a, tally_a), (b, tally_b)))
+        return apart(tally_a, tally_b, kept)
+    side_a, side_b = (Clusters(_clusters(units), ratio) for units, ratio in zip((a, b), ratios, strict=True))
     found = clustered(side_a, side_b, times)
     fewest = min(len(side_a.clusters), len(side_b.clusters))
     made_of = [spread_of(side_a), spread_of(side_b)] if found else ()
     return Found(found, "" if found else _too_few(fewest, kind), None, kind, made_of)
 
 
-def _share(tally: Tally) -> Share | None:
-    """The share of passes; None without results."""
-    return share_of(tally.passes, tally.fails, tally.kept)
-
-
-def _ratio(tally: Tally) -> float:
+def _ratio(tally: Tally, kept: float) -> float:
     """How often a pass is kept for each fail that is."""
-    return tally.kept if (share := _share(tally)) is None else share.ratio
+    return kept if (share := share_of(tally.passes, tally.fails, kept)) is None else share.ratio
 
 
-def apart(a: Tally, b: Tally) -> Found:
-    """How two tallies differ as results of different subjects, each by itself."""
-    share_a, share_b = _share(a), _share(b)
+def apart(a: Tally, b: Tally, kept: Kept = ALL_KEPT) -> Found:
+    """How two tallies differ as results of different subjects, each by itself; `kept` as in `Kept`."""
+    share_a, share_b = (share_of(tally.passes, tally.fails, of) for tally, of in zip((a, b), kept, strict=True))
     if share_a is None or share_b is None:
         return Found(None, f"nothing could be judged on {'A' if share_a is None else 'B'}")
     return Found(independent(share_a, share_b), made_of=(share_a, share_b))
@@ -191,15 +194,14 @@ def _of_pairs(
     by: PairedBy,
     a: Sequence[Unit],
     b: Sequence[Unit],
-    tally_a: Tally,
-    tally_b: Tally,
+    ratios: tuple[float, float],
     times: int,
 ) -> Found:
     clusters = _pair_clusters(pairs, by)
     kind: str | None = None
     made_of: PairTable | Sequence[Spread]
     if all(len(pair.a) == len(pair.b) == 1 for pair in pairs) and len(clusters) == len(pairs):
-        made_of = _table(pairs, _ratio(tally_a), _ratio(tally_b))
+        made_of = _table(pairs, *ratios)
         difference = paired(made_of)
     else:
         kind = by if by != "trace" else _clustered_by(pair.a[0] for pair in pairs) or "trace"

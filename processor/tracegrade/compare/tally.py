@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from tracegrade.compare.sides import CompareError, Side, nothing_in
 from tracegrade.display import count
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.store.runs import Run
 from tracegrade.store.schema import LIVE
@@ -20,14 +20,25 @@ RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash
 
 @dataclass(slots=True)
 class RuleTallies:
-    """One rule on one side: as a whole, and by evaluation where it has several."""
+    """One rule on one side: as a whole, and by evaluation where it has several.
 
-    whole: Tally
+    ``kept`` is how often a pass is kept for each fail that is, where there are only passes or only fails.
+    """
+
+    whole: Tally = NO_RESULTS
     evaluations: dict[str, Tally] = field(default_factory=dict)
+    kept: float = 1.0
 
     def of(self, evaluation: str) -> Tally:
         """The tally of one evaluation, or of the whole rule for ""."""
-        return self.evaluations.setdefault(evaluation, Tally(self.whole.kept)) if evaluation else self.whole
+        return self.evaluations.get(evaluation, NO_RESULTS) if evaluation else self.whole
+
+    def add(self, evaluation: str, tally: Tally) -> None:
+        """Add results of one evaluation, or of the whole rule for ""."""
+        if evaluation:
+            self.evaluations[evaluation] = self.of(evaluation).plus(tally)
+        else:
+            self.whole = self.whole.plus(tally)
 
 
 SideTallies: TypeAlias = Mapping[RuleKey, RuleTallies]
@@ -53,7 +64,7 @@ class RuleTexts:
 
     def empty(self, rule_hash: str) -> RuleTallies:
         """The tallies of a rule without results."""
-        return RuleTallies(Tally(self.kept(rule_hash)))
+        return RuleTallies(kept=self.kept(rule_hash))
 
 
 def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSeries], texts: RuleTexts) -> SideTallies:
@@ -69,16 +80,14 @@ def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSe
         raise CompareError(f"{side.text}: results of a run are not counted by time; compare in full, not rates alone")
     found: dict[RuleKey, RuleTallies] = {}
     several = with_several_evaluations(chosen.values())
-    for row in side_counts(connection, side.result_filter, chosen):
-        of = chosen[row.series]
+    for of, complete, tally in side_counts(connection, side.result_filter, chosen):
         key = (of.rule_id, of.rule_hash)
         if of.evaluation and key not in several:
             continue
         if key not in found:
             found[key] = texts.empty(of.rule_hash)
-        outcomes = (row.passed, row.failed, row.not_evaluable, row.errors)
-        counts = row.complete or texts.counts_incomplete(of.rule_hash)
-        found[key].of(of.evaluation).add(outcomes, of.probability, counts=counts)
+        counts = complete or texts.counts_incomplete(of.rule_hash)
+        found[key].add(of.evaluation, tally.counted(counts))
     if not found:
         raise nothing_in(connection, side)
     return found

@@ -10,7 +10,6 @@ from tracegrade.compare.verdict import MARGIN
 from tracegrade.gate.bounds import Bounds, Counted, Held, held_by, why_not_gated
 from tracegrade.gate.decide import Against
 from tracegrade.gate.results import Results
-from tracegrade.model.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ def _why_not_compared(base: Baseline, counted: Counted) -> str | None:
 
 def _filled(here: Results, keys: Sequence[RuleKey]) -> SideResults:
     """`here` with a tally of each of these rules, also of those that matched nothing."""
-    empty = {key: RuleTallies(Tally()) for key in keys}
+    empty = {key: RuleTallies() for key in keys}
     return replace(here, tallies={**empty, **here.tallies})
 
 

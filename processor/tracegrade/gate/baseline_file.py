@@ -24,7 +24,7 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.gate.results import Results
 from tracegrade.model.errors import TraceGradeError
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 from tracegrade.store.schema import WHOLE_RULE
 
 FORMAT: Literal["tracegrade baseline"] = "tracegrade baseline"
@@ -101,12 +101,9 @@ class SavedBaseline(FileModel):
         for rule_id, contents in self.rules.items():
             for rule_hash, rule in contents.items():
                 units = list(_units(rule.groups, own))
-                tally = Tally(
-                    rule.kept, not_evaluable=rule.not_evaluable, errors=rule.error, incomplete=rule.incomplete
-                )
-                for unit in units:
-                    tally.count("pass" if unit.passed else "fail", unit.probability)
-                found.tallies[rule_id, rule_hash] = RuleTallies(tally)
+                judged = (Tally.one("pass" if unit.passed else "fail", unit.probability) for unit in units)
+                others = Tally.of((0, 0, rule.not_evaluable, rule.error))._replace(incomplete=rule.incomplete)
+                found.tallies[rule_id, rule_hash] = RuleTallies(total([*judged, others]), kept=rule.kept)
                 found.units[rule_id, rule_hash, WHOLE_RULE] = units
         return found
 
@@ -159,7 +156,7 @@ def saved_rules(results: Results) -> dict[str, dict[str, SavedRule]]:
             not_evaluable=tally.not_evaluable,
             error=tally.errors,
             incomplete=tally.incomplete,
-            kept=tally.kept,
+            kept=tallies.kept,
             groups=_groups(results.units.get((rule_id, rule_hash, WHOLE_RULE), ())),
         )
     return dict(found)

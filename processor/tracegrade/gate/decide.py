@@ -243,7 +243,7 @@ def _shown(rule: RuleVerdict) -> str:
 
 def _of_all(bounds: Bounds, bound: float, rules: Iterable[RuleVerdict]) -> tuple[Word, str]:
     tallies = [rule.counted.tally for rule in rules if is_of_level(rule.counted.level, bounds.level)]
-    passes, fails = sum(tally.passes.total for tally in tallies), sum(tally.fails.total for tally in tallies)
+    passes, fails = sum(tally.all_passed for tally in tallies), sum(tally.all_failed for tally in tallies)
     if not passes + fails:
         return "cannot_tell", "no rule passed or failed on any trace"
     rate = passes / (passes + fails)

@@ -11,7 +11,7 @@ from tracegrade.compare.collected import Place, Unit, UnitKey, collect
 from tracegrade.compare.sides import Side, check_side, stored_runs_of
 from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts
 from tracegrade.model.evaluation import Outcome
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.model.usage import no_prices
 from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.pipeline.progress import Progress, unseen
@@ -40,7 +40,7 @@ class Results:
     def of(self, rule_id: str, rule_hash: str) -> Tally:
         """The outcomes of a rule; none where it matched nothing."""
         found = self.tallies.get((rule_id, rule_hash))
-        return Tally() if found is None else found.whole
+        return NO_RESULTS if found is None else found.whole
 
     def hashes(self, rule_id: str) -> list[str]:
         """The contents of a rule that judged something here, in order."""
@@ -68,7 +68,7 @@ def results_of(connection: Connection, side: Side, rule_set: RuleSet, progress: 
     notes = [f"the run is {run.state}; results may be missing" for run in runs if run.state != "complete"]
     if read.more_traces:
         notes.append(f"only its newest {read.traces} traces were read")
-    tallies = {key: RuleTallies(found.whole) for key, found in read.tallies.items()}
+    tallies = {key: RuleTallies(found.whole, kept=found.kept) for key, found in read.tallies.items()}
     units = {key: units for key, units in read.units.items() if key[2] == WHOLE_RULE}
     levels = {found.rule_id: found.level for found in series.values() if found.level}
     return Results(tallies, defaultdict(list, units), levels, notes, read.met_cases)
@@ -117,7 +117,7 @@ class JudgedResults:
     """Adds up what is judged now. ``results`` has every rule, also those that matched nothing."""
 
     def __init__(self, rule_set: RuleSet) -> None:
-        tallies = {(rule.id, rule.hash): RuleTallies(Tally(rule.sample.kept_passes)) for rule in rule_set.rules}
+        tallies = {(rule.id, rule.hash): RuleTallies(kept=rule.sample.kept_passes) for rule in rule_set.rules}
         self.results = Results(tallies, levels={rule.id: rule.level for rule in rule_set.rules})
         self._counting = {rule.id for rule in rule_set.rules if rule.incomplete == "count"}
 
@@ -125,10 +125,8 @@ class JudgedResults:
         """Add one more trace or session."""
         place = Place(*judged.place)
         for rule_id, rule_hash, outcome, unit in judged.units:
-            tally = self.results.tallies[rule_id, rule_hash].whole
-            if not (judged.complete or rule_id in self._counting):
-                tally.incomplete += 1
-                continue
-            tally.count(outcome, unit[-1])
-            if outcome in ("pass", "fail"):
+            counts = judged.complete or rule_id in self._counting
+            tallies = self.results.tallies[rule_id, rule_hash]
+            tallies.add(WHOLE_RULE, Tally.one(outcome, unit[-1]).counted(counts))
+            if counts and outcome in ("pass", "fail"):
                 self.results.units[rule_id, rule_hash, WHOLE_RULE].append(Unit(place, *unit))

@@ -1,11 +1,11 @@
 """How many results of each outcome there are, and the pass rate that they make."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from math import sqrt
-from typing import NamedTuple
+from operator import add
+from typing import Any, NamedTuple
 
-from tracegrade.model.evaluation import Outcome
+from tracegrade.model.evaluation import OUTCOMES, Outcome
 from tracegrade.model.json_value import JsonValue
 
 Z95 = 1.959963984540054
@@ -46,57 +46,111 @@ class Weighted(NamedTuple):
         weight = 1 / probability
         return Weighted(self.stored + count, self.total + count * weight, self.squares + count * weight * weight)
 
-    def joined(self, other: "Weighted") -> "Weighted":
-        """With those of `other`."""
-        return Weighted(self.stored + other.stored, self.total + other.total, self.squares + other.squares)
-
     @property
     def effective(self) -> float:
         """As many results of equal weight tell as much (Kish's effective sample size)."""
         return self.total * self.total / self.squares if self.squares else 0.0
 
 
-NO_RESULTS = Weighted()
+class Tally(NamedTuple):
+    """The one count of outcomes: of a rule, an evaluation, or any group of their results.
 
+    A result that was kept with the probability p stands for 1 / p subjects, its weight. Pass rates are estimates for
+    all subjects; errors and what is not evaluable are in no pass rate.
 
-@dataclass(slots=True)
-class Tally:
-    """The outcomes of a rule, an evaluation, or any group of them; ``incomplete`` ones are in no other number.
-
-    ``kept`` is how often a pass is kept for each fail that is, where there are only passes or only fails. Pass rates
-    are estimates for all subjects: in a sample, a result whose chance of being kept is 1/4 stands for 4. The other
-    numbers count results; errors and what is not evaluable are in no pass rate. ``backfilled`` of all were judged
-    afterwards, by ``rules backtest --store``. ``score_sum`` is that of the passes and fails, where it was asked for.
+    Attributes:
+        passed: stored results that passed; likewise ``failed``, ``not_evaluable`` and ``errors``.
+        all_passed: how many subjects those stand for; likewise the other three.
+        score_sum: the sum of the scores of stored passes and fails, where it was asked for.
+        all_scores: the same by weight; of token counts, costs and times, the sum of those.
+        all_score_squares: likewise of squares of scores.
+        passed_squares: the sum of squares of the weights of passes; likewise ``failed_squares`` of fails, and
+            ``other_squares`` of the other two. n equal weights are worth n results, unequal weights less.
+        incomplete: results of incomplete traces, which are in no other number.
+        backfilled: how many of all were judged afterwards, by ``rules backtest --store``.
     """
 
-    kept: float = 1.0
-    passes: Weighted = NO_RESULTS
-    fails: Weighted = NO_RESULTS
+    passed: int = 0
+    failed: int = 0
     not_evaluable: int = 0
     errors: int = 0
+    all_passed: float = 0.0
+    all_failed: float = 0.0
+    all_not_evaluable: float = 0.0
+    all_errors: float = 0.0
+    score_sum: float = 0.0
+    all_scores: float = 0.0
+    all_score_squares: float = 0.0
+    passed_squares: float = 0.0
+    failed_squares: float = 0.0
+    other_squares: float = 0.0
     incomplete: int = 0
     backfilled: int = 0
-    score_sum: float = 0.0
+
+    @classmethod
+    def of(cls, sums: Sequence[Any], weight: float = 1.0) -> "Tally":
+        """Results that each stand for `weight` subjects.
+
+        Args:
+            sums: how many passed, failed, are not evaluable, are errors; then, where asked for, the sum of their scores
+                and that of the squares of these. A count below 0 is taken for 0: retention deletes counts that a later
+                revision then subtracts.
+            weight: 1 / p for results that were kept with the probability p.
+        """
+        passed, failed, not_evaluable, errors, score_sum, score_squares = (*sums, 0.0, 0.0)[:6]
+        if min(passed, failed, not_evaluable, errors) < 0:
+            passed, failed, not_evaluable, errors = (max(0, count) for count in sums[:4])
+        return cls(
+            passed,
+            failed,
+            not_evaluable,
+            errors,
+            passed * weight,
+            failed * weight,
+            not_evaluable * weight,
+            errors * weight,
+            score_sum,
+            score_sum * weight,
+            score_squares * weight,
+            passed * weight * weight,
+            failed * weight * weight,
+            (not_evaluable + errors) * weight * weight,
+        )
+
+    @classmethod
+    def one(cls, outcome: Outcome, probability: float = 1.0) -> "Tally":
+        """One result, kept with this probability."""
+        return cls.of([int(outcome == name) for name in OUTCOMES], 1 / probability)
+
+    def plus(self, other: "Tally") -> "Tally":
+        """Both together."""
+        return Tally(*map(add, self, other))
+
+    def counted(self, counts: bool, backfilled: bool = False) -> "Tally":
+        """The same results, as incomplete ones unless `counts`; `backfilled`: they were judged afterwards."""
+        if not counts:
+            return Tally(incomplete=self.results)
+        return self._replace(backfilled=self.results) if backfilled else self
 
     @property
-    def passed(self) -> int:
-        """How many passed."""
-        return self.passes.stored
+    def passes(self) -> Weighted:
+        """The passes with their weights."""
+        return Weighted(self.passed, self.all_passed, self.passed_squares)
 
     @property
-    def failed(self) -> int:
-        """How many failed."""
-        return self.fails.stored
+    def fails(self) -> Weighted:
+        """The fails with their weights."""
+        return Weighted(self.failed, self.all_failed, self.failed_squares)
 
     @property
     def judged(self) -> int:
         """Passes and fails: what a pass rate is made of."""
-        return self.passes.stored + self.fails.stored
+        return self.passed + self.failed
 
     @property
     def results(self) -> int:
         """Results of any outcome, without the incomplete ones."""
-        return self.judged + self.not_evaluable + self.errors
+        return self.passed + self.failed + self.not_evaluable + self.errors
 
     @property
     def subjects(self) -> int:
@@ -104,9 +158,29 @@ class Tally:
         return self.results + self.incomplete
 
     @property
+    def all_judged(self) -> float:
+        """How many subjects the passes and fails stand for."""
+        return self.all_passed + self.all_failed
+
+    @property
+    def all_results(self) -> float:
+        """How many subjects the results of any outcome stand for."""
+        return self.all_passed + self.all_failed + self.all_not_evaluable + self.all_errors
+
+    @property
+    def judged_squares(self) -> float:
+        """The sum of squares of the weights of passes and fails."""
+        return self.passed_squares + self.failed_squares
+
+    @property
+    def squares(self) -> float:
+        """The sum of squares of the weights of results of any outcome."""
+        return self.passed_squares + self.failed_squares + self.other_squares
+
+    @property
     def pass_rate(self) -> float | None:
         """The estimated share of passes among all results; None when nothing passed or failed: that is not 0."""
-        return self.passes.total / (self.passes.total + self.fails.total) if self.judged else None
+        return self.all_passed / self.all_judged if self.judged else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -121,45 +195,6 @@ class Tally:
     def coverage(self) -> float | None:
         """The share of results that could be judged; None without results."""
         return self.judged / self.results if self.results else None
-
-    def count(self, outcome: Outcome, probability: float = 1.0) -> None:
-        """Add one result, kept with this probability."""
-        match outcome:
-            case "pass":
-                self.passes = self.passes.plus(1, probability)
-            case "fail":
-                self.fails = self.fails.plus(1, probability)
-            case "not_evaluable":
-                self.not_evaluable += 1
-            case "error":
-                self.errors += 1
-
-    def add(self, outcomes: Sequence[int], probability: float, *, counts: bool, backfilled: bool = False) -> None:
-        """Add as many results of each outcome, kept with this probability; with `counts` False, as incomplete ones."""
-        passed, failed, not_evaluable, errors = outcomes
-        if not counts:
-            self.incomplete += passed + failed + not_evaluable + errors
-            return
-        if passed:
-            self.passes = self.passes.plus(passed, probability)
-        if failed:
-            self.fails = self.fails.plus(failed, probability)
-        self.not_evaluable += not_evaluable
-        self.errors += errors
-        if backfilled:
-            self.backfilled += passed + failed + not_evaluable + errors
-
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(
-            self.kept,
-            self.passes.joined(other.passes),
-            self.fails.joined(other.fails),
-            self.not_evaluable + other.not_evaluable,
-            self.errors + other.errors,
-            self.incomplete + other.incomplete,
-            self.backfilled + other.backfilled,
-            self.score_sum + other.score_sum,
-        )
 
     def to_json(self) -> dict[str, JsonValue]:
         """The pass rate and the numbers, by outcome."""
@@ -181,8 +216,16 @@ class Tally:
             "not_evaluable": self.not_evaluable,
             "errors": self.errors,
             "incomplete": self.incomplete,
-            "passes": self.passes.total,
-            "fails": self.fails.total,
+            "passes": self.all_passed,
+            "fails": self.all_failed,
             "backfilled": self.backfilled,
             "pass_rate": self.pass_rate,
         }
+
+
+NO_RESULTS = Tally()
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """All of them together."""
+    return Tally(*map(sum, zip(NO_RESULTS, *tallies, strict=True)))

@@ -5,7 +5,7 @@ these sums is corrected too, and nothing counts twice.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
 
+from tracegrade.model.tally import Tally, total
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series
 from tracegrade.store.sums import OUTCOME_SUMS, Counting, Sums, sums
@@ -38,51 +39,12 @@ class SeriesKey(NamedTuple):
     release: str | None
 
 
-class Outcomes(NamedTuple):
-    """Sums of outcomes: how many are stored, and (``all_``) how many subjects those are a sample of.
-
-    A result that was kept with probability p stands for 1 / p results. ``squares`` are the sums of squares of these
-    weights: n equal weights are worth n results, unequal weights less (Kish's effective sample size).
-    """
-
-    passed: int = 0
-    failed: int = 0
-    not_evaluable: int = 0
-    errors: int = 0
-    all_passed: float = 0.0
-    all_failed: float = 0.0
-    all_not_evaluable: float = 0.0
-    all_errors: float = 0.0
-    all_scores: float = 0.0
-    all_score_squares: float = 0.0
-    judged_squares: float = 0.0
-    other_squares: float = 0.0
-
-    @property
-    def judged(self) -> int:
-        """The number of stored passes and fails."""
-        return self.passed + self.failed
-
-    @property
-    def results(self) -> int:
-        """The number of stored results of any outcome."""
-        return self.judged + self.not_evaluable + self.errors
-
-
-NO_OUTCOMES = Outcomes()
-
-
 class Bin(NamedTuple):
-    """Outcomes of traces whose last span came within ``minutes`` from ``minute`` (since 1970) on."""
+    """The outcomes of traces whose last span came within ``minutes`` from ``minute`` (since 1970) on."""
 
     minute: int
     minutes: int
-    outcomes: Outcomes
-
-
-def total(found: Iterable[Outcomes]) -> Outcomes:
-    """All of them together."""
-    return Outcomes(*map(sum, zip(NO_OUTCOMES, *found, strict=True)))
+    tally: Tally
 
 
 class Window(NamedTuple):
@@ -109,15 +71,15 @@ class PackedBins:
     def __iter__(self) -> Iterator[Bin]:
         """The bins, each with results."""
         made = [
-            Bin(minute, minutes, weighted(found, weight))
+            Bin(minute, minutes, Tally.of(found, weight))
             for minutes, weight, rows in self.parts
             for minute, *found in _ROW.iter_unpack(rows)
         ]
         if all(one.minute < later.minute for one, later in pairwise(made)):
             return iter(made)
-        places: defaultdict[tuple[int, int], list[Outcomes]] = defaultdict(list)
+        places: defaultdict[tuple[int, int], list[Tally]] = defaultdict(list)
         for item in made:
-            places[item.minute, item.minutes].append(item.outcomes)
+            places[item.minute, item.minutes].append(item.tally)
         return iter(bins_of(places))
 
 
@@ -163,24 +125,24 @@ class SeriesHistory:
                 parts[key].append((minutes, weight, bytes(packed)))
         return _by_rule({key: PackedBins(tuple(found)) for key, found in parts.items()})
 
-    def totals(self, window: Window) -> dict[str, dict[SeriesKey, Outcomes]]:
+    def totals(self, window: Window) -> dict[str, dict[SeriesKey, Tally]]:
         """The outcomes of each series within `window` together, by rule; of a month 30 to 200 rows a series."""
-        parts: defaultdict[SeriesKey, list[Outcomes]] = defaultdict(list)
+        parts: defaultdict[SeriesKey, list[Tally]] = defaultdict(list)
         for one in self._sums(window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
             key, weight = self.series[one.series]
             if any(one.values[:4]):
-                parts[key].append(weighted(one.values, weight))
+                parts[key].append(Tally.of(one.values, weight))
         return _by_rule({key: total(found) for key, found in parts.items()})
 
-    def steps(self, window: Window, step_minutes: int) -> dict[SeriesKey, dict[int, Outcomes]]:
+    def steps(self, window: Window, step_minutes: int) -> dict[SeriesKey, dict[int, Tally]]:
         """The outcomes of each series within `window` by step, which is numbered from 1970 on; of all rules chosen.
 
         A step is some hours long, and so is the window but for its end.
         """
-        parts: defaultdict[SeriesKey, defaultdict[int, list[Outcomes]]] = defaultdict(lambda: defaultdict(list))
+        parts: defaultdict[SeriesKey, defaultdict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
         for one in self._sums(window, stretches(window.since_ns, window.until_ns), step_minutes):
             key, weight = self.series[one.series]
-            parts[key][one.step].append(weighted(one.values, weight))
+            parts[key][one.step].append(Tally.of(one.values, weight))
         return {key: {number: total(some) for number, some in by_step.items()} for key, by_step in parts.items()}
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
@@ -212,30 +174,9 @@ class SeriesHistory:
         return query if window.count_incomplete else query.where(counts.c.complete)
 
 
-def bins_of(places: Mapping[tuple[int, int], Sequence[Outcomes]]) -> list[Bin]:
+def bins_of(places: Mapping[tuple[int, int], Sequence[Tally]]) -> list[Bin]:
     """One bin for each (minute, minutes), in order of time."""
     return [Bin(*place, found[0] if len(found) == 1 else total(found)) for place, found in sorted(places.items())]
-
-
-def weighted(counted: Sequence[Any], weight: float) -> Outcomes:
-    """The outcomes of one series, in which each result stands for `weight` results."""
-    passed, failed, not_evaluable, errors, scores, score_squares = counted
-    if min(passed, failed, not_evaluable, errors) < 0:  # retention deleted counts that a revision then subtracted
-        passed, failed, not_evaluable, errors = (max(0, count) for count in counted[:4])
-    return Outcomes(
-        passed,
-        failed,
-        not_evaluable,
-        errors,
-        passed * weight,
-        failed * weight,
-        not_evaluable * weight,
-        errors * weight,
-        scores * weight,
-        score_squares * weight,
-        (passed + failed) * weight * weight,
-        (not_evaluable + errors) * weight * weight,
-    )
 
 
 def _by_rule(by_key: Mapping[SeriesKey, Any]) -> dict[str, dict[SeriesKey, Any]]:

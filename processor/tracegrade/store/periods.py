@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
-from tracegrade.store.history import SUMMED, Outcomes, total, weighted
+from tracegrade.model.tally import Tally, total
+from tracegrade.store.history import SUMMED
 from tracegrade.store.rates import stretches
 from tracegrade.store.schema import COUNTED_MINUTES, DAY_MINUTES, MINUTE_NS, counts, series
 from tracegrade.store.sums import Counting, sums
@@ -18,7 +19,7 @@ Period = tuple[int, int]
 
 def outcomes_in(
     connection: Connection, numbers: Select[Any], periods: Iterable[Period], count_incomplete: bool
-) -> dict[int, Outcomes]:
+) -> dict[int, Tally]:
     """The outcomes of each series whose number `numbers` selects, over all `periods` together.
 
     It reads the rows of every series within the periods: by the day where days fit, then by the hour, then by the
@@ -26,16 +27,16 @@ def outcomes_in(
     """
     kept = select(series.c.number, series.c.probability).where(series.c.number.in_(numbers))
     weights = {number: 1 / probability for number, probability in connection.execute(kept)}
-    found: defaultdict[int, list[Outcomes]] = defaultdict(list)
+    found: defaultdict[int, list[Tally]] = defaultdict(list)
     parts = chain.from_iterable(stretches(since_ns, until_ns, DAY_MINUTES) for since_ns, until_ns in periods)
     for one in sums(connection, numbers, parts, SUMMED, traces="all" if count_incomplete else "complete"):
-        found[one.series].append(weighted(one.values, weights[one.series]))
+        found[one.series].append(Tally.of(one.values, weights[one.series]))
     return {number: total(some) for number, some in found.items()}
 
 
 def outcomes_by_step(
     connection: Connection, numbers: Select[Any], period: Period, step_minutes: int, count_incomplete: bool
-) -> dict[int, Outcomes]:
+) -> dict[int, Tally]:
     """The outcomes of all series that `numbers` selects together, by the minute at which a step begins.
 
     Steps begin at multiples of their length, counted from 1970. Steps without results are left out. Rows of days, hours
@@ -44,10 +45,10 @@ def outcomes_by_step(
     kept = select(series.c.number, series.c.probability).where(series.c.number.in_(numbers))
     weights = {number: 1 / probability for number, probability in connection.execute(kept)}
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes % minutes == 0)
-    found: defaultdict[int, list[Outcomes]] = defaultdict(list)
+    found: defaultdict[int, list[Tally]] = defaultdict(list)
     traces: Counting = "all" if count_incomplete else "complete"
     for one in sums(connection, numbers, stretches(*period, longest), SUMMED, step_minutes=step_minutes, traces=traces):
-        found[one.step * step_minutes].append(weighted(one.values, weights[one.series]))
+        found[one.step * step_minutes].append(Tally.of(one.values, weights[one.series]))
     return {minute: total(parts) for minute, parts in sorted(found.items())}
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, or_, select
 
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
     BACKFILL,
@@ -68,16 +68,14 @@ def rates(
         for number, run, probability, *key in connection.execute(names)
     }
     columns = (*OUTCOME_SUMS, counts.c.score_sum)
-    found: defaultdict[RateKey, Tally] = defaultdict(Tally)
+    parts: defaultdict[RateKey, list[Tally]] = defaultdict(list)
     for number, _, complete, (*outcomes, score_sum) in sums(
         connection, matching, counted_stretches(result_filter), columns
     ):
         backfilled, probability, key = keys[number]
-        is_counted = complete or count_incomplete
-        found[key].add([*map(int, outcomes)], probability, counts=is_counted, backfilled=backfilled)
-        if is_counted:
-            found[key].score_sum += float(score_sum)
-    return {key: found[key] for key in sorted(found)}
+        tally = Tally.of((*map(int, outcomes), float(score_sum)), 1 / probability)
+        parts[key].append(tally.counted(complete or count_incomplete, backfilled))
+    return {key: total(parts[key]) for key in sorted(parts)}
 
 
 def counted_stretches(result_filter: ResultFilter, longest: int = DAY_MINUTES) -> list[tuple[int, int, int]]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, func, or_, select
 
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
@@ -147,25 +147,25 @@ def _added_up(
         for number, rule_id, present_hash, run, weight, *key in named
     }
     numbers = select(series.c.number).where(*conditions)
-    found: defaultdict[Key, dict[int, Tally]] = defaultdict(lambda: defaultdict(Tally))
+    parts: defaultdict[Key, defaultdict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
     live: defaultdict[str, set[str]] = defaultdict(set)
-    backfilled: list[tuple[tuple[str, str], Key, int, list[int], float, bool]] = []
+    backfilled: list[tuple[str, str, Key, int, Tally]] = []
     # A row must not count minutes of two steps.
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     stretches = counted_stretches(result_filter, longest)
     for number, start, complete, values in sums(connection, numbers, stretches, step_minutes=step_minutes):
         counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
-        outcomes, is_counted = [*map(int, values)], complete or counts_all
+        tally = Tally.of([*map(int, values)], 1 / probability).counted(complete or counts_all, is_backfilled)
         if is_backfilled:
-            backfilled.append(((rule_id, present_hash), key, start, outcomes, probability, is_counted))
+            backfilled.append((rule_id, present_hash, key, start, tally))
         else:
-            if any(outcomes):
+            if tally.subjects:
                 live[rule_id].add(present_hash)
-            found[key][start].add(outcomes, probability, counts=is_counted)
-    for (rule_id, present_hash), key, start, outcomes, probability, is_counted in backfilled:
+            parts[key][start].append(tally)
+    for rule_id, present_hash, key, start, tally in backfilled:
         if not one_form or live[rule_id] <= {present_hash}:
-            found[key][start].add(outcomes, probability, counts=is_counted, backfilled=True)
-    return found
+            parts[key][start].append(tally)
+    return {key: {start: total(some) for start, some in steps.items()} for key, steps in parts.items()}
 
 
 def names_of(connection: Connection, dimension: Dimension, *, run: str = LIVE, limit: int = 200) -> list[str]:

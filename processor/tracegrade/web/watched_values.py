@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from tracegrade.alert.diagnose.watched import Watched, watched
+from tracegrade.model.tally import Tally, total
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Outcomes, total
 from tracegrade.store.periods import Period, outcomes_by_step
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES
 
@@ -72,14 +72,14 @@ class WatchedValues:
 class _Steps:
     """Outcomes by the minute at which a step of so many ``minutes`` begins, from ``since_ns`` on."""
 
-    found: Mapping[int, Outcomes]
+    found: Mapping[int, Tally]
     since_ns: int
     minutes: int
 
     def results_before(self, time_ns: int) -> int:
         """How many results the steps have that are over by a time."""
         over = time_ns // MINUTE_NS - self.minutes
-        return sum(outcomes.results for minute, outcomes in self.found.items() if minute <= over)
+        return sum(tally.results for minute, tally in self.found.items() if minute <= over)
 
 
 def watched_values(connection: Connection, alert: StoredAlert, count_incomplete: bool, now_ns: int) -> WatchedValues:
@@ -129,8 +129,8 @@ def _step_for(minutes: int) -> int:
 
 
 def _counted(steps: _Steps) -> Iterator[Value]:
-    for minute, outcomes in steps.found.items():
-        number = outcomes.results
+    for minute, tally in steps.found.items():
+        number = tally.results
         yield Value(minute * MINUTE_NS, (minute + steps.minutes) * MINUTE_NS, float(number), number)
 
 
@@ -139,22 +139,22 @@ def _joined(what: Watched, steps: _Steps, length_ns: int) -> Iterator[Value]:
     step = steps.minutes
     longest = max(step, int(length_ns * _LONGEST_VALUE) // MINUTE_NS)
     began = what.began_ns // MINUTE_NS // step * step
-    parts: list[Outcomes] = []
+    parts: list[Tally] = []
     first = last = 0
-    for minute, outcomes in steps.found.items():
+    for minute, tally in steps.found.items():
         if parts and (minute + step - first > longest or first < began <= minute):
             yield from _value(what, parts, first, last)
             parts = []
         first = first if parts else minute
         last = minute + step
-        parts.append(outcomes)
+        parts.append(tally)
         if sum(what.count(part).seen for part in parts) >= _LEAST_RESULTS:
             yield from _value(what, parts, first, last)
             parts = []
     yield from _value(what, parts, first, last)
 
 
-def _value(what: Watched, parts: list[Outcomes], first: int, last: int) -> Iterator[Value]:
+def _value(what: Watched, parts: list[Tally], first: int, last: int) -> Iterator[Value]:
     part = what.count(total(parts))
     if (rate := part.rate) is not None:
         is_loss = not what.is_of_measure and what.bad == _FAILS

@@ -7,8 +7,8 @@ import pytest
 from build.staged import DAY, Stage, rule_of
 from tracegrade.alert.detect.finding import measure
 from tracegrade.alert.notify.message import summary
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
-from tracegrade.store.history import Outcomes, total
 
 BELOW = {"below": 0.9, "over": "6h"}
 HOUR = 60
@@ -122,12 +122,12 @@ def test_of_a_sample_that_keeps_every_fail_a_pass_stands_for_many(sample: dict[s
     assert stage.look(3 * DAY) == fires
 
 
-def scores(*values: float) -> Outcomes:
+def scores(*values: float) -> Tally:
     """Unsampled results with these scores, each a pass where it is 1."""
     passed = sum(value == 1 for value in values)
     failed = len(values) - passed
     squares = sum(value * value for value in values)
-    return Outcomes(passed, failed, 0, 0, passed, failed, 0.0, 0.0, sum(values), squares, len(values), 0.0)
+    return Tally.of((passed, failed, 0, 0, sum(values), squares))
 
 
 @pytest.mark.parametrize(("values", "fires"), [((0.7, 0.7), ["firing"]), ((0.5, 0.9), ["firing"]), ((0.4, 1), [])])
@@ -143,7 +143,7 @@ def test_results_from_before_the_sample_was_edited_weigh_as_they_were_kept() -> 
 
     Together 60 + 600 passes and 20 fails: 660 / 680, whatever the rule says of its sample by now.
     """
-    every = Outcomes(60, 10, 0, 0, 60.0, 10.0, 0.0, 0.0, 0.0, 0.0, 70.0, 0.0)
+    every = Tally.of((60, 10, 0, 0))
     both = total([every, every._replace(all_passed=600.0)])
     for sample in ({}, {"sample": {"share": 0.05, "keep_failures": True}}):
         measured = measure(rule_of(BELOW, **sample), Alert.model_validate(BELOW), both)

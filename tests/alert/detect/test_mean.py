@@ -11,7 +11,8 @@ from build import rest_long
 from build.staged import DAY, Stage, rule_of
 from tracegrade.alert.detect.steps import values_of
 from tracegrade.alert.notify.message import lines, summary
-from tracegrade.store.history import Bin, Outcomes, total
+from tracegrade.model.tally import Tally, total
+from tracegrade.store.history import Bin
 from tracegrade.store.schema import MINUTE_NS
 
 ABOVE = {"above": 20_000, "of": "tokens"}
@@ -19,18 +20,8 @@ RISE = {"rise": {"against": "7d", "by": "30 %"}, "of": "tokens"}
 WEEK = 7 * DAY
 
 
-def outcomes(values: list[float], unknown: int = 0, weight: float = 1.0) -> Outcomes:
-    count, total, squares = len(values), sum(values), sum(value * value for value in values)
-    return Outcomes(
-        passed=count,
-        not_evaluable=unknown,
-        all_passed=count * weight,
-        all_not_evaluable=unknown * weight,
-        all_scores=total * weight,
-        all_score_squares=squares * weight,
-        judged_squares=count * weight**2,
-        other_squares=unknown * weight**2,
-    )
+def outcomes(values: list[float], unknown: int = 0, weight: float = 1.0) -> Tally:
+    return Tally.of((len(values), 0, unknown, 0, sum(values), sum(value * value for value in values)), weight)
 
 
 def put(stage: Stage, minutes: range, values: list[float], weight: float = 1.0, **place: Any) -> None:

@@ -22,7 +22,7 @@ from tracegrade.history.runs.experiments import (
     standings,
     timeline,
 )
-from tracegrade.model.tally import Tally, Weighted
+from tracegrade.model.tally import Tally
 from tracegrade.store.open import reading
 from tracegrade.store.runs import pin_baseline, save_run
 from tracegrade.store.write import StoreWriter
@@ -31,18 +31,18 @@ RULE = {"hash": "0123456789abcdef", "incomplete": "leave_out"}
 
 
 def rule(passed: int, failed: int) -> Tally:
-    return Tally(passes=Weighted().plus(passed, 1.0), fails=Weighted().plus(failed, 1.0))
+    return Tally.of((passed, failed, 0, 0))
 
 
 @each(
     ("rules", "score"),
     [
         ([], None),
-        ([Tally(not_evaluable=3)], None),
+        ([Tally.of((0, 0, 3, 0))], None),
         ([rule(1, 1)], 0.5),
         ([rule(1, 0), rule(1, 99)], 0.505),  # of rules, not of results: that would be 2/101
-        ([rule(2, 1), Tally(errors=4)], 0.6667),  # a rule without a rate does not count
-        ([Tally(passes=Weighted(1, 3.0, 9.0), fails=Weighted(1, 1.0, 1.0))], 0.75),  # a pass that stands for three
+        ([rule(2, 1), Tally.of((0, 0, 0, 4))], 0.6667),  # a rule without a rate does not count
+        ([Tally.one("pass", 1 / 3).plus(Tally.one("fail"))], 0.75),  # a pass that stands for three
     ],
 )
 def test_a_score_is_the_mean_of_the_rates_of_the_rules(rules: list[Tally], score: float | None) -> None:

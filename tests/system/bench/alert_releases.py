@@ -25,9 +25,10 @@ from bench.alert_rates import Traffic, binomial, by_hour, table
 from tracegrade.alert.check import Before, Ending, check, looks_back_s
 from tracegrade.alert.detect.evidence import Step
 from tracegrade.alert.incidents import incidents_now
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.history import Bin, Outcomes, SeriesKey, Window, total
+from tracegrade.store.history import Bin, SeriesKey, Window
 from tracegrade.store.incidents import Incident
 from tracegrade.store.schema import MINUTE_NS
 
@@ -100,9 +101,9 @@ class History:
         """See `tracegrade.alert.read.History.backfilled`."""
         return {}
 
-    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Outcomes]:
+    def totals(self, rule_id: str, window: Window) -> Mapping[SeriesKey, Tally]:
         """See `tracegrade.alert.look.History.totals`."""
-        return {key: total(item.outcomes for item in bins) for key, bins in self.bins(rule_id, window).items()}
+        return {key: total(item.tally for item in bins) for key, bins in self.bins(rule_id, window).items()}
 
 
 def by_hour_of(steps: Sequence[Step]) -> list[Step]:
@@ -113,8 +114,7 @@ def by_hour_of(steps: Sequence[Step]) -> list[Step]:
 def _bins(steps: Iterable[Step]) -> Iterator[Bin]:
     for minute, minutes, good, bad in steps:
         if good + bad:
-            judged = good + bad
-            yield Bin(minute, minutes, Outcomes(int(good), int(bad), 0, 0, good, bad, judged_squares=judged))
+            yield Bin(minute, minutes, Tally.of((int(good), int(bad), 0, 0)))
 
 
 @dataclass

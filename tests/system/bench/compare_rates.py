@@ -18,7 +18,7 @@ from tracegrade.compare.comparison import by_results, decided
 from tracegrade.compare.measures import SideMeasures
 from tracegrade.compare.tally import RuleTallies
 from tracegrade.compare.verdict import MARGIN, VERDICTS, Verdict, exit_code
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import Tally, total
 from tracegrade.model.usage import no_prices
 
 Results = Sequence[tuple[str, str | None, bool, float]]
@@ -118,7 +118,7 @@ def _side(kind: Kind, first: float, chance: random.Random, name: str) -> Collect
     side = Collected(SideMeasures(no_prices))
     for rule in range(1 + kind.others):
         key = (f"rule {rule:02}", "hash")
-        tally = Tally()
+        parts = []
         results = kind.made(chance, first if rule == 0 else 0.95)
         for number, (together, case, passed, probability) in enumerate(results):
             trace = f"{name}{number:015}".encode()
@@ -126,8 +126,8 @@ def _side(kind: Kind, first: float, chance: random.Random, name: str) -> Collect
             side.units[*key, ""].append(Unit(place, "subject", case, None, passed, probability))
         for probability in sorted({result[3] for result in results}):
             outcomes = Counter(passed for _, _, passed, kept in results if kept == probability)
-            tally.add((outcomes[True], outcomes[False], 0, 0), probability, counts=True)
-        side.tallies[key] = RuleTallies(tally)
+            parts.append(Tally.of((outcomes[True], outcomes[False], 0, 0), 1 / probability))
+        side.tallies[key] = RuleTallies(total(parts))
     return side
 
 

@@ -10,10 +10,10 @@ from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_kept, kept_ratio
 from tracegrade.alert.detect.steps import began, steps_of, worth_of
 from tracegrade.alert.detect.usual import dispersion_of
+from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
-from tracegrade.store.history import total
 
 # So many times as many bad results for each good one, or so many times fewer: shares near the bound and far from it.
 _TIMES_THE_ODDS = (1.5, 2.5, 6.0)
@@ -45,8 +45,8 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     ``value`` is that of the window that the alert names; of all the evidence, when that window is empty; of the results
     since it recovered, when it has.
     """
-    whole = total(item.outcomes for item in seen.bins)
-    now = measure(rule, alert, total(item.outcomes for item in seen.shown)) or measure(rule, alert, whole)
+    whole = total(item.tally for item in seen.bins)
+    now = measure(rule, alert, total(item.tally for item in seen.shown)) or measure(rule, alert, whole)
     if now is None:
         return None
     worth = worth_of(alert, whole)
@@ -73,10 +73,10 @@ def look_bound(rule: Rule, alert: Alert, bound: float, seen: Seen) -> Finding | 
     )
     if seen.firing is not None and evidence.value >= 1 and evidence.since is not None:
         # What has recovered is told by the results since, not by a window that begins before.
-        now = measure(rule, alert, total(item.outcomes for item in seen.bins if item.minute >= evidence.since)) or now
+        now = measure(rule, alert, total(item.tally for item in seen.bins if item.minute >= evidence.since)) or now
     if seen.firing is None and seen.beside is not None and evidence.value >= 1:
         since = evidence.since or 0
-        others = measure(rule, alert, total(item.outcomes for item in seen.beside if item.minute >= since))
+        others = measure(rule, alert, total(item.tally for item in seen.beside if item.minute >= since))
         if others is None or (others.value > bound if is_share else others.value < bound):
             evidence = Evidence(0.0, evidence.since)  # past it like all others: it is not this release
     samples = whole.results if is_share else whole.judged

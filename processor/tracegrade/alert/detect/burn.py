@@ -20,9 +20,10 @@ from math import ceil
 from typing import NamedTuple
 
 from tracegrade.alert.detect.finding import Finding
+from tracegrade.model.tally import Tally
 from tracegrade.rule.alert_forms import Slo
 from tracegrade.store.alerts import ErrorBudget
-from tracegrade.store.history import Bin, Outcomes
+from tracegrade.store.history import Bin
 
 # Of the budget, and the time within which it is spent as a part of the window.
 _PARTS = ((0.02, 1 / 720), (0.05, 1 / 120), (0.1, 1 / 10))
@@ -74,12 +75,12 @@ class Judged(NamedTuple):
     fails: float = 0.0
     stored: float = 0.0
 
-    def plus(self, outcomes: Outcomes, part: float = 1.0) -> "Judged":
-        """With a part of `outcomes`."""
+    def plus(self, tally: Tally, part: float = 1.0) -> "Judged":
+        """With a part of the results in `tally`."""
         return Judged(
-            self.passes + part * outcomes.all_passed,
-            self.fails + part * outcomes.all_failed,
-            self.stored + part * outcomes.judged,
+            self.passes + part * tally.all_passed,
+            self.fails + part * tally.all_failed,
+            self.stored + part * tally.judged,
         )
 
     @property
@@ -103,7 +104,7 @@ def times_of(slo: Slo) -> tuple[int, ...]:
     return tuple(sorted({minutes for pair in pairs_of(slo) for minutes in (pair.long, pair.short)}))
 
 
-def budget_of(slo: Slo, min_samples: int, bins: Sequence[Bin], whole: Outcomes, until: int) -> Budget:
+def budget_of(slo: Slo, min_samples: int, bins: Sequence[Bin], whole: Tally, until: int) -> Budget:
     """The error budget of one series.
 
     Args:
@@ -138,10 +139,10 @@ def judged_within(bins: Sequence[Bin], until: int, times: Iterable[int]) -> list
         first = until - minutes
         while place and bins[place - 1].minute >= first:
             place -= 1
-            so_far = so_far.plus(bins[place].outcomes)
+            so_far = so_far.plus(bins[place].tally)
         cut = bins[place - 1] if place else None
         inside = max(0, cut.minute + cut.minutes - first) if cut is not None else 0
-        found.append(so_far.plus(cut.outcomes, inside / cut.minutes) if cut is not None else so_far)
+        found.append(so_far.plus(cut.tally, inside / cut.minutes) if cut is not None else so_far)
     return found
 
 
@@ -217,8 +218,8 @@ def _since(slo: Slo, pair: BurnPair, bins: Sequence[Bin], until: int) -> int | N
     for item in reversed(bins):
         if item.minute + item.minutes <= until - pair.long:
             break
-        fails = item.outcomes.all_failed
-        total += fails - usual * (item.outcomes.all_passed + fails)
+        fails = item.tally.all_failed
+        total += fails - usual * (item.tally.all_passed + fails)
         if total > most:
             most, since = total, item.minute
     return since

@@ -14,7 +14,7 @@ from tracegrade.alert.detect.steps import by_step, good_and_bad
 from tracegrade.alert.detect.usual import Usual, usual_of
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Coverage
-from tracegrade.store.history import Bin, Outcomes
+from tracegrade.store.history import Bin
 
 # What is left of the bound when coverage is lost: some of it, or nearly nothing.
 _LEFT = (0.6, 0.2, 0.02)
@@ -50,7 +50,7 @@ def look_coverage(alert: Alert, coverage: Coverage, seen: Seen, traces: Seen) ->
         for usual, (shown, now) in zip(usuals, lacking, strict=True)
     ]
     found = [finding for finding in looks if finding is not None]
-    if not found or not any(item.outcomes.passed for item in traces.bins):
+    if not found or not any(item.tally.passed for item in traces.bins):
         return None
     known = [finding for finding in found if finding.evidence is not None] or found
     if seen.firing is None:
@@ -100,7 +100,7 @@ def _evidence(
 
 def _with_result(results: Sequence[Bin], traces: Sequence[Bin], fine_from: int) -> list[Step]:
     """Traces of the service with a result, and without, the latest first; a second result of a trace does not count."""
-    found = {step.minute: _all(step.outcomes) for step in by_step(results, fine_from)}
+    found = {step.minute: step.tally.all_results for step in by_step(results, fine_from)}
     steps = []
     for minute, minutes, sent in by_step(traces, fine_from):
         good = min(float(sent.passed), found.get(minute, 0.0))
@@ -112,12 +112,8 @@ def _that_were_judged(bins: Sequence[Bin], fine_from: int) -> list[Step]:
     """Results that could be judged, and others, as many as their weights are worth; the latest first."""
     steps = []
     for minute, minutes, found in by_step(bins, fine_from):
-        weight, squares = _all(found), found.judged_squares + found.other_squares
+        weight, squares = found.all_results, found.squares
         samples = weight * weight / squares if squares else 0.0
-        good = samples * (found.all_passed + found.all_failed) / weight if weight else 0.0
+        good = samples * (found.all_judged) / weight if weight else 0.0
         steps.append(Step(minute, minutes, good, samples - good))
     return steps
-
-
-def _all(outcomes: Outcomes) -> float:
-    return outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors

@@ -13,10 +13,10 @@ from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.sampling import as_happened, as_kept, kept_ratio
 from tracegrade.alert.detect.steps import began, counted, steps_of, worth_of
 from tracegrade.alert.detect.usual import Usual, dispersion_of, stated, usual_of, without_incidents
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Drop
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Outcomes, total
 
 # Falls of the smallest size that matters, and of larger ones, which are found sooner when they are looked for.
 _TIMES = (1.0, 2.0, 4.0)
@@ -54,8 +54,8 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     ``value`` is that of the time since the fall most likely began; when it is over, since the rise did. None when
     nothing was judged, or there is no baseline yet.
     """
-    whole = total(item.outcomes for item in seen.bins)
-    now, before = measure(rule, alert, whole), total(item.outcomes for item in seen.before)
+    whole = total(item.tally for item in seen.bins)
+    now, before = measure(rule, alert, whole), total(item.tally for item in seen.before)
     usual = _usual(rule, alert, drop, seen, before)
     if now is None or usual is None:
         return None
@@ -73,9 +73,9 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     if firing is None and seen.beside is not None and _others_fell(rule, alert, seen, usual, evidence):
         evidence = Evidence(0.0, evidence.since)
     if firing is not None and evidence.value < 1:
-        now = measure(rule, alert, total(item.outcomes for item in seen.shown)) or now
+        now = measure(rule, alert, total(item.tally for item in seen.shown)) or now
     elif evidence.since is not None:
-        changed = [item.outcomes for item in seen.bins if item.minute >= evidence.since]
+        changed = [item.tally for item in seen.bins if item.minute >= evidence.since]
         now = measure(rule, alert, total(changed)) or now
     return Finding(
         value=now.value,
@@ -90,7 +90,7 @@ def look_drop(rule: Rule, alert: Alert, drop: Drop, seen: Seen) -> Finding | Non
     )
 
 
-def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Outcomes) -> Usual | None:
+def _usual(rule: Rule, alert: Alert, drop: Drop, seen: Seen, before: Tally) -> Usual | None:
     worth = worth_of(alert, before)
 
     def make() -> tuple[Usual | None, float]:
@@ -121,9 +121,9 @@ def _others_fell(rule: Rule, alert: Alert, seen: Seen, usual: Usual, evidence: E
     """
     since, first = evidence.since or 0, seen.bins[0].minute
     beside = seen.beside or ()
-    others = total(item.outcomes for item in beside if item.minute >= since)
-    own = measure(rule, alert, total(item.outcomes for item in seen.bins if item.minute >= since))
-    before = measure(rule, alert, total(item.outcomes for item in beside if item.minute < first))
+    others = total(item.tally for item in beside if item.minute >= since)
+    own = measure(rule, alert, total(item.tally for item in seen.bins if item.minute >= since))
+    before = measure(rule, alert, total(item.tally for item in beside if item.minute < first))
     if own is None or others.judged < alert.min_samples:
         return True
     was = usual.share if before is None or before.samples < alert.min_samples else before.value

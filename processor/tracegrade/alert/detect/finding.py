@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias
 
 from tracegrade.alert.detect.bounds import bernstein
 from tracegrade.alert.detect.sampling import as_happened, kept_ratio
-from tracegrade.model.tally import wilson
+from tracegrade.model.tally import Tally, wilson
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
 from tracegrade.store.alerts import ErrorBudget
-from tracegrade.store.history import Bin, Outcomes
+from tracegrade.store.history import Bin
 
 Verdict: TypeAlias = Literal["holds", "recovered", "between", "unknown"]
 
@@ -93,27 +93,27 @@ class Measured:
     samples: float
 
 
-def measure(rule: Rule, alert: Alert, outcomes: Outcomes) -> Measured | None:
-    """What `alert` watches, as `outcomes` show it; None when there is nothing to measure it by."""
+def measure(rule: Rule, alert: Alert, tally: Tally) -> Measured | None:
+    """What `alert` watches, as `tally` shows it; None when there is nothing to measure it by."""
     if alert.of in UNJUDGED:
-        bad = outcomes.all_not_evaluable if alert.of == "not_evaluable" else outcomes.all_errors
-        return share_of(bad, outcomes) if outcomes.results else None
-    if outcomes.judged == 0:
+        bad = tally.all_not_evaluable if alert.of == "not_evaluable" else tally.all_errors
+        return share_of(bad, tally) if tally.results else None
+    if tally.judged == 0:
         return None
     if alert.is_of_values:
-        return _mean_value(outcomes)
+        return _mean_value(tally)
     if alert.is_of_score:
-        return _mean(outcomes)
-    ratio = kept_ratio(rule, outcomes)
-    low, high = wilson(outcomes.passed, outcomes.judged, _FAR)
+        return _mean(tally)
+    ratio = kept_ratio(rule, tally)
+    low, high = wilson(tally.passed, tally.judged, _FAR)
     bounds = as_happened(low, ratio), as_happened(high, ratio)
-    return Measured(as_happened(outcomes.passed / outcomes.judged, ratio), *bounds, outcomes.judged)
+    return Measured(as_happened(tally.passed / tally.judged, ratio), *bounds, tally.judged)
 
 
-def share_of(count: float, outcomes: Outcomes) -> Measured:
+def share_of(count: float, tally: Tally) -> Measured:
     """A share among all results, by their weights; `count` of them, weighted. There must be results."""
-    weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
-    return share(min(1.0, count / weight), weight * weight / (outcomes.judged_squares + outcomes.other_squares))
+    weight = tally.all_results
+    return share(min(1.0, count / weight), weight * weight / tally.squares)
 
 
 def share(value: float, samples: float) -> Measured:
@@ -121,17 +121,17 @@ def share(value: float, samples: float) -> Measured:
     return Measured(value, *wilson(value * samples, samples, _FAR), samples)
 
 
-def _mean(outcomes: Outcomes) -> Measured:
-    weight = outcomes.all_passed + outcomes.all_failed
-    mean = outcomes.all_scores / weight
-    samples = weight * weight / outcomes.judged_squares
-    spread = max(0.0, outcomes.all_score_squares / weight - mean * mean)
+def _mean(tally: Tally) -> Measured:
+    weight = tally.all_judged
+    mean = tally.all_scores / weight
+    samples = weight * weight / tally.judged_squares
+    spread = max(0.0, tally.all_score_squares / weight - mean * mean)
     variance = spread * samples / (samples - 1) if samples > 1 else 0.25
     return Measured(mean, *bernstein(mean, variance, samples, _SHOWN_ERROR), samples)
 
 
-def _mean_value(outcomes: Outcomes) -> Measured:
-    mean = outcomes.all_scores / outcomes.all_passed
-    variance = max(0.0, outcomes.all_score_squares / outcomes.all_passed - mean * mean)
-    half = _FAR * sqrt(variance * outcomes.judged_squares) / outcomes.all_passed
-    return Measured(mean, max(0.0, mean - half), mean + half, outcomes.passed)
+def _mean_value(tally: Tally) -> Measured:
+    mean = tally.all_scores / tally.all_passed
+    variance = max(0.0, tally.all_score_squares / tally.all_passed - mean * mean)
+    half = _FAR * sqrt(variance * tally.judged_squares) / tally.all_passed
+    return Measured(mean, max(0.0, mean - half), mean + half, tally.passed)

@@ -15,10 +15,10 @@ from tracegrade.alert.detect.moments import correlation
 from tracegrade.alert.detect.remembered import remembered
 from tracegrade.alert.detect.steps import values_of
 from tracegrade.alert.detect.usual_value import UsualValue, usual_value_of, without_high_quarters
+from tracegrade.model.tally import total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.alert_forms import Rise
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import total
 
 _DAY = 24 * 60
 # Of the usual mean: where hours of the day seem to bring nearly nothing, a first value is no rise.
@@ -127,7 +127,7 @@ def _of_this_release(rule: Rule, alert: Alert, seen: Seen, found: Finding, limit
     if seen.beside is None or not found.evidence:
         return found
     since = found.since or 0
-    others = measure(rule, alert, total(item.outcomes for item in seen.beside if item.minute >= since))
+    others = measure(rule, alert, total(item.tally for item in seen.beside if item.minute >= since))
     is_known = others is not None and others.samples >= alert.min_samples
     return found if is_known and others is not None and others.value <= limit else replace(found, evidence=0.0)
 
@@ -138,13 +138,13 @@ def _spread(mean: float, variance: float, bound: float) -> float:
 
 
 def _look(rule: Rule, alert: Alert, seen: Seen, bets: Bets, bound: float) -> Finding | None:
-    whole = total(item.outcomes for item in seen.bins)
+    whole = total(item.tally for item in seen.bins)
     evidence = weigh(bets, values_of(rule, seen.bins, seen.fine_from), alert.false_alarm_every, seen.until)
     changed = [item for item in seen.bins if evidence.since is not None and item.minute >= evidence.since]
     # What has recovered is told by the values since, not by a window that begins before.
     has_recovered = seen.firing is not None and evidence.value >= 1
     shown = changed if alert.rise is not None or has_recovered else seen.shown
-    now = measure(rule, alert, total(item.outcomes for item in shown)) or measure(rule, alert, whole)
+    now = measure(rule, alert, total(item.tally for item in shown)) or measure(rule, alert, whole)
     if now is None:
         return None
     return Finding(

@@ -1,7 +1,7 @@
 """Shares among all results and among those that were kept: samples may keep every fail and few of the passes."""
 
+from tracegrade.model.tally import Tally
 from tracegrade.rule.rule import Rule
-from tracegrade.store.history import Outcomes
 
 
 def as_kept(share: float, ratio: float) -> float:
@@ -14,9 +14,9 @@ def as_happened(share: float, ratio: float) -> float:
     return share / (share + ratio * (1 - share))
 
 
-def kept_ratio(rule: Rule, outcomes: Outcomes) -> float:
+def kept_ratio(rule: Rule, tally: Tally) -> float:
     """How often a pass is kept for each fail that is; by what was kept, since a rule's sample may be edited."""
     share, keeps_fails = rule.sample.share, rule.sample.keep_failures
-    passes = outcomes.passed / outcomes.all_passed if outcomes.passed else share
-    fails = outcomes.failed / outcomes.all_failed if outcomes.failed else 1.0 if keeps_fails else share
+    passes = tally.passed / tally.all_passed if tally.passed else share
+    fails = tally.failed / tally.all_failed if tally.failed else 1.0 if keeps_fails else share
     return passes / fails

@@ -39,7 +39,7 @@ def look_silence(
     if firing is not None and (came := [item for item in bins if item.minute >= firing.minute]):
         earlier = [item for item in bins if item.minute < firing.minute]
         begins, ends, is_over = (_end(earlier[-1], until) if earlier else firing.minute), came[0].minute, True
-    samples = sum(item.outcomes.results for item in bins if begins - _BEFORE <= item.minute < begins)
+    samples = sum(item.tally.results for item in bins if begins - _BEFORE <= item.minute < begins)
     is_known = firing is not None or (samples >= min_samples and ends - begins < _BEFORE)
     silence_s = 60.0 * max(0, ends - begins)
     return Finding(

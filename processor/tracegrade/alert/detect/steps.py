@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tracegrade.alert.detect.evidence import Step
 from tracegrade.alert.detect.moments import Moments
+from tracegrade.model.tally import Tally, total
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.watched import UNJUDGED
-from tracegrade.store.history import Bin, Outcomes, total
+from tracegrade.store.history import Bin
 
 _HOUR = 60
 _FINE = 5
@@ -16,43 +17,43 @@ _MOST_WORTH = 25.0
 _PRIOR_SCORES = 5
 
 
-def counted(alert: Alert, outcomes: Outcomes, worth: float = 1.0) -> tuple[float, float]:
+def counted(alert: Alert, tally: Tally, worth: float = 1.0) -> tuple[float, float]:
     """Good and bad results: passes and fails as they were kept; of weighted shares and scores, what they are worth."""
     if alert.of in UNJUDGED:
-        weight = outcomes.all_passed + outcomes.all_failed + outcomes.all_not_evaluable + outcomes.all_errors
+        weight = tally.all_results
         if not weight:
             return 0.0, 0.0
-        bad = outcomes.all_not_evaluable if alert.of == "not_evaluable" else outcomes.all_errors
-        samples = weight * weight / (outcomes.judged_squares + outcomes.other_squares)
+        bad = tally.all_not_evaluable if alert.of == "not_evaluable" else tally.all_errors
+        samples = weight * weight / (tally.squares)
         return samples * (1 - bad / weight), samples * bad / weight
-    if not alert.is_of_score or outcomes.judged == 0:
-        return outcomes.passed, outcomes.failed
-    weight = outcomes.all_passed + outcomes.all_failed
-    samples = worth * weight * weight / outcomes.judged_squares
-    good = samples * outcomes.all_scores / weight
+    if not alert.is_of_score or tally.judged == 0:
+        return tally.passed, tally.failed
+    weight = tally.all_judged
+    samples = worth * weight * weight / tally.judged_squares
+    good = samples * tally.all_scores / weight
     return good, samples - good
 
 
-def worth_of(alert: Alert, outcomes: Outcomes) -> float:
+def worth_of(alert: Alert, tally: Tally) -> float:
     """As how many passes and fails one result counts: of scores that lie close together, as more than one.
 
     A pass rate of m has the variance m (1 - m); where scores of the mean m vary less, fewer tell as much. The variance
     of few scores is drawn towards that of passes and fails.
     """
-    if not alert.is_of_score or outcomes.judged == 0:
+    if not alert.is_of_score or tally.judged == 0:
         return 1.0
-    weight = outcomes.all_passed + outcomes.all_failed
-    mean = outcomes.all_scores / weight
+    weight = tally.all_judged
+    mean = tally.all_scores / weight
     widest = mean * (1 - mean)
-    spread = max(0.0, outcomes.all_score_squares / weight - mean * mean)
-    spread = (spread * outcomes.judged + widest * _PRIOR_SCORES) / (outcomes.judged + _PRIOR_SCORES)
+    spread = max(0.0, tally.all_score_squares / weight - mean * mean)
+    spread = (spread * tally.judged + widest * _PRIOR_SCORES) / (tally.judged + _PRIOR_SCORES)
     return min(_MOST_WORTH, max(1.0, widest / spread)) if spread > 0 else 1.0
 
 
 def steps_of(alert: Alert, bins: Sequence[Bin], fine_from: int, worth: float = 1.0) -> Iterator[Step]:
     """What `alert` watches of `bins`, in steps as `by_step` makes them, the latest first."""
-    for minute, minutes, outcomes in by_step(bins, fine_from):
-        yield Step(minute, minutes, *counted(alert, outcomes, worth))
+    for minute, minutes, tally in by_step(bins, fine_from):
+        yield Step(minute, minutes, *counted(alert, tally, worth))
 
 
 def values_of(rule: Rule, bins: Sequence[Bin], fine_from: int) -> Iterator[Moments]:
@@ -72,7 +73,7 @@ def values_of(rule: Rule, bins: Sequence[Bin], fine_from: int) -> Iterator[Momen
 
 def by_step(bins: Sequence[Bin], fine_from: int) -> Iterator[Bin]:
     """Bins of an hour each, the latest first; from the minute `fine_from` on, a whole hour, of five minutes each."""
-    start, parts = 0, list[Outcomes]()
+    start, parts = 0, list[Tally]()
     for item in reversed(bins):
         length = _FINE if item.minute >= fine_from else _HOUR
         if item.minutes == length:
@@ -85,12 +86,12 @@ def by_step(bins: Sequence[Bin], fine_from: int) -> Iterator[Bin]:
             yield _bin(start, fine_from, parts)
             parts = []
         start = item.minute // length * length
-        parts.append(item.outcomes)
+        parts.append(item.tally)
     if parts:
         yield _bin(start, fine_from, parts)
 
 
-def _bin(start: int, fine_from: int, parts: Sequence[Outcomes]) -> Bin:
+def _bin(start: int, fine_from: int, parts: Sequence[Tally]) -> Bin:
     return Bin(start, _FINE if start >= fine_from else _HOUR, parts[0] if len(parts) == 1 else total(parts))
 
 
@@ -98,7 +99,7 @@ def began(alert: Alert, bins: Sequence[Bin], since: int | None) -> int | None:
     """The minute of the first bad result from the step on with which a change most likely began."""
     if since is None:
         return None
-    return next((item.minute for item in bins if item.minute >= since and counted(alert, item.outcomes)[1]), since)
+    return next((item.minute for item in bins if item.minute >= since and counted(alert, item.tally)[1]), since)
 
 
 def good_and_bad(steps: Iterable[Step]) -> tuple[float, float]:

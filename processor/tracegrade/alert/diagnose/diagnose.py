@@ -172,7 +172,7 @@ def _counted(connection: Connection, what: Watched) -> tuple[Both, dict[str, Bot
     counted, by_release, by_agent = Both(), dict[str, Both](), dict[str, Both]()
     for time, periods in (("since", [what.since]), ("before", what.before)):
         numbers = what.numbers(before=time == "before")
-        for number, outcomes in outcomes_in(connection, numbers, periods, what.count_incomplete).items():
+        for number, tally in outcomes_in(connection, numbers, periods, what.count_incomplete).items():
             place = what.places[number]
             groups = [counted]
             if place.release:
@@ -180,7 +180,7 @@ def _counted(connection: Connection, what: Watched) -> tuple[Both, dict[str, Bot
             if place.agent:
                 groups.append(by_agent.setdefault(place.agent, Both()))
             for group in groups:
-                getattr(group, time).add(what.count(outcomes))
+                getattr(group, time).add(what.count(tally))
     return counted, by_release, by_agent
 
 

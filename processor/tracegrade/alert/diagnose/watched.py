@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.alert.diagnose.part import Part
 from tracegrade.model.evaluation import MEASURES
+from tracegrade.model.tally import Tally
 from tracegrade.rule.watched import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert, recent_alerts
-from tracegrade.store.history import Outcomes
 from tracegrade.store.periods import Period
 from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.result_filter import ResultFilter, of_series
@@ -78,18 +78,18 @@ class Watched:
         """Whether the results of a series are of the release that is watched; before it began, any is."""
         return before or self.alert.release is None or (place.release or "") == self.alert.release
 
-    def count(self, outcomes: Outcomes) -> Part:
-        """The results among `outcomes` that count, by their weights."""
-        by_outcome = (outcomes.all_passed, outcomes.all_failed, outcomes.all_not_evaluable, outcomes.all_errors)
-        stored = outcomes[:4]
+    def count(self, tally: Tally) -> Part:
+        """The results in `tally` that count, by their weights."""
+        by_outcome = (tally.all_passed, tally.all_failed, tally.all_not_evaluable, tally.all_errors)
+        stored = tally[:4]
         judged, bad = (sum(by_outcome[number] for number in some) for some in (self.judged, self.bad))
         seen, seen_bad = (sum(int(stored[number]) for number in some) for some in (self.judged, self.bad))
         if self.is_of_measure:
-            return Part(judged, 0.0, outcomes.all_scores, outcomes.all_score_squares, seen, 0)
+            return Part(judged, 0.0, tally.all_scores, tally.all_score_squares, seen, 0)
         loss, squares = bad, bad
         if self.is_of_score:
-            loss = judged - outcomes.all_scores
-            squares = judged - 2 * outcomes.all_scores + outcomes.all_score_squares
+            loss = judged - tally.all_scores
+            squares = judged - 2 * tally.all_scores + tally.all_score_squares
         return Part(judged, bad, loss, squares, seen, seen_bad)
 
     def is_before(self, time_ns: int) -> bool:

@@ -11,7 +11,7 @@ from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.display import count, time_text
 from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
-from tracegrade.history.backtest.changes import Changes, Counting, RuleChange, TraceOfSaid, counting, explain_before
+from tracegrade.history.backtest.changes import Changes, RuleChange, TraceOfSaid, explain_before
 from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
 from tracegrade.history.backtest.sources import (
@@ -220,9 +220,8 @@ class _Run:
         self._rules = asked.rules.rule_set.only(chosen.ids)
         self._live = LiveResults(connection, chosen.ids) if asked.other is None else None
         self._other = None if asked.other is None else asked.other.rule_set.only(chosen.ids)
-        after = {rule.id: counting(rule) for rule in self._rules.rules}
         self._before = self._rules_before()
-        self._changes = Changes(self._counting_before(chosen.ids), after)
+        self._changes = Changes(_counting_incomplete(self._before), _counting_incomplete(self._rules.rules))
         self._minutes = CountedMinutes(self._rules.rules)
 
     def _rules_before(self) -> Collection[Rule]:
@@ -231,11 +230,6 @@ class _Run:
             return self._other.rules
         assert self._live is not None
         return rules_of(self._connection, self._live.hashes).values()
-
-    def _counting_before(self, rule_ids: Collection[str]) -> Mapping[str, Counting]:
-        """How results of the other side count; of live, as the latest form of each rule says."""
-        found = dict.fromkeys(rule_ids, Counting())
-        return found | {rule.id: counting(rule) for rule in self._before}
 
     def judge(self, progress: Progress) -> None:
         """Judge all traces, and add up."""
@@ -313,3 +307,9 @@ class _Run:
         nothing = "no trace" if any(rule.scope != "session" for rule in self._rules.rules) else "no trace of a session"
         which = f"{nothing} of {of}" if of else nothing
         return f"{which} between {time_text(asked.since_ns)} and {time_text(asked.until_ns)} UTC is in the store"
+
+
+def _counting_incomplete(rules: Iterable[Rule]) -> set[str]:
+    """The ids of the rules whose results of incomplete traces count; of several forms of a rule, the last one says."""
+    latest = {rule.id: rule.incomplete for rule in rules}
+    return {rule_id for rule_id, incomplete in latest.items() if incomplete == "count"}

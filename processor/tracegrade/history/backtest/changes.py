@@ -1,13 +1,13 @@
 """What changes for each rule: adds up what was said of traces before and after."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from tracegrade.history.backtest.judged import Said
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 
@@ -69,12 +69,19 @@ class Example:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BeforeAndAfter:
     """The outcomes on both sides."""
 
-    before: Tally
-    after: Tally
+    before: Tally = NO_RESULTS
+    after: Tally = NO_RESULTS
+
+    def add(self, side: int, tally: Tally) -> None:
+        """Add results of before (0), or of after (1)."""
+        if side:
+            self.after = self.after.plus(tally)
+        else:
+            self.before = self.before.plus(tally)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -115,21 +122,6 @@ def way_of(before: str, after: str) -> Way | None:
     return {"fail": "newly_fails", "pass": "newly_passes"}.get(after, "newly_unjudged")  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, slots=True)
-class Counting:
-    """How results of a rule count: those of incomplete traces, too; ``kept`` as in `Tally`."""
-
-    incomplete: bool = False
-    kept: float = 1.0
-
-
-def counting(rule: Rule | None) -> Counting:
-    """How results of `rule` count; None: nothing is known of it."""
-    if rule is None:
-        return Counting()
-    return Counting(rule.incomplete == "count", rule.sample.share if rule.sample.keep_failures else 1.0)
-
-
 # Rule, agent, release, probability, whether it counts.
 _Group: TypeAlias = tuple[str, str, str | None, float, bool]
 
@@ -138,11 +130,11 @@ _Group: TypeAlias = tuple[str, str, str | None, float, bool]
 class Changes:
     """Adds up what was said, trace by trace.
 
-    ``before`` and ``after`` say how results of a rule count, by its id.
+    ``before`` and ``after`` are the ids of the rules whose results of incomplete traces count on each side.
     """
 
-    before: Mapping[str, Counting]
-    after: Mapping[str, Counting]
+    before: Collection[str]
+    after: Collection[str]
     _groups: tuple[defaultdict[_Group, list[int]], defaultdict[_Group, list[int]]] = field(
         default_factory=lambda: (defaultdict(_none), defaultdict(_none))
     )
@@ -156,7 +148,7 @@ class Changes:
             for said in said_of:
                 known.setdefault((said.rule_id, said.kind, said.subject), [None, None])[side] = said
                 if said.word not in NOT_JUDGED:
-                    counts = trace.complete or (self.before, self.after)[side][said.rule_id].incomplete
+                    counts = trace.complete or said.rule_id in (self.before, self.after)[side]
                     group = (said.rule_id, said.agent, said.release, said.probability, counts)
                     self._groups[side][group][OUTCOMES.index(said.word)] += 1
         for (rule_id, kind, subject), (was, now) in known.items():
@@ -177,20 +169,16 @@ class Changes:
 
     def of(self, rule: Rule) -> RuleChange:
         """What changes for `rule`."""
-        groups: defaultdict[tuple[str, str | None], BeforeAndAfter] = defaultdict(lambda: self._empty(rule.id))
-        whole = self._empty(rule.id)
+        groups: defaultdict[tuple[str, str | None], BeforeAndAfter] = defaultdict(BeforeAndAfter)
+        whole = BeforeAndAfter()
         for side in _SIDES:
             for (rule_id, agent, release, probability, counts), outcomes in self._groups[side].items():
                 if rule_id == rule.id:
                     for both in (whole, groups[agent, release]):
-                        tally = both.after if side else both.before
-                        tally.add(outcomes, probability, counts=counts)
+                        both.add(side, Tally.of(outcomes, 1 / probability).counted(counts))
         subjects = {key[1:]: number for key, number in self._subjects.items() if key[0] == rule.id}
         by_size = sorted(groups.items(), key=lambda item: -item[1].after.subjects - item[1].before.subjects)
         return RuleChange(rule, whole, dict(by_size), subjects, {way: self._examples_of(rule.id, way) for way in WAYS})
-
-    def _empty(self, rule_id: str) -> BeforeAndAfter:
-        return BeforeAndAfter(Tally(self.before[rule_id].kept), Tally(self.after[rule_id].kept))
 
     def _examples_of(self, rule_id: str, way: Way) -> list[Example]:
         """The worst first: what fails now is looked at before what passes."""

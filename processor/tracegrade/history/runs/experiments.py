@@ -20,7 +20,7 @@ from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.recorded_run import check_title
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.store.experiment_entries import TUNES, Entry, promoted_entry, stored_entries
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import (
@@ -60,7 +60,7 @@ class ScoredRun:
 
     def rule_score(self, rule_id: str) -> float | None:
         """What of this rule counts in the score; None where nothing of it passed or failed."""
-        return self.overall.get(rule_id, self.rules.get(rule_id, Tally()).pass_rate)
+        return self.overall.get(rule_id, self.rules.get(rule_id, NO_RESULTS).pass_rate)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
@@ -247,7 +247,7 @@ def scored_run(connection: Connection, run: Run) -> ScoredRun:
     counting = [rule_id for rule_id, known in run.rules.items() if known.get("incomplete") == "count"]
     found = trends(connection, own, ["rule_id"], counting_incomplete=counting)
     tallies = {rule_id: steps[0] for (rule_id,), steps in found.items()}
-    rules = {rule_id: tallies.get(rule_id, Tally()) for rule_id in sorted({*run.rules, *tallies})}
+    rules = {rule_id: tallies.get(rule_id, NO_RESULTS) for rule_id in sorted({*run.rules, *tallies})}
     overall: dict[str, float] = {}
     suites = [rule_id for rule_id, known in run.rules.items() if known.get("scored_by") == "overall"]
     if suites:

@@ -73,23 +73,28 @@ class TrendsQuery(RatesQuery):
     step: Literal["1m", "1h", "1d"] = Field("1h", description="The length of a step")
 
 
-class RateDocument(Document):
+class TallyDocument(Document):
+    """Counts of outcomes, as `Tally.sums`."""
+
+    passed: int
+    failed: int
+    not_evaluable: int
+    errors: int
+    incomplete: int = Field(description="Results of incomplete traces, which are left out")
+    passes: float = Field(description="Estimate for all subjects where only a sample is judged")
+    fails: float
+    backfilled: int = Field(description="Results that `rules backtest --store` made afterwards")
+    pass_rate: float | None
+
+
+class RateDocument(TallyDocument):
     """Outcomes of one rule, or of one of its evaluations, at one service; no `pass_rate` when nothing was judged."""
 
     tenant: str
     rule_id: str
     evaluation: str = Field(description='"" for the rule as a whole')
     service: str
-    passed: int
-    failed: int
-    not_evaluable: int
-    errors: int
-    incomplete: int = Field(description="Results of incomplete traces, which are left out")
     score_sum: float
-    passes: float = Field(description="Estimate for all subjects where only a sample is judged")
-    fails: float
-    backfilled: int = Field(description="Results that `rules backtest --store` made afterwards")
-    pass_rate: float | None
 
 
 class Rates(Document):
@@ -98,19 +103,10 @@ class Rates(Document):
     items: list[RateDocument]
 
 
-class StepDocument(Document):
+class StepDocument(TallyDocument):
     """Outcomes of whole rules in one step; steps without any are left out."""
 
     start_ns: int
-    passed: int
-    failed: int
-    not_evaluable: int
-    errors: int
-    incomplete: int
-    passes: float
-    fails: float
-    backfilled: int = Field(description="Results that `rules backtest --store` made afterwards")
-    pass_rate: float | None
 
 
 class LineDocument(Document):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.web.view import Window
 
@@ -23,8 +23,8 @@ def trend(steps: dict[int, Tally], window: Window, afterwards: dict[int, Tally] 
         steps = {number: tally for number, tally in steps.items() if number not in afterwards}
     numbers = window.steps
     width = _WIDTH / max(len(numbers), 1)
-    judged, later = ([found.get(number, Tally()) for number in numbers] for found in (steps, afterwards))
-    both = [one + other for one, other in zip(judged, later, strict=True)]
+    judged, later = ([found.get(number, NO_RESULTS) for number in numbers] for found in (steps, afterwards))
+    both = [one.plus(other) for one, other in zip(judged, later, strict=True)]
     most = max((tally.judged for tally in both), default=0)
     drawn = [*_bands(later, width, "band backfilled"), *_bands(judged, width, "band")]
     drawn += [*_lines(later, width, "rate backfilled"), *_lines(judged, width, "rate")]

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally, total
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
@@ -93,16 +93,15 @@ def show(request: Request) -> Response:
     for (rule_id, *place), steps in found.items():
         of_rule = by_rule.setdefault(rule_id, {})
         for number, tally in steps.items():
-            of_rule[number] = of_rule.get(number, Tally()) + tally
-        by_place[tuple(place)] = sum(steps.values(), by_place.get(tuple(place), Tally()))
+            of_rule[number] = of_rule.get(number, NO_RESULTS).plus(tally)
+        by_place[tuple(place)] = total([by_place.get(tuple(place), NO_RESULTS), *steps.values()])
     rows = sorted(_rows(rule_set, by_rule, view, charted, alerts, changes), key=lambda row: row.order)
-    total = sum((row.tally for row in rows), Tally())
     if chosen is None:
         counts = [came.get(number, 0) for number in charted.steps]
         said = f"{sum(counts)} traces in {view.window.text}"
     else:
-        judged = [[steps.get(number, Tally()) for steps in by_rule.values()] for number in charted.steps]
-        counts = [sum(tally.results + tally.incomplete for tally in of_step) for of_step in judged]
+        judged = [[steps.get(number, NO_RESULTS) for steps in by_rule.values()] for number in charted.steps]
+        counts = [sum(tally.subjects for tally in of_step) for of_step in judged]
         said = f"{sum(counts)} results in {view.window.text}"
     return page(
         request,
@@ -118,7 +117,7 @@ def show(request: Request) -> Response:
         more=chosen is not None and chosen > _MOST_COUNTED,
         volume=volume(counts, said),
         begins_ns=charted.since_ns if charted != view.window else None,
-        total=total,
+        total=total(row.tally for row in rows),
         alerting=len({alert.rule_id for alert in alerts}),
         incidents=shown_incidents(incidents[:_INCIDENTS], silences, time.time_ns()),
         incident_count=len(incidents),
@@ -146,7 +145,7 @@ def _rows(
         if only is not None and rule_id != only:
             continue
         steps = by_rule.get(rule_id, {})
-        tally = sum(steps.values(), Tally())
+        tally = total(steps.values())
         yield RuleRow(
             rule_id,
             in_force.get(rule_id),

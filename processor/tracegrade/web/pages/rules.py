@@ -16,7 +16,7 @@ from starlette.responses import Response
 from tracegrade.alert.stored_slos import with_objectives
 from tracegrade.document.problem import FileError
 from tracegrade.document.yaml_text import dumped, parse, read
-from tracegrade.model.tally import Tally
+from tracegrade.model.tally import NO_RESULTS, Tally, total
 from tracegrade.rule.explained import paragraphs
 from tracegrade.rule.load import tests_path
 from tracegrade.rule.rule import Rule
@@ -64,8 +64,8 @@ def show_all(request: Request) -> Response:
         found = trends(connection, view.result_filter, ["rule_id"], counting_incomplete=counting, one_form=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         choices = _choices(connection, sources.rule_set())
-    tallies = {rule_id: steps.get(0, Tally()) for (rule_id,), steps in found.items()}
-    rows = [(rule, tallies.get(rule.id, Tally()), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
+    tallies = {rule_id: steps.get(0, NO_RESULTS) for (rule_id,), steps in found.items()}
+    rows = [(rule, tallies.get(rule.id, NO_RESULTS), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
     return page(request, "rules.html", title="Rules", view=view, choices=choices, rows=rows)
 
 
@@ -87,7 +87,7 @@ def show(request: Request) -> Response:
         )
         (tally,) = (
             trends(connection, result_filter, [], counting_incomplete=counting, one_form=True)
-            .get((), {0: Tally()})
+            .get((), {0: NO_RESULTS})
             .values()
         )
         backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
@@ -113,13 +113,13 @@ def show(request: Request) -> Response:
         text=_text(rule, path) if rule is not None else texts[0].text if texts else "",
         tests=_tests(path),
         latest_text=texts[0].text_hash if texts else "",
-        versions=_versions(rule, texts, {key[0]: found.get(0, Tally()) for key, found in by_hash.items()}),
+        versions=_versions(rule, texts, {key[0]: found.get(0, NO_RESULTS) for key, found in by_hash.items()}),
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
         tally=tally,
         interval=tally.interval,
         trend=trend(live, charted, afterwards) if live or afterwards else Markup(""),
         backfills=backfills,
-        afterwards=sum(afterwards.values(), Tally()),
+        afterwards=total(afterwards.values()),
         failures=failed,
         budgets=budgets,
         incidents=shown_incidents(incidents, silences, time.time_ns()),
@@ -163,7 +163,7 @@ def _versions(rule: Rule | None, texts: Sequence[RuleText], tallies: dict[str, T
         Version(
             rule_hash,
             min((item.since_ns for item in found), default=0),
-            tallies.get(rule_hash, Tally()),
+            tallies.get(rule_hash, NO_RESULTS),
             rule is not None and rule_hash == rule.hash,
             found,
         )
