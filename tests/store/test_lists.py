@@ -49,9 +49,9 @@ def held(connection: Connection, result_filter: ResultFilter, limit: int) -> Non
     )
     assert [head.number for head in heads] == sql_heads(connection, result_filter)
     sessions = followed(
-        lambda last: session_heads(connection, result_filter, limit, before=last.head.number if last else NEWEST), limit
+        lambda last: session_heads(connection, result_filter, limit, before=last.number if last else NEWEST), limit
     )
-    assert [item.head.number for item in sessions] == sql_heads(connection, result_filter, sessions=True)
+    assert [item.number for item in sessions] == sql_heads(connection, result_filter, sessions=True)
     if result_filter.asks_for_results:
         assert count_heads(connection, result_filter, limit) == min(limit, len(heads))
         assert count_heads(connection, result_filter, limit, sessions=True) == min(limit, len(sessions))

@@ -113,7 +113,7 @@ def live_reads(connection: Connection) -> Sequence[object]:
         [(item.trace_id, item.outcome) for item in results(connection, everything, 99)],
         [head.trace_id for head in trace_heads(connection, everything, 99)],
         [head.trace_id for head in trace_heads(connection, live_alone, 99)],
-        [head.head.session for head in session_heads(connection, everything, 99)],
+        [head.session for head in session_heads(connection, everything, 99)],
         [found.trace_count for found in session_sums(connection, everything, 99, before=2**62)],
         rates(connection, everything, evaluation=None, count_incomplete=True),
         rates(connection, live_alone, evaluation=None),

@@ -124,7 +124,7 @@ def filled(folder: Path, rules: RuleSet) -> dict[str, str]:
     engine.dispose()
     deletion = Deletions(folder).request(Choice(user="somebody", tenant="default"))
     return {
-        "trace_id": trace.trace_id, "session_trace_id": session.head.trace_id, "span_id": "11" * 8,
+        "trace_id": trace.trace_id, "session_trace_id": session.trace_id, "span_id": "11" * 8,
         "rule_id": "order-steps-out-of-order", "suite_id": suite.id, "case_id": suite.cases[0].id,
         "id": "0123456789ab", "job_id": "0123456789ab", "eval_id": "0123456789ab", "experiment": "prompts",
         "experiment_id": "prompts", "run": "prompts/1", "incident_id": incident.id, "session_id": "talk",

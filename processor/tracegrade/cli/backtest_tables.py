@@ -50,7 +50,7 @@ def backtest_markdown(found: "Backtest", links: "Links") -> str:
         rows = [[as_markdown(cell) for cell in row] for row in _rule_rows(found)]
         parts += [as_markdown(_what(found)), markdown_table(_RULE_COLUMNS, rows)]
         named = [
-            [as_markdown(change.rule.id), _words(example), link_markdown(example.subject.trace.trace_id, links)]
+            [as_markdown(change.rule.id), _words(example), link_markdown(example.trace_id, links)]
             for change, example in _examples(found)
         ]
         parts += [markdown_table(["rule", "was, is", "trace"], named)] if named else []
@@ -133,7 +133,7 @@ def _example_rows(found: "Backtest", links: "Links") -> "Iterator[list[str | Sty
     for change, example in _examples(found):
         words = styled(f"{_word(example.before)}, ") + styled(_word(example.after), _STYLES.get(example.after, ""))
         why = example.explanation or (f"before: {example.explanation_before}" if example.explanation_before else "")
-        trace = links.trace(example.subject.trace.trace_id)
+        trace = links.trace(example.trace_id)
         yield [change.rule.id, words, example.agent, example.release, trace, why]
 
 

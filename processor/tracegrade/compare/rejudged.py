@@ -43,18 +43,10 @@ class Rejudged:
 
 
 class _JudgedAgain(NamedTuple):
-    """What a worker hands back of one trace or session; calls and runs as `SideRow` has them."""
+    """What a worker hands back of one trace or session: its row, without a number and results, and these."""
 
-    tenant: str
-    trace_id: bytes
-    session: str | None
-    complete: bool
-    start_ns: int
-    end_ns: int
-    members: str | None
+    row: SideRow
     results: list["_Result"]
-    tool_calls: str
-    agent_runs: str
 
 
 class _Result(NamedTuple):
@@ -109,20 +101,20 @@ def _shown(release: str | None, judged: Judged) -> _JudgedAgain | LeftOut:
     results = [result for decision in judged.decisions for result in _results(decision)]
     if isinstance(of, Session):
         own_id = session_trace_id(of.tenant, of.id)
-        return _JudgedAgain(of.tenant, own_id, of.id, of.complete, 0, 0, _A_SESSION, results, "[]", "[]")
+        return _JudgedAgain(SideRow(0, own_id, of.tenant, of.id, of.complete, members=_A_SESSION), results)
     trace = of.trace
-    return _JudgedAgain(
-        trace.tenant,
+    row = SideRow(
+        0,
         trace.trace_id,
+        trace.tenant,
         of.session,
         trace.complete,
         trace.start_ns,
         trace.end_ns,
-        None,
-        results,
-        rows_to_json(call_rows(of.calls)),
-        rows_to_json(run_rows(run_summaries(of))),
+        tool_calls=rows_to_json(call_rows(of.calls)),
+        agent_runs=rows_to_json(run_rows(run_summaries(of))),
     )
+    return _JudgedAgain(row, results)
 
 
 def _left_out(release: str | None, found: NotKept) -> LeftOut:
@@ -156,20 +148,7 @@ def _row(
             evaluations.append(("", series, result.case, result.kind, result.subject, result.outcome, None, 0))
         else:
             decisions.append((series, result.kind, result.subject, 0, result.outcome))
-    return SideRow(
-        number,
-        again.trace_id,
-        again.tenant,
-        again.session,
-        again.complete,
-        again.start_ns,
-        again.end_ns,
-        again.members,
-        rows_to_json(evaluations),
-        rows_to_json(decisions),
-        again.tool_calls,
-        again.agent_runs,
-    )
+    return again.row._replace(number=number, evaluations=rows_to_json(evaluations), decisions=rows_to_json(decisions))
 
 
 def _wanted(results: Iterable[_Result], asked: ResultFilter) -> Iterator[_Result]:

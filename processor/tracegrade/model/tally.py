@@ -97,7 +97,8 @@ class Tally(NamedTuple):
                 revision then subtracts.
             weight: 1 / p for results that were kept with the probability p.
         """
-        passed, failed, not_evaluable, errors, score_sum, score_squares = (*sums, 0.0, 0.0)[:6]
+        asked = sums if len(sums) == 6 else (*sums, 0.0, 0.0)[:6]
+        passed, failed, not_evaluable, errors, score_sum, score_squares = asked
         if min(passed, failed, not_evaluable, errors) < 0:
             passed, failed, not_evaluable, errors = (max(0, count) for count in sums[:4])
         return cls(
@@ -124,7 +125,7 @@ class Tally(NamedTuple):
 
     def plus(self, other: "Tally") -> "Tally":
         """Both together."""
-        return Tally(*map(add, self, other))
+        return Tally._make(map(add, self, other))
 
     def counted(self, counts: bool, backfilled: bool = False) -> "Tally":
         """The same results, as incomplete ones unless `counts`; `backfilled`: they were judged afterwards."""
@@ -228,4 +229,4 @@ NO_RESULTS = Tally()
 
 def total(tallies: Iterable[Tally]) -> Tally:
     """All of them together."""
-    return Tally(*map(sum, zip(NO_RESULTS, *tallies, strict=True)))
+    return Tally._make(map(sum, zip(NO_RESULTS, *tallies, strict=True)))

@@ -17,6 +17,7 @@ from tracegrade.assemble.decode import Decoder
 from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import encode_spans
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.deletion.request import Deletions
 from tracegrade.journal.errors import SegmentDeleted
@@ -27,9 +28,7 @@ from tracegrade.model.signal import Signal
 from tracegrade.model.span import Span
 from tracegrade.model.tenant_mark import is_marked
 from tracegrade.pipeline.data_folder import JOURNAL
-from tracegrade.pipeline.packed import PackedTrace
 from tracegrade.pipeline.set_aside import SetAside
-from tracegrade.store.kept_traces import KeptTrace
 
 
 class JournalTraces:
@@ -59,12 +58,12 @@ class JournalTraces:
         """Close the journal's files."""
         self._reader.close()
 
-    def bytes_of(self, wanted: Sequence[KeptTrace]) -> int:
+    def bytes_of(self, wanted: Sequence[PackedTrace]) -> int:
         """How many bytes `read` goes through."""
         begin, end = self._bounds(wanted)
         return end - begin
 
-    def read(self, wanted: Sequence[KeptTrace], advance: Callable[[int], None]) -> Iterator[PackedTrace]:
+    def read(self, wanted: Sequence[PackedTrace], advance: Callable[[int], None]) -> Iterator[PackedTrace]:
         """Those of `wanted` that the journal still holds as they were judged, in the order in which they ended.
 
         `advance` is called with the numbers of bytes that were read, or passed.
@@ -86,7 +85,7 @@ class JournalTraces:
                     yield from self._ended(open_, record.end)
             advance(min(position, end) - begun)
 
-    def _bounds(self, wanted: Sequence[KeptTrace]) -> tuple[int, int]:
+    def _bounds(self, wanted: Sequence[PackedTrace]) -> tuple[int, int]:
         first, last = self._reader.first(), self._reader.durable().end
         begin = min((item.trace.first_position for item in wanted), default=last)
         end = max((item.trace.last_position for item in wanted), default=first)
@@ -114,14 +113,14 @@ class JournalTraces:
             if live.revision == head.revision and live.spans and not is_deleted:
                 spans = live.all_spans()
                 log_records = in_order_written(live.all_log_records())
-                blob = encode_spans(spans, sorted(live.replaced), log_records, self._filter_hash)
-                yield PackedTrace(item.number, item.trace, blob, len(spans))
+                packed = encode_spans(spans, sorted(live.replaced), log_records, self._filter_hash)
+                yield PackedTrace(item.number, item.trace, packed, len(spans))
 
 
 class _Open:
     """The wanted traces that have begun and not ended where the journal is read."""
 
-    def __init__(self, in_order: Sequence[KeptTrace], deadlines: Deadlines) -> None:
+    def __init__(self, in_order: Sequence[PackedTrace], deadlines: Deadlines) -> None:
         """`in_order` of their first positions."""
         self.by_id: dict[bytes, dict[str, LiveTrace]] = {}  # by trace id, then tenant
         self.unpacked = 0  # how many contents were taken in since all was packed, at most
@@ -167,7 +166,7 @@ class _Open:
                 live.pack()
         self.unpacked = 0
 
-    def ended_by(self, position: int) -> Iterator[tuple[KeptTrace, LiveTrace]]:
+    def ended_by(self, position: int) -> Iterator[tuple[PackedTrace, LiveTrace]]:
         """The traces whose last record ended by `position`; they are let go."""
         while self._ends and self._ends[0][0] <= position:
             item = self._in_order[heappop(self._ends)[1]]

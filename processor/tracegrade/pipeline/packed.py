@@ -5,54 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from tracegrade.assemble.sessions import KnownSession
-from tracegrade.codec.kept_spans import decode_spans, encode_spans, filter_hash_in
+from tracegrade.codec.kept_spans import encode_spans
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import Session
-from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged import JudgedTrace
 
 T = TypeVar("T")
-
-
-class PackedTrace(NamedTuple):
-    """A trace that is not judged yet, without its spans, and these as bytes; ``number`` goes into its `JudgedTrace`.
-
-    It is unpacked where it is judged. ``span_count`` is about how much work that is.
-    """
-
-    number: int
-    trace: Trace
-    blob: bytes
-    span_count: int
-
-    @property
-    def trace_id(self) -> bytes:
-        """The id by which people find it."""
-        return self.trace.trace_id
-
-    @property
-    def filter_hash(self) -> str:
-        """The hash of the attribute filter of its spans.
-
-        Raises:
-            KeptSpansError: as `unpacked`.
-        """
-        return self.trace.filter_hash or filter_hash_in(self.blob)
-
-    def unpacked(self) -> Trace:
-        """The trace with its spans.
-
-        Raises:
-            KeptSpansError: they are damaged, or were stored by another version.
-        """
-        kept = decode_spans(self.blob)
-        return replace(
-            self.trace,
-            spans=kept.spans,
-            replaced=kept.replaced,
-            log_records=kept.log_records,
-            filter_hash=self.trace.filter_hash or kept.filter_hash,
-        )
 
 
 class PackedSession(NamedTuple):

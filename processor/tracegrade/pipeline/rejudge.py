@@ -15,18 +15,19 @@ from typing import Generic, TypeVar
 from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.display import count
 from tracegrade.extract.registry import in_force
 from tracegrade.journal.errors import JournalNotFound
 from tracegrade.pipeline.journal_traces import JournalTraces
 from tracegrade.pipeline.judged import Judged
-from tracegrade.pipeline.packed import Kept, LeftOut, PackedTrace
+from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import LookedThrough, Progress
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.kept_traces import KeptTrace, kept_heads, kept_traces
+from tracegrade.store.kept_traces import kept_heads, kept_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.runs import sources_of
@@ -197,7 +198,7 @@ class RejudgeTraces(Rejudge[T]):
         self._lacking = array("q")
         self._problems: dict[int, Sequence[str]] = {}
 
-    def traces(self, label: str, progress: Progress, most: int = 2**62) -> Iterator[tuple[KeptTrace, T]]:
+    def traces(self, label: str, progress: Progress, most: int = 2**62) -> Iterator[tuple[PackedTrace, T]]:
         """Each trace that is chosen, with what was shown of it: newest first, then those read from the journal.
 
         Args:
@@ -210,7 +211,8 @@ class RejudgeTraces(Rejudge[T]):
         """
         looked = LookedThrough(numbers_of(self.connection, self.chosen), most)
         done = 0
-        kept = ((kept._replace(spans=b""), packed(kept)) for kept in kept_traces(self.connection, self.chosen))
+        stored = kept_traces(self.connection, self.chosen)
+        kept = ((packed._replace(spans=b""), packed._replace(decisions="")) for packed in stored)
         with progress(label, looked.total) as advance:
             for trace, shown in self.shown(kept):
                 advance(looked.steps_to(trace.number, done))
@@ -234,7 +236,7 @@ class RejudgeTraces(Rejudge[T]):
         if shown.problems:
             self._problems[number] = shown.problems
 
-    def _read_from_journal(self, progress: Progress) -> Iterator[tuple[KeptTrace, T]]:
+    def _read_from_journal(self, progress: Progress) -> Iterator[tuple[PackedTrace, T]]:
         """What was shown of the noted traces that the journal still holds; the others are counted."""
         lacking = self._lacking
         if not lacking:
@@ -253,7 +255,7 @@ class RejudgeTraces(Rejudge[T]):
                     self._problems.pop(trace.number, None)
         missed.damaged = [text for texts in self._problems.values() for text in texts]
 
-    def _of_journal(self, journal: JournalTraces, progress: Progress) -> Iterator[tuple[KeptTrace, PackedTrace]]:
+    def _of_journal(self, journal: JournalTraces, progress: Progress) -> Iterator[tuple[PackedTrace, PackedTrace]]:
         """The noted traces, as the journal still holds them."""
         for begin in range(0, len(self._lacking), _TOGETHER):
             wanted = list(kept_heads(self.connection, self._lacking[begin : begin + _TOGETHER]))
@@ -261,8 +263,3 @@ class RejudgeTraces(Rejudge[T]):
             with progress("journal read: bytes", journal.bytes_of(wanted)) as advance:
                 for packed in journal.read(wanted, advance):
                     yield heads[packed.number], packed
-
-
-def packed(kept: KeptTrace) -> PackedTrace:
-    """A stored trace, to be judged."""
-    return PackedTrace(kept.number, kept.trace, kept.spans, kept.span_count)

@@ -15,11 +15,12 @@ from itertools import chain
 from typing import TypeVar
 
 from tracegrade.assemble.sessions import MAX_TRACES, NO_LONGER, KnownSession
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.model.session import TURN
 from tracegrade.pipeline.journal_traces import JournalTraces
-from tracegrade.pipeline.packed import LeftOut, PackedSession, PackedTrace
+from tracegrade.pipeline.packed import LeftOut, PackedSession
 from tracegrade.pipeline.progress import Progress
-from tracegrade.pipeline.rejudge import Rejudge, packed
+from tracegrade.pipeline.rejudge import Rejudge
 from tracegrade.store.kept_sessions import KeptSession, judged_sessions, sessions_not_judged
 from tracegrade.store.kept_traces import TraceKey, kept_heads, kept_traces_of
 
@@ -65,7 +66,8 @@ class RejudgeSessions(Rejudge[T]):
 
     def _traces_of(self, sessions: Iterable[KeptSession]) -> dict[TraceKey, PackedTrace]:
         keys = [(session.tenant, trace_id) for session in sessions for trace_id in session.members]
-        return {key: packed(kept) for key, kept in kept_traces_of(self.connection, self.chosen.run, keys).items()}
+        found = kept_traces_of(self.connection, self.chosen.run, keys)
+        return {key: kept._replace(decisions="") for key, kept in found.items()}
 
     def _packed(self, session: KeptSession, found: Mapping[TraceKey, PackedTrace]) -> PackedSession:
         """The session with those of its traces that were found."""

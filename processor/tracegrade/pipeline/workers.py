@@ -25,13 +25,14 @@ from threading import Thread
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tracegrade.codec.kept_spans import KeptSpansError
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.extract.extract import extract
 from tracegrade.judge import judge_extraction, judge_session
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.extraction import Extraction
 from tracegrade.pipeline.extracted_traces import ExtractedTrace
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
-from tracegrade.pipeline.packed import Kept, NotKept, PackedSession, PackedTrace, packed_trace
+from tracegrade.pipeline.packed import Kept, NotKept, PackedSession, packed_trace
 from tracegrade.pipeline.session_judge import session_of
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.rule.reading import RuleReading

@@ -28,7 +28,10 @@ _LARGE = ("judged", "spans", "decisions", "tool_calls")
 
 @dataclass(frozen=True, slots=True)
 class TraceHead:
-    """One stored trace without its spans and results."""
+    """One stored trace, or session under a trace id of its own, without spans and results.
+
+    ``members`` is the number of traces of a session.
+    """
 
     number: int
     trace_id: Annotated[str, Shown("the trace id")]
@@ -50,18 +53,11 @@ class TraceHead:
         Shown("why no rule judged it, so that it was not decoded: `not_matched` or `sampled_out`"),
     ]
     outcomes: Annotated[Mapping[str, int], Shown("how many evaluations had which outcome")]
+    members: int = 0
 
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
         return json_of(self)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionHead:
-    """One stored session: its head, with the trace id of its own, and the number of its traces."""
-
-    head: TraceHead
-    members: int
 
 
 def trace_heads(
@@ -76,10 +72,9 @@ def trace_heads(
 
 def session_heads(
     connection: Connection, result_filter: ResultFilter, limit: int, *, before: int = NEWEST
-) -> list[SessionHead]:
+) -> list[TraceHead]:
     """The newest sessions that `result_filter` selects by their own results; otherwise as `trace_heads`."""
-    rows = _rows(connection, result_filter, _IS_SESSION, limit, before)
-    return [SessionHead(_head(row), sum(map(bool, orjson.loads(row.members)))) for row in rows]
+    return [_head(row) for row in _rows(connection, result_filter, _IS_SESSION, limit, before)]
 
 
 def count_heads(connection: Connection, result_filter: ResultFilter, most: int, *, sessions: bool = False) -> int:
@@ -136,4 +131,5 @@ def _head(row: Any) -> TraceHead:
         first_received_ns=row.first_received_ns,
         not_decoded=row.not_decoded,
         outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
+        members=0 if row.members is None else sum(map(bool, orjson.loads(row.members))),
     )

@@ -1,10 +1,11 @@
 """Stored traces with what judging them again needs: their kept spans, and the decisions on them so far."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, case, literal, null, select
 
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.codec.results import ResultError, unpack_summary
 from tracegrade.model.trace import Trace
 from tracegrade.store.parts import in_parts
@@ -39,20 +40,7 @@ UNKNOWN = "unknown"
 _KNOWN = [traces.c[name] for name in _COLUMNS]
 
 
-class KeptTrace(NamedTuple):
-    """A stored trace. ``trace`` has no spans: they are in ``spans``, packed, ``span_count`` of them.
-
-    ``decisions`` are the rows of this view, as JSON.
-    """
-
-    number: int
-    trace: Trace
-    spans: bytes
-    span_count: int
-    decisions: str
-
-
-def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator[KeptTrace]:
+def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator[PackedTrace]:
     """The stored traces of a run, tenant, service and time, newest first; a few hundred in memory at a time."""
     bounds = numbers_of(connection, result_filter)
     if bounds is None:
@@ -69,12 +57,12 @@ def kept_traces(connection: Connection, result_filter: ResultFilter) -> Iterator
         last = rows[-1].number - 1
 
 
-def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -> dict[TraceKey, KeptTrace]:
+def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -> dict[TraceKey, PackedTrace]:
     """The stored traces of a run with these keys."""
     wanted = set(keys)
     summary = case((traces.c.complete, null()), else_=traces.c.judged).label("summary")
     query = select(*_KNOWN, traces.c.spans, summary).where(traces.c.run == run, traces.c.members.is_(None))
-    found: dict[TraceKey, KeptTrace] = {}
+    found: dict[TraceKey, PackedTrace] = {}
     for some in in_parts(sorted({trace_id for _, trace_id in wanted})):
         for row in connection.execute(query.where(of_ids(connection, some))):
             if (key := (row.tenant, bytes(row.trace_id))) in wanted:
@@ -82,7 +70,7 @@ def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -
     return found
 
 
-def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[KeptTrace]:
+def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[PackedTrace]:
     """The stored traces with these numbers, in no order, without spans, and with the journal position of their end.
 
     Those whose results are damaged, so that this is not known, are left out.
@@ -99,7 +87,7 @@ def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[KeptT
             yield kept
 
 
-def _kept(row: Any) -> KeptTrace:
+def _kept(row: Any) -> PackedTrace:
     trace = Trace(
         trace_id=bytes(row.trace_id),
         tenant=row.tenant,
@@ -114,7 +102,7 @@ def _kept(row: Any) -> KeptTrace:
         rule_set=row.rule_set_hash,
         closed_ns=row.closed_ns,
     )
-    return KeptTrace(row.number, trace, bytes(row.spans), row.span_count, row.decisions)
+    return PackedTrace(row.number, trace, bytes(row.spans), row.span_count, row.decisions)
 
 
 def _missing(row: Any) -> list[str]:

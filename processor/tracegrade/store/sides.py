@@ -44,13 +44,13 @@ class SideRow(NamedTuple):
     tenant: str
     session: str | None
     complete: bool
-    start_ns: int
-    end_ns: int
-    members: str | None
-    evaluations: str | bytes
-    decisions: str | bytes
-    tool_calls: str | bytes
-    agent_runs: str | bytes
+    start_ns: int = 0
+    end_ns: int = 0
+    members: str | None = None
+    evaluations: str | bytes = "[]"
+    decisions: str | bytes = "[]"
+    tool_calls: str | bytes = "[]"
+    agent_runs: str | bytes = "[]"
 
 
 def side_series(connection: Connection, result_filter: ResultFilter) -> dict[int, SideSeries]:

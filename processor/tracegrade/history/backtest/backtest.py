@@ -9,9 +9,10 @@ from sqlalchemy import Connection
 
 from tracegrade.alert.preview import Preview
 from tracegrade.assemble.settings import TracesSettings
+from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.display import count, time_text
 from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
-from tracegrade.history.backtest.changes import Changes, RuleChange, TraceOfSaid, explain_before
+from tracegrade.history.backtest.changes import Changes, RuleChange, explain_before
 from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
 from tracegrade.history.backtest.sources import (
@@ -35,7 +36,6 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.arrivals import first_arrival
 from tracegrade.store.backfills import JudgedAfter, StoredBackfill
 from tracegrade.store.kept_sessions import KeptSession
-from tracegrade.store.kept_traces import KeptTrace
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judgements, rule_sets_so_far, rules_of
 from tracegrade.store.schema import BACKFILL, LIVE
@@ -270,31 +270,29 @@ class _Run:
         by = Rejudging(rules, asked.rules.paths, asked.reading, asked.settings, asked.jobs, asked.data_path, read)
         return by, by.job(BACKFILL, showing, Kept(enough.says, showing.left_out, showing.asks))
 
-    def _take(self, kept: KeptTrace, shown: SaidOfTrace) -> None:
+    def _take(self, kept: PackedTrace, shown: SaidOfTrace) -> None:
         """Add up what was said of one trace."""
         trace = kept.trace
         self._found.traces += 1
-        of = TraceOfSaid(kept.number, trace.trace_id.hex(), trace.complete)
         if self._keep is not None and shown.decisions:
             self._keep(JudgedAfter(kept.number, trace.trace_id, trace.tenant, trace.revision, shown.decisions))
-        self._add(of, kept.decisions, shown, trace.tenant, trace.last_received_ns)
+        self._add(kept, shown, trace.tenant, trace.last_received_ns)
 
     def _take_session(self, kept: KeptSession, shown: SaidOfTrace) -> None:
         """Add up what was said of one session."""
         self._found.sessions += 1
-        of = TraceOfSaid(kept.number, shown.trace_id.hex(), shown.complete)
         if self._keep is not None and shown.decisions:
             if kept.judged:
                 self._keep(JudgedAfter(kept.number, kept.trace_id, kept.tenant, kept.revision, shown.decisions))
             else:
                 self._found.sessions_not_stored += 1
-        self._add(of, kept.decisions, shown, kept.tenant, kept.closed_ns)
+        self._add(kept, shown, kept.tenant, kept.closed_ns)
 
-    def _add(self, of: TraceOfSaid, decisions: str, shown: SaidOfTrace, tenant: str, last_received_ns: int) -> None:
-        before = shown.before if self._live is None else self._live.said(decisions)
-        self._changes.add(of, before or (), shown.after)
+    def _add(self, kept: PackedTrace | KeptSession, shown: SaidOfTrace, tenant: str, last_received_ns: int) -> None:
+        before = shown.before if self._live is None else self._live.said(kept.decisions)
+        self._changes.add(kept.number, shown.trace_id.hex(), shown.complete, before or (), shown.after)
         if self._minutes.rules:
-            self._minutes.add(tenant, of.complete, last_received_ns, shown.after)
+            self._minutes.add(tenant, shown.complete, last_received_ns, shown.after)
 
     def _why_nothing(self) -> str:
         asked, found = self._asked, self._found

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from tracegrade.history.backtest.judged import Said
 from tracegrade.model.json_value import JsonValue
@@ -24,30 +24,18 @@ _WORST_FIRST = ("fail", "error", "not_evaluable", "pass", *NOT_JUDGED)
 _SIDES: tuple[Literal[0], Literal[1]] = (0, 1)
 
 
-class TraceOfSaid(NamedTuple):
-    """The stored trace, or session, of which something was said: its number and id, and whether it is complete."""
-
-    number: int
-    trace_id: str
-    complete: bool
-
-
-class SubjectOfTrace(NamedTuple):
-    """One judged subject."""
-
-    trace: TraceOfSaid
-    kind: int
-    id: str
-
-
 @dataclass(slots=True)
 class Example:
     """A subject of which something else is said now; ``before`` and ``after`` are outcomes, "" where not judged.
 
-    The explanations say why it failed or could not be judged, "" where it passes, or nothing is known.
+    ``number`` is that of its stored trace, or session; ``kind`` and ``subject`` as in `Said`. The explanations say why
+    it failed or could not be judged, "" where it passes, or nothing is known.
     """
 
-    subject: SubjectOfTrace
+    number: int
+    trace_id: str
+    kind: int
+    subject: str
     agent: str
     release: str | None
     before: str
@@ -58,8 +46,8 @@ class Example:
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
         return {
-            "trace_id": self.subject.trace.trace_id,
-            "subject": {"kind": SUBJECT_KINDS[self.subject.kind], "id": self.subject.id},
+            "trace_id": self.trace_id,
+            "subject": {"kind": SUBJECT_KINDS[self.kind], "id": self.subject},
             "agent": self.agent,
             "release": self.release,
             "before": self.before or None,
@@ -141,31 +129,26 @@ class Changes:
     _subjects: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     _examples: defaultdict[tuple[str, str, str], list[Example]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, trace: TraceOfSaid, before: Iterable[Said], after: Iterable[Said]) -> None:
-        """What was said of one trace before and after."""
+    def add(self, number: int, trace_id: str, complete: bool, before: Iterable[Said], after: Iterable[Said]) -> None:
+        """What was said before and after of one stored trace, or session, with this number and id."""
         known: dict[tuple[str, int, str], list[Said | None]] = {}
         for side, said_of in zip(_SIDES, (before, after), strict=True):
             for said in said_of:
                 known.setdefault((said.rule_id, said.kind, said.subject), [None, None])[side] = said
                 if said.word not in NOT_JUDGED:
-                    counts = trace.complete or said.rule_id in (self.before, self.after)[side]
+                    counts = complete or said.rule_id in (self.before, self.after)[side]
                     group = (said.rule_id, said.agent, said.release, said.probability, counts)
                     self._groups[side][group][OUTCOMES.index(said.word)] += 1
-        for (rule_id, kind, subject), (was, now) in known.items():
+        for (rule_id, *_), (was, now) in known.items():
             key = (rule_id, was.word if was else "", now.word if now else "")
             self._subjects[key] += 1
             if was != now and way_of(*key[1:]) is not None:
-                self._add_example(key, SubjectOfTrace(trace, kind, subject), was, now)
-
-    def _add_example(
-        self, key: tuple[str, str, str], subject: SubjectOfTrace, was: Said | None, now: Said | None
-    ) -> None:
-        """Keep the newest; nearly all come newest first."""
-        found = self._examples[key]
-        if len(found) < MOST_EXAMPLES or found[-1].subject.trace.number < subject.trace.number:
-            found.append(_example(subject, was, now))
-            found.sort(key=lambda example: -example.subject.trace.number)
-            del found[MOST_EXAMPLES:]
+                found = self._examples[key]
+                # Keep the newest; nearly all come newest first.
+                if len(found) < MOST_EXAMPLES or found[-1].number < number:
+                    found.append(_example(number, trace_id, was, now))
+                    found.sort(key=lambda example: -example.number)
+                    del found[MOST_EXAMPLES:]
 
     def of(self, rule: Rule) -> RuleChange:
         """What changes for `rule`."""
@@ -197,11 +180,14 @@ def explain_before(changes: Iterable[RuleChange], explanation: Callable[[RuleCha
                     example.explanation_before = explanation(change, example)
 
 
-def _example(subject: SubjectOfTrace, was: Said | None, now: Said | None) -> Example:
+def _example(number: int, trace_id: str, was: Said | None, now: Said | None) -> Example:
     known = now or was
     assert known is not None
     return Example(
-        subject,
+        number,
+        trace_id,
+        known.kind,
+        known.subject,
         known.agent,
         known.release,
         was.word if was else "",

@@ -38,17 +38,17 @@ class Said(NamedTuple):
 
 
 class SaidOfTrace(NamedTuple):
-    """What the changed rules said of a trace, and what the others did: None, live did.
+    """What the changed rules said of a trace or session, and what the others did: None, live did.
 
     ``decisions``: those of the changed rules whole, when they are to be stored. Of a session, ``trace_id`` is that of
-    its last trace, and ``complete`` says whether nothing of it is missing.
+    its last trace. ``complete`` says whether nothing is missing.
     """
 
+    trace_id: bytes
+    complete: bool
     after: list[Said]
     before: list[Said] | None
     decisions: Sequence[Decision] = ()
-    trace_id: bytes = b""
-    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,8 @@ class Showing:
             return LeftOut(chosen=False)
         before = None if self.other is None else list(map(said, self.other.judge(of)))
         decisions = [item for item in judged.decisions if item.kind != "sampled_out"] if self.whole else ()
-        found = SaidOfTrace(list(map(said, judged.decisions)), before, decisions)
-        if isinstance(of, Session):
-            return found._replace(trace_id=of.last.trace.trace_id, complete=of.complete)
-        return found
+        last, complete = (of.last.trace, of.complete) if isinstance(of, Session) else (of.trace, of.trace.complete)
+        return SaidOfTrace(last.trace_id, complete, list(map(said, judged.decisions)), before, decisions)
 
     @property
     def asks(self) -> bool:

@@ -36,13 +36,12 @@ class LiveResults:
 
     def explanation(self, change: RuleChange, example: Example) -> str:
         """Why the subject of an example failed or could not be judged; "" when that cannot be read."""
-        subject = example.subject
-        query = select(traces.c.judged).where(traces.c.number == subject.trace.number)
+        query = select(traces.c.judged).where(traces.c.number == example.number)
         packed = self._connection.execute(query).scalar()
         try:
             decisions = [] if packed is None else unpack_result(packed, b"").decisions
         except ResultError:  # damaged, or of another version
             return ""
-        own = (change.rule.id, SUBJECT_KINDS[subject.kind], subject.id)
+        own = (change.rule.id, SUBJECT_KINDS[example.kind], example.subject)
         found = (item for item in decisions if (item.pair.rule_id, item.pair.subject.kind, item.pair.subject.id) == own)
         return next(map(explanation_of, found), "")

@@ -54,7 +54,7 @@ def show_all(request: Request) -> Response:
         view=view,
         choices=choices,
         sessions=shown,
-        older=view.address(before=str(shown[-1].head.number)) if len(found) > len(shown) else None,
+        older=view.address(before=str(shown[-1].number)) if len(found) > len(shown) else None,
         newest=view.address() if before < NEWEST else None,
     )
 
