@@ -429,3 +429,26 @@ def test_what_was_redacted_in_an_error_leaves_open_what_it_says(message: str, ou
     failed = build.call("pay", error=ToolError("", message))
     score = EVALUATOR.evaluate(Evidence([failed], redacted=True), criteria, EVALUATOR.read_settings({}))
     assert score.outcome(1.0) == outcome
+
+
+@each(
+    ("calls", "least", "most"),
+    [
+        ("ok 1, refund ?", 0.0, 1.0),
+        ("ok ?, refund 1", 0.0, 1.0),
+        ("ok 1, refund ?, refund 1", 0.0, 1.0),  # the first of the two may take the approval of the other one
+        ("refund ?", 0.0, 0.0),
+        ("ok ?, refund 1, refund 2", 0.0, 1.0),
+        ("ok 1, refund 1, ok 2, refund 3", 0.5, 0.5),
+    ],
+)
+def test_what_is_unknown_may_be_a_new_one_for_each_and_may_take_that_of_each(
+    calls: str, least: float, most: float
+) -> None:
+    made = [build.call(name, {"id": "[redacted:id]" if number == "?" else number}, arguments_status="ok")
+            for name, _, number in (one.partition(" ") for one in calls.split(", "))]  # fmt: skip
+    criteria = {"constraints": [{"before_each": "refund", "comes_a_new": "ok", "same": "id"}]}
+    score = EVALUATOR.evaluate(
+        Evidence(made, redacted=True), EVALUATOR.read_criteria(criteria), EVALUATOR.read_settings({})
+    )
+    assert score.ends[:2] == (least, most)

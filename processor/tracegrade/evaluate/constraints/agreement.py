@@ -32,7 +32,11 @@ _MEANT = {"arguments": "args", "outputs": "output"}
 UNKNOWN: Final = "unknown"
 """The key of a call whose value cannot be read."""
 
-Key: TypeAlias = Hashable | Literal["unknown"]
+ANY: Final = "any"
+"""The same in the optimistic reading: it agrees with every key."""
+
+Key: TypeAlias = Hashable | Literal["unknown", "any"]
+Sides: TypeAlias = tuple[Sequence["Key | None"], Sequence["Key | None"]]
 Steps: TypeAlias = tuple[CallPart, tuple[str | int, ...]]
 
 
@@ -109,6 +113,23 @@ class Keys:
                 for position, key in enumerate(keys):
                     if key == UNKNOWN and position not in self.unknown:
                         self.unknown[position] = of_call("hashed", read[0][0], position, evidence.calls[position])
+
+    def pessimistic(self) -> Sides:
+        """The keys of both sides, where what is unknown agrees with nothing; it stays on the first side."""
+        return self._read(UNKNOWN, None)
+
+    def optimistic(self) -> Sides:
+        """The keys of both sides, where what is unknown agrees with all."""
+        return self._read(ANY, ANY)
+
+    def _read(self, first: Key | None, other: Key | None) -> Sides:
+        """The keys of both sides, with these in place of unknown ones."""
+        if not self.unknown:
+            return self.of_first, self.of_other
+        return (
+            [first if key == UNKNOWN else key for key in self.of_first],
+            [other if key == UNKNOWN else key for key in self.of_other],
+        )
 
     def _keys(
         self,

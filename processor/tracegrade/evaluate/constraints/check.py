@@ -6,9 +6,10 @@ What cannot be read is taken both ways: an activation has the verdict for the wo
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from tracegrade.evaluate.call_facts import unread_call
-from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key, Keys
+from tracegrade.evaluate.constraints.agreement import ANY, UNKNOWN, Key, Keys
 from tracegrade.evaluate.constraints.forms import (
     After,
     AtMost,
@@ -128,14 +129,12 @@ def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread
         return Checked(form, [])
     others = form.tables[1].meant(evidence, work)
     keys = Keys(form.same, evidence, work, needing.possible, others.possible)
-    within_ns = None if form.within is None else round(form.within * 1e9)
-    satisfied: list[list[bool]] = []
-    is_known = _is_known(form, needing, others, keys) and (within_ns is None or _has_times(evidence, needing, others))
-    for hopeful in (False,) if is_known else (False, True):
-        meant = others.possible if hopeful else others.certain
-        roles = Roles(needing.possible, meant, keys.of_first, keys.of_other, within_ns, evidence.calls, hopeful)
-        satisfied.append(_CHECKS[type(form)](groups, roles, needing.certain if hopeful else needing.possible, work))
-    at_worst, at_best = satisfied[0], satisfied[-1]
+    within_ns = inf if form.within is None else round(form.within * 1e9)
+    satisfied = _CHECKS[type(form)]
+    at_best = at_worst = satisfied(groups, Roles.pessimistic(needing, others, keys, evidence.calls, within_ns), work)
+    is_known = not (needing.unknown or others.unknown or keys.unknown)
+    if not is_known or (within_ns < inf and not _has_times(evidence, needing, others)):
+        at_best = satisfied(groups, Roles.optimistic(needing, others, keys, evidence.calls, within_ns), work)
     looks_back = isinstance(form, Before | RightBefore | BetweenTwo)
 
     def helped(place: int) -> bool:
@@ -156,31 +155,21 @@ def _paired(form: Paired, evidence: Evidence, groups: Groups, work: Work, unread
     )
 
 
-def _is_known(form: Paired, needing: Meant, others: Meant, keys: Keys) -> bool:
-    """Whether nothing that decides is unknown, so that the worst and the best are one."""
-    if needing.certain != needing.possible or others.certain != others.possible:
-        return False
-    return form.same is None or not (UNKNOWN in keys.of_first or UNKNOWN in keys.of_other)
-
-
 def _has_times(evidence: Evidence, *meant: Meant) -> bool:
     calls = [evidence.calls[place] for each in meant for place in each.places]
     return all(call.start_ns and call.end_ns for call in calls)
 
 
-_Check = Callable[[Groups, Roles, Sequence[bool], Work], list[bool]]
-
-
-def _either(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work) -> list[bool]:
-    before, after = preceded(groups, roles, sure, work), followed(groups, roles, sure, work)
+def _either(groups: Groups, roles: Roles, work: Work) -> list[bool]:
+    before, after = preceded(groups, roles, work), followed(groups, roles, work)
     return [one or other for one, other in zip(before, after, strict=True)]
 
 
-_CHECKS: dict[type[Paired], _Check] = {
+_CHECKS: dict[type[Paired], Callable[[Groups, Roles, Work], list[bool]]] = {
     Before: preceded,
     After: followed,
-    RightAfter: lambda groups, roles, sure, work: adjacent(groups, roles, sure, work, backwards=False),
-    RightBefore: lambda groups, roles, sure, work: adjacent(groups, roles, sure, work, backwards=True),
+    RightAfter: lambda groups, roles, work: adjacent(groups, roles, work, backwards=False),
+    RightBefore: lambda groups, roles, work: adjacent(groups, roles, work, backwards=True),
     BetweenTwo: each_with_its_own,
     If: _either,
 }
@@ -217,23 +206,25 @@ def _most_of_one_value(
 def _not_both(form: NotBoth, evidence: Evidence, work: Work, unread: bool) -> Checked:
     one, other = (table.meant(evidence, work) for table in form.tables)
     keys = Keys(form.same, evidence, work, one.possible, other.possible)
-    sure, _ = _meet(one.certain, other.certain, keys, hopeful=False)
-    may, calls = _meet(one.possible, other.possible, keys, hopeful=True)
-    return Checked(form, [Activation(calls, True, not (may or unread), not sure)], [one, other], keys)
+    certain = _meet(one.certain, other.certain, *keys.pessimistic())
+    possible = _meet(one.possible, other.possible, *keys.optimistic())
+    return Checked(form, [Activation(possible, True, not (possible or unread), not certain)], [one, other], keys)
 
 
-def _meet(one: Sequence[bool], other: Sequence[bool], keys: Keys, *, hopeful: bool) -> tuple[bool, list[int]]:
-    """Whether calls of both kinds agree, two different ones, and which do."""
-    first, second = _by_key(one, keys.of_first), _by_key(other, keys.of_other)
+def _meet(
+    one: Sequence[bool], other: Sequence[bool], keys_of_one: Sequence[Key | None], keys_of_other: Sequence[Key | None]
+) -> list[int]:
+    """The calls of both kinds that agree, two different ones."""
+    first, second = _by_key(one, keys_of_one), _by_key(other, keys_of_other)
     found: dict[int, None] = {}
     for key, places in first.items():
-        if key == UNKNOWN:
-            partners = [place for some in second.values() for place in some] if hopeful else []
+        if key == ANY:
+            partners = [place for some in second.values() for place in some]
         else:
-            partners = [*second.get(key, ()), *(second.get(UNKNOWN, ()) if hopeful else ())]
+            partners = [*second.get(key, ()), *second.get(ANY, ())]
         if len({*places, *partners}) > 1 and partners:
             found.update(dict.fromkeys([places[0], next((p for p in partners if p != places[0]), places[-1])]))
-    return bool(found), sorted(found)
+    return sorted(found)
 
 
 def _by_key(meant: Sequence[bool], keys: Sequence[Key | None]) -> dict[Key, list[int]]:

@@ -11,114 +11,122 @@ meant by both sides wait for each other, `preceded` and `followed` look at those
 from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, Self
 
-from tracegrade.evaluate.constraints.agreement import UNKNOWN, Key
+from tracegrade.evaluate.constraints.agreement import ANY, UNKNOWN, Key, Keys
+from tracegrade.evaluate.constraints.sides import Meant
 from tracegrade.evaluate.pairing.in_order import Fits, Matching
 from tracegrade.evaluate.timeline import Groups
 from tracegrade.evaluate.work import Work
 from tracegrade.model.tool_call import ToolCall
 
-_EVER = 1 << 63  # further than any two times are apart
-_NEVER = _EVER * 2
+_EVER = 1 << 70  # further than any two times are apart
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
     """What is asked of the calls: which need another one, which are such another one, and how the two belong together.
 
-    ``hopeful`` takes all that is not known as it suits; otherwise what is not known does not count. ``within_ns`` is
-    from the end of the earlier call to the start of the later one, None for any time.
+    It is one reading of them, of which all is known: in the optimistic one, what is unknown is as suits the
+    constraint, in the pessimistic one it is against it.
+
+    Attributes:
+        needing: which need another one.
+        sure: which of these come first where not all can have one, and take one from those after them.
+        others: which are such another one.
+        keys_of_needing: on what those that need one have to agree; None agrees with nothing, `ANY` with every key.
+        keys_of_others: the same of the others.
+        starts: when each call started, ns.
+        ends: when each ended.
+        within_ns: the most from the end of the earlier call to the start of the later one; infinite without a bound.
     """
 
     needing: Sequence[bool]
+    sure: Sequence[bool]
     others: Sequence[bool]
     keys_of_needing: Sequence[Key | None]
     keys_of_others: Sequence[Key | None]
-    within_ns: int | None
-    calls: Sequence[ToolCall]
-    hopeful: bool
+    starts: Sequence[int]
+    ends: Sequence[int]
+    within_ns: float
+
+    @classmethod
+    def pessimistic(
+        cls, needing: Meant, others: Meant, keys: Keys, calls: Sequence[ToolCall], within_ns: float
+    ) -> Self:
+        """All may need another one, only what is certainly such a one is, and a time that is unknown is too far off."""
+        times = _times(calls, within_ns, start=_EVER, end=-_EVER)
+        return cls(needing.possible, needing.possible, others.certain, *keys.pessimistic(), *times, within_ns)
+
+    @classmethod
+    def optimistic(cls, needing: Meant, others: Meant, keys: Keys, calls: Sequence[ToolCall], within_ns: float) -> Self:
+        """All that may be such another one is, and a time that is unknown is near."""
+        times = _times(calls, within_ns, start=-_EVER, end=_EVER)
+        return cls(needing.possible, needing.certain, others.possible, *keys.optimistic(), *times, within_ns)
 
     def agree(self, needing: int, other: int, *, other_first: bool) -> bool:
         """Whether the calls at two positions belong together."""
         one, two = self.keys_of_needing[needing], self.keys_of_others[other]
-        if one is None or two is None:
+        if one is None or two is None or (one != two and ANY not in (one, two)):
             return False
-        if UNKNOWN in (one, two):
-            if not self.hopeful:
-                return False
-        elif one != two:
-            return False
-        if self.within_ns is None:
-            return True
         earlier, later = (other, needing) if other_first else (needing, other)
-        end, start = self.calls[earlier].end_ns, self.calls[later].start_ns
-        return start - end <= self.within_ns if end and start else self.hopeful
+        return self.starts[later] - self.ends[earlier] <= self.within_ns
+
+
+def _times(calls: Sequence[ToolCall], within_ns: float, *, start: int, end: int) -> tuple[Sequence[int], Sequence[int]]:
+    """When calls started and ended, with these where that is unknown; all at once where no time matters."""
+    if within_ns == inf:
+        at_once = [0] * len(calls)
+        return at_once, at_once
+    return [call.start_ns or start for call in calls], [call.end_ns or end for call in calls]
 
 
 class _Nearest:
-    """The others that were passed, by key: the time of the nearest, later being nearer, as `sign` counts time."""
+    """The others that were passed, by key: the time of the nearest. Backwards, times are negative: later is nearer."""
 
     def __init__(self, roles: Roles, *, backwards: bool) -> None:
         self._roles = roles
         self._backwards = backwards
-        self._by_key: dict[Key, int] = {}
-        self._any = -_NEVER  # of any key
-        self._unknown = -_NEVER  # of those whose key is unknown
+        self._by_key: dict[Key, float] = {}
+        self._latest = -inf  # of any key
 
     def add(self, position: int) -> None:
         """Pass another one."""
-        roles = self._roles
-        key = roles.keys_of_others[position]
-        if key is None or (key == UNKNOWN and not roles.hopeful):
+        key = self._roles.keys_of_others[position]
+        if key is None:
             return
-        call = roles.calls[position]
-        time = 0
-        if roles.within_ns is not None:
-            known = call.start_ns if self._backwards else call.end_ns
-            if not known and not roles.hopeful:
-                return
-            time = (-known if self._backwards else known) if known else _EVER
-        self._any = max(self._any, time)
-        if key == UNKNOWN:
-            self._unknown = max(self._unknown, time)
-        elif time > self._by_key.get(key, -_NEVER):
-            self._by_key[key] = time
+        time = -self._roles.starts[position] if self._backwards else self._roles.ends[position]
+        self._latest = max(self._latest, time)
+        self._by_key[key] = max(self._by_key.get(key, -inf), time)
 
     def meets(self, position: int) -> bool:
         """Whether one that was passed belongs to the call at `position`."""
-        roles = self._roles
+        roles, by_key = self._roles, self._by_key
         key = roles.keys_of_needing[position]
-        if key is None or (key == UNKNOWN and not roles.hopeful):
+        if key is None:
             return False
-        nearest = self._any if key == UNKNOWN else max(self._by_key.get(key, -_NEVER), self._unknown)
-        if nearest < -_EVER:
-            return False
-        if roles.within_ns is None or nearest == _EVER:
-            return True
-        call = roles.calls[position]
-        known = call.end_ns if self._backwards else call.start_ns
-        if not known:
-            return roles.hopeful
-        return (-nearest - known if self._backwards else known - nearest) <= roles.within_ns
+        nearest = self._latest if key == ANY else max(by_key.get(key, -inf), by_key.get(ANY, -inf))
+        time = -roles.ends[position] if self._backwards else roles.starts[position]
+        return nearest > -inf and time - nearest <= roles.within_ns
 
 
-def preceded(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work) -> list[bool]:
-    """Whether one of the others comes before; `sure` as of `adjacent`."""
-    return _passed(groups, roles, sure, work, backwards=False)
+def preceded(groups: Groups, roles: Roles, work: Work) -> list[bool]:
+    """Whether one of the others comes before."""
+    return _passed(groups, roles, work, backwards=False)
 
 
-def followed(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work) -> list[bool]:
-    """Whether one of the others comes after; `sure` as of `adjacent`."""
-    return _passed([group[::-1] for group in reversed(groups)], roles, sure, work, backwards=True)
+def followed(groups: Groups, roles: Roles, work: Work) -> list[bool]:
+    """Whether one of the others comes after."""
+    return _passed([group[::-1] for group in reversed(groups)], roles, work, backwards=True)
 
 
-def _passed(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, backwards: bool) -> list[bool]:
+def _passed(groups: Groups, roles: Roles, work: Work, *, backwards: bool) -> list[bool]:
     nearest = _Nearest(roles, backwards=backwards)
-    satisfied = [False] * len(roles.calls)
+    satisfied = [False] * len(roles.needing)
     for group in groups:
         work.spend(2 * len(group))
-        both = [position for position in group if roles.others[position] and roles.needing[position] and sure[position]]
+        both = [position for position in group if roles.others[position] and roles.sure[position]]
         kept = {*both}
         for position in group:
             if roles.others[position] and position not in kept:
@@ -140,7 +148,7 @@ def _passed(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, b
     return satisfied
 
 
-def adjacent(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, backwards: bool) -> list[bool]:
+def adjacent(groups: Groups, roles: Roles, work: Work, *, backwards: bool) -> list[bool]:
     """Whether one of the others comes right after; with `backwards`, right before.
 
     Inside a group as many as can take another one of it; one call may stand last, next to the first of the group after.
@@ -149,7 +157,6 @@ def adjacent(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, 
     Args:
         groups: of positions.
         roles: of the calls.
-        sure: which of those that need one come first, where not all can have one.
         work: counts the steps.
         backwards: whether the others come right before.
     """
@@ -158,8 +165,8 @@ def adjacent(groups: Groups, roles: Roles, sure: Sequence[bool], work: Work, *, 
     ways: dict[int | None, _Way] = {None: _Way((0, 0), (), None)}
     for number, group in enumerate(groups):
         following = groups[number + 1] if number + 1 < len(groups) else ()
-        ways = _through(ways, _Group(group, following, roles, sure, work, other_first=backwards))
-    satisfied = [False] * len(roles.calls)
+        ways = _through(ways, _Group(group, following, roles, work, other_first=backwards))
+    satisfied = [False] * len(roles.needing)
     way: _Way | None = max(ways.values(), key=lambda way: way.number)
     while way is not None:
         for position in way.satisfied:
@@ -189,15 +196,14 @@ class _Group:
         calls: Sequence[int],
         following: Sequence[int],
         roles: Roles,
-        sure: Sequence[bool],
         work: Work,
         *,
         other_first: bool,
     ) -> None:
         self._roles, self._work, self._other_first = roles, work, other_first
-        self.calls, self.sure = calls, sure
+        self.calls, self.sure = calls, roles.sure
         self.needing = [position for position in calls if roles.needing[position]]
-        self.needing.sort(key=lambda position: not sure[position])
+        self.needing.sort(key=lambda position: not roles.sure[position])
         self.others = [position for position in calls if roles.others[position]]
         next_others = [position for position in following if roles.others[position]]
         # Of calls that are alike the last may stand last, and the first first, so that two can stand at the two ends.
@@ -240,7 +246,7 @@ class _Group:
     def _unlike(self, positions: Sequence[int]) -> Sequence[int]:
         """The last of each kind of calls: without a bound in time, those of the same keys are alike."""
         roles = self._roles
-        if roles.within_ns is not None:
+        if roles.within_ns < inf:
             return positions
         kinds: dict[Hashable, int] = {}
         for position in positions:
@@ -332,19 +338,18 @@ def _through(ways: Mapping[int | None, _Way], group: _Group) -> dict[int | None,
     return found
 
 
-def each_with_its_own(groups: Groups, roles: Roles, taking: Sequence[bool], work: Work) -> list[bool]:
+def each_with_its_own(groups: Groups, roles: Roles, work: Work) -> list[bool]:
     """Whether one of the others comes before it and after the last call of its key before it that needed one.
 
     Args:
         groups: of positions.
         roles: of the calls; one that is meant by both sides needs another one, and is none.
-        taking: which of those that need one take it from the calls after them, too.
         work: counts the steps.
     """
     owners = _Owners(roles)
     for group in groups:
         work.spend(2 * len(group))
-        owners.pass_group(group, taking)
+        owners.pass_group(group)
     return owners.satisfied
 
 
@@ -354,59 +359,41 @@ class _Owners:
     def __init__(self, roles: Roles) -> None:
         self._roles = roles
         self._kept: dict[Key, int] = {}
-        self._any_unknown = False  # another one of unknown key was passed, which may be anybody's
-        self.satisfied = [False] * len(roles.calls)
+        self._passed_any = False  # another one was passed that may be anybody's
+        self.satisfied = [False] * len(roles.needing)
 
-    def pass_group(self, group: Sequence[int], taking: Sequence[bool]) -> None:
-        roles = self._roles
+    def pass_group(self, group: Sequence[int]) -> None:
+        roles, taking = self._roles, self._roles.sure
         come: dict[Key, list[int]] = {}
         for position in group:
             if roles.others[position] and not taking[position]:
-                self._come(position, come)
+                key = roles.keys_of_others[position]
+                if key == ANY:
+                    self._passed_any = True
+                elif key is not None:
+                    come.setdefault(key, []).append(roles.ends[position])
         by_key: dict[Key, list[int]] = {}
         for position in group:
             key = roles.keys_of_needing[position]
             if not roles.needing[position] or key is None:
                 continue
-            if key == UNKNOWN:
-                self._unknown_needs(position, come, taking)
+            if key == ANY:
+                self.satisfied[position] = self._passed_any or bool(come or self._kept)
+            elif key == UNKNOWN:  # it may have been anybody's
+                self._kept.clear()
+                come.clear()
             elif taking[position]:
                 by_key.setdefault(key, []).append(position)
             else:
                 tokens = [*come.get(key, ()), *([self._kept[key]] if key in self._kept else ())]
-                self.satisfied[position] = self._any_unknown or max(tokens, default=-_NEVER) >= self._need(position)
+                may_take = any(end >= self._need(position) for end in tokens)
+                self.satisfied[position] = self._passed_any or may_take
         for key in {*come, *by_key}:
             self._take(key, by_key.get(key, []), come.get(key, []))
 
-    def _come(self, position: int, come: dict[Key, list[int]]) -> None:
-        roles = self._roles
-        key = roles.keys_of_others[position]
-        if key == UNKNOWN:
-            self._any_unknown |= roles.hopeful
-        elif key is not None and (time := self._time(position)) is not None:
-            come.setdefault(key, []).append(time)
-
-    def _time(self, position: int) -> int | None:
-        """As what another one counts; None where that is not known and does not count."""
-        if self._roles.within_ns is None:
-            return 0
-        end = self._roles.calls[position].end_ns
-        return end or (_EVER if self._roles.hopeful else None)
-
-    def _need(self, position: int) -> int:
-        """What another one has to count at least."""
-        within_ns = self._roles.within_ns
-        if within_ns is None:
-            return 0
-        start = self._roles.calls[position].start_ns
-        return start - within_ns if start else -_EVER if self._roles.hopeful else _NEVER
-
-    def _unknown_needs(self, position: int, come: dict[Key, list[int]], taking: Sequence[bool]) -> None:
-        if self._roles.hopeful:
-            self.satisfied[position] = self._any_unknown or bool(come or self._kept)
-        elif taking[position]:
-            self._kept.clear()  # it may have been anybody's
-            come.clear()
+    def _need(self, position: int) -> float:
+        """The least end of another one that will do."""
+        return self._roles.starts[position] - self._roles.within_ns
 
     def _take(self, key: Key, needing: list[int], come: list[int]) -> None:
         """Have each that needs one take one, and keep the last of what is left over."""
@@ -423,6 +410,6 @@ class _Owners:
                 tokens.pop(at)
                 self.satisfied[position] = True
             else:
-                self.satisfied[position] = self._any_unknown
+                self.satisfied[position] = self._passed_any
         if tokens:
             self._kept[key] = tokens[-1]
