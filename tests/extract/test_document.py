@@ -28,6 +28,14 @@ def test_the_objects_of_a_list_are_in_order_of_number_whatever_stands_next_to_th
     assert numbered({"m.01.a": 1, "m.1.b": 2}, "m.") == [{"a": 1, "b": 2}]
 
 
+def test_what_keys_make_is_made_anew_for_each_span() -> None:
+    """What keys make is worked out once for all spans that have them."""
+    first = numbered({"m.0.role": "user", "m.0.calls.0.id": "a"}, "m.")
+    first[0]["calls"] = first[0]["role"] = "changed"
+    assert numbered({"m.0.role": "tool", "m.0.calls.0.id": "b"}, "m.") == [{"role": "tool", "calls": [{"id": "b"}]}]
+    assert below({"m.0.role": "tool", "m.0.calls.0.id": "b"}, "m.") == [{"role": "tool", "calls": [{"id": "b"}]}]
+
+
 def test_members_of_an_object_that_was_sent_join_those_made_of_keys() -> None:
     assert numbered({"m.0.args.a": 1, "m.0.args": {"a": 0, "b": 2}}, "m.") == [{"args": {"a": 1, "b": 2}}]
     assert numbered({"m.0.args.a": 1, "m.0.args": "text"}, "m.") == [{"args": {"a": 1}}]

@@ -12,8 +12,8 @@ def test_a_set_of_keys_is_worked_out_once() -> None:
 
 def test_sets_of_many_or_long_keys_are_not_remembered_nor_more_than_some_thousand_others() -> None:
     lengths = ByKeys(len)
-    many, long = tuple(map(str, range(65))), ("k" * 4097,)
-    assert (lengths[many], lengths[long]) == (65, 1)
+    many, long = tuple(map(str, range(131))), ("k" * 8193,)
+    assert (lengths[many], lengths[long]) == (131, 1)
     assert not lengths
     assert all(lengths[str(number),] == 1 for number in range(5000))
     assert 0 < len(lengths) <= 1024

@@ -5,11 +5,12 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 
-# A sender that invents keys without end must not grow a memo for ever: it takes at most some 5 MB.
+# A sender that invents keys without end must not grow a memo for ever: it takes at most some 10 MB.
 _MAX_LEARNT_SETS = 1024
-_MAX_LEARNT_CHARS = 4096
-# Sets with more keys than this are of flattened messages, and do not repeat.
-_MAX_LEARNT_KEYS = 64
+_MAX_LEARNT_CHARS = 8192
+# As many attributes as SDKs allow a span by default, and what is asked of them: larger sets, of flattened messages, do
+# not repeat.
+_MAX_LEARNT_KEYS = 128 + 2
 
 
 class ByKeys(dict[tuple[str, ...], Found]):

@@ -90,7 +90,9 @@ def decode(raw: JsonValue) -> Decoded:
             value = None
         if value is not None:
             members, containers, exact = _survey(value)
-            if exact and containers <= MAX_NESTING and not _may_have_duplicates(raw, value, members):
+            # Every member has one colon: as many colons as members say that no member overwrote another.
+            is_plain = exact and containers <= MAX_NESTING
+            if is_plain and (members == raw.count(":") or not _may_have_duplicates(raw, value)):
                 return Decoded(value, "ok")
     text = raw.strip()
     if text[:1] == "\ufeff":  # a byte order mark: of a file that was read, or of a shell
@@ -192,7 +194,7 @@ def _parse_json(text: str) -> Decoded | None:
             return _parse_loose_json(text, repaired=False)
         if containers > MAX_NESTING and _is_too_deep(value):
             return None
-        if _may_have_duplicates(text, value, members):
+        if members != text.count(":") and _may_have_duplicates(text, value):
             return _parse_loose_json(text, repaired=False)
     elif kind is float and abs(value) >= _INEXACT:  # type: ignore[arg-type]  # checked by kind
         return _parse_loose_json(text, repaired=False)
@@ -268,10 +270,10 @@ def _is_too_deep(value: JsonValue) -> bool:
     return any(isinstance(item, dict | list) for item in level)
 
 
-def _may_have_duplicates(text: str, value: JsonValue, members: int) -> bool:
-    """Whether some of the members in `text` overwrote others, so that `value` has only so many."""
-    # Every member has one colon. A text with more colons, or more quotes than the value needs, is parsed again, slowly.
-    if members == text.count(":") or text.count('"') == orjson.dumps(value).count(b'"'):
+def _may_have_duplicates(text: str, value: JsonValue) -> bool:
+    """Whether some of the members in `text`, which is the JSON of `value`, overwrote others."""
+    # A text with more quotes than the value needs is parsed again, slowly.
+    if text.count('"') == orjson.dumps(value).count(b'"'):
         return False
     repairs = _Repairs()
     json.loads(text, object_pairs_hook=repairs.members, parse_int=repairs.integer)
