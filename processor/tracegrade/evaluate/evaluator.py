@@ -158,10 +158,6 @@ class Evaluator(Generic[C, S]):
         if (unknown := self._unknown(evidence)) is not None:
             return Score(None, {}, sentence(unknown))
         score = self.score(evidence, criteria, settings)
-        if score.score is None:
-            return score
-        if score.unknown is not None:
-            score = self._at_both_ends(score, evidence, criteria, settings)
         if score.score is None or (unread := unread_call(evidence)) is None:
             return score
         why = sentence(unread)
@@ -189,18 +185,6 @@ class Evaluator(Generic[C, S]):
                 return Unknown("hashed", "final_answer")
         found = [why for part in _PARTS if part in reads for why in unknown_parts(evidence, part).values()]
         return min(found, key=lambda why: why.position or 0, default=None)
-
-    def _at_both_ends(self, score: Score, evidence: Evidence, criteria: C, settings: S) -> Score:
-        """`score`, where what is unknown is not as expected, with the one where it is."""
-        other = self.score(evidence.with_unknown_met(), criteria, settings)
-        unknown = other.unknown if other.unknown is not None and not other.unknown.bounded else score.unknown
-        assert unknown is not None, "it is asked for only where something is"
-        ends = [end for one in (score, other) if one.score is not None for end in (one.ends.least, one.ends.most)]
-        if not unknown.bounded:
-            ends += [0.0, 1.0]
-        least, most, why = min(ends), max(ends), sentence(unknown)
-        text = score.explanation if least == most else f"{score.explanation} The score may be up to {most:.4g}: {why}."
-        return Score(least, score.details, text, range=Range(least, most, why), pairing=score.pairing)
 
     def criteria_in_force(self, criteria: C | None, settings: S) -> C:
         """The criteria given, whole; else the settings' default; else all the criteria's own defaults.

@@ -10,7 +10,6 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range, reaches
 from tracegrade.model.tool_call import CallPart as CallPart
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.model.tri import Unknown
 from tracegrade.model.usage import Cost
 
 if TYPE_CHECKING:
@@ -66,8 +65,7 @@ class Evidence:
     call of it is judged, else this itself. One evidence serves all evaluations of a subject: what follows from it is
     worked out `once` for all of them, and it is never changed. ``facts`` are None where a judgement is made by hand.
     ``redacted``: something of its trace was redacted by us. ``as_given``: nothing is unknown, since it was given by
-    hand. ``unknown_is_met``: what is unknown counts as what was expected; otherwise it does not.
-    ``after`` is the call of the run that those which are judged follow, None where all are judged.
+    hand. ``after`` is the call of the run that those which are judged follow, None where all are judged.
     """
 
     __slots__ = (
@@ -81,7 +79,6 @@ class Evidence:
         "prompt",
         "redacted",
         "trace_context",
-        "unknown_is_met",
     )
 
     def __init__(
@@ -96,7 +93,6 @@ class Evidence:
         *,
         redacted: bool = False,
         as_given: bool = False,
-        unknown_is_met: bool = False,
     ) -> None:
         self.calls = calls
         self.prompt = prompt
@@ -107,38 +103,20 @@ class Evidence:
         self.after = after
         self.redacted = redacted
         self.as_given = as_given
-        self.unknown_is_met = unknown_is_met
         self._known: dict[Any, Any] = {}
-
-    def with_unknown_met(self) -> "Evidence":
-        """The same, where what is unknown counts as what was expected."""
-        other = self._with(self.calls, self._run, self.after, unknown_is_met=True)
-        other._known = self._known
-        return other
 
     def of_calls(self, calls: Sequence[ToolCall], after: ToolCall) -> "Evidence":
         """The same of the calls that follow `after`; their values may still come from all others."""
-        return self._with(calls, self.run, after)
-
-    def _with(
-        self,
-        calls: Sequence[ToolCall],
-        run: "Evidence | None",
-        after: ToolCall | None,
-        *,
-        unknown_is_met: bool = False,
-    ) -> "Evidence":
         return Evidence(
             calls,
             self.prompt,
             self.final_answer,
             self.trace_context,
-            run,
+            self.run,
             self.facts,
             after,
             redacted=self.redacted,
             as_given=self.as_given,
-            unknown_is_met=unknown_is_met,
         )
 
     @property
@@ -168,12 +146,9 @@ class Score:
     without it is a range of one point.
 
     ``pairing`` says which call was counted as which of the `Evaluator.expected_calls`; None where there are none.
-
-    ``unknown`` is what the score depends on though it cannot be read: it is the score where that is not as expected,
-    and `Evaluator.evaluate` finds the score where it is.
     """
 
-    __slots__ = ("_details", "_explanation", "_justify", "pairing", "range", "score", "unknown")
+    __slots__ = ("_details", "_explanation", "_justify", "pairing", "range", "score")
 
     def __init__(
         self,
@@ -184,10 +159,8 @@ class Score:
         justify: Callable[[], Justification] | None = None,
         range: Range | None = None,
         pairing: Pairing | None = None,
-        unknown: Unknown | None = None,
     ) -> None:
         self.score = score
-        self.unknown = unknown
         self.range = range
         self.pairing = pairing
         self._details: dict[str, JsonValue] = {} if details is None else details

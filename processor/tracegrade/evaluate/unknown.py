@@ -1,7 +1,7 @@
 """What of the calls made cannot be read, and how people are told."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from tracegrade.evaluate.call_facts import arguments
 from tracegrade.evaluate.evidence import CallPart, Evidence, Score
@@ -11,6 +11,9 @@ from tracegrade.model.range import Range
 from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open, is_masked, is_unknown
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.tri import Unknown, UnknownKind, UnknownPart
+
+C = TypeVar("C")  # criteria
+S = TypeVar("S")  # settings
 
 _HASHED = "and can be compared with other hashes alone"
 _SENTENCES: dict[tuple[UnknownPart, UnknownKind], str] = {
@@ -121,6 +124,43 @@ def redacted_names(evidence: Evidence) -> tuple[Unknown | None]:
     calls = enumerate(evidence.calls)
     hidden = (of_call("redacted", "name", position, call) for position, call in calls if is_unknown(call.raw_name))
     return (next(hidden, None),)
+
+
+Judge: TypeAlias = Callable[[Evidence, C, S, bool], tuple[Score, Unknown | None]]
+"""A score, and what is unknown of that on which it depends; optimistic, what is unknown is as expected, else it is not.
+"""
+
+
+def in_both_readings(judge: Judge[C, S]) -> Callable[[Evidence, C, S], Score]:
+    """The score of an evaluator that pairs calls: a second one, in the optimistic reading, is the other end.
+
+    An unknown call that is as expected may be paired with another one, and so move all others: what it adds to the
+    score cannot be told from the pairs of the pessimistic reading. Where nothing is unknown there is one reading.
+    """
+
+    def score(evidence: Evidence, criteria: C, settings: S) -> Score:
+        found, unknown = judge(evidence, criteria, settings, False)
+        if unknown is None or found.score is None:
+            return found
+        other, of_other = judge(evidence, criteria, settings, True)
+        if of_other is not None and not of_other.bounded:
+            unknown = of_other
+        return with_unknown(found, unknown, *(other.ends[:2] if other.score is not None else ()))
+
+    return score
+
+
+def with_unknown(score: Score, unknown: Unknown | None, *others: float) -> Score:
+    """`score`, where what is `unknown` is not as expected, with a range up to `others`, what it is where it is.
+
+    None: nothing is unknown. What is not ``bounded`` leaves any score open.
+    """
+    if unknown is None:
+        return score
+    ends = [*score.ends[:2], *others, *(() if unknown.bounded else (0.0, 1.0))]
+    least, most, why = min(ends), max(ends), sentence(unknown)
+    text = score.explanation if least == most else f"{score.explanation} The score may be up to {most:.4g}: {why}."
+    return Score(least, score.details, text, range=Range(least, most, why), pairing=score.pairing)
 
 
 def undecided(unknown: Unknown, details: dict[str, JsonValue] | None = None) -> Score:

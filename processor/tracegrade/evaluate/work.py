@@ -26,12 +26,18 @@ class Work:
 
     ``evidence`` and ``position`` (of the call whose value is compared) are for criteria that depend on what came
     before, such as ``$from``. ``unknown`` is the first unknown answer that the score depends on, None without one.
+    ``optimistic``: what is unknown counts as what was expected; otherwise it does not.
     """
 
-    __slots__ = ("_read", "_within", "evidence", "left", "limit", "position", "unknown")
+    __slots__ = ("_read", "_within", "evidence", "left", "limit", "optimistic", "position", "unknown")
 
     def __init__(
-        self, limit: int = WORK_LIMIT, evidence: "Evidence | None" = None, *, within: "Work | None" = None
+        self,
+        limit: int = WORK_LIMIT,
+        evidence: "Evidence | None" = None,
+        *,
+        within: "Work | None" = None,
+        optimistic: bool = False,
     ) -> None:
         """`within`: the evaluation that this is a part of, where it has a bound of its own."""
         self.limit = limit
@@ -39,6 +45,7 @@ class Work:
         self.evidence = evidence
         self.position: int | None = None
         self.unknown: Unknown | None = None
+        self.optimistic = optimistic
         self._within = within
         self._read: set[object] | None = None
 
@@ -48,13 +55,24 @@ class Work:
         return self.evidence is not None and self.evidence.redacted
 
     def takes(self, answer: Tri) -> bool:
-        """`answer`, with unknown as the evidence takes it; the first unknown answer is noted in ``unknown``."""
+        """`answer`, an unknown one as ``optimistic`` says; the first unknown one is noted in ``unknown``."""
         if answer is True or answer is False:
             return answer
+        self.note(answer)
+        return self.optimistic
+
+    def ends(self, answer: Tri) -> tuple[float, float]:
+        """What `answer` counts where what is unknown is not as expected, and where it is; noted as by `takes`."""
+        if answer is True or answer is False:
+            return float(answer), float(answer)
+        self.note(answer)
+        return 0.0, 1.0
+
+    def note(self, unknown: Unknown) -> None:
+        """Note what the score depends on, in ``unknown``, if it is the first."""
         whole = self if self._within is None else self._within
-        if whole.unknown is None or (whole.unknown.bounded and not answer.bounded):
-            whole.unknown = answer
-        return self.evidence is not None and self.evidence.unknown_is_met
+        if whole.unknown is None or (whole.unknown.bounded and not unknown.bounded):
+            whole.unknown = unknown
 
     def unbind(self) -> None:
         """What is unknown may make the score smaller by being as expected: one call may take another's place."""

@@ -186,9 +186,13 @@ def tool_score(expected: str | Sequence[str] | None, call: ScoredCall | None) ->
 
 @dataclass(frozen=True, slots=True)
 class ParamScore:
-    """The share of expected parameters that the call has as expected; None: they are not scored."""
+    """The share of expected parameters that the call has as expected; None: they are not scored.
+
+    ``score`` is that where what is unknown is not as expected, ``at_best`` that where it is.
+    """
 
     score: float | None
+    at_best: float | None
     wrong: Sequence[str] = ()
     looked_up: Sequence[JsonValue] = ()  # as `listed_differences` has them, where a value comes from elsewhere
 
@@ -207,31 +211,33 @@ def param_score(expected: ExpectedObject | None, call: ScoredCall | None, agree:
         EvaluatorError: ``work_bound``.
     """
     if expected is None:
-        return ParamScore(None)
+        return ParamScore(None, None)
     if not expected.members:
-        return ParamScore(1.0)
+        return ParamScore(1.0, 1.0)
     if call is None or call.arguments is None:
-        return ParamScore(0.0, list(expected.members))
+        return ParamScore(0.0, 0.0, list(expected.members))
     work.position = call.position
     if isinstance(call.arguments, Unknown):
-        return ParamScore(1.0) if work.takes(call.arguments) else ParamScore(0.0, list(expected.members))
-    wrong = []
+        return ParamScore(*work.ends(call.arguments), list(expected.members))
+    wrong, at_best = [], 0.0
     differ: list[Difference] = []
     for key, member in expected.members.items():
         if key not in call.arguments:
-            right = member.optional
+            answer: Tri = member.optional
         elif isinstance(member, LiteralValue):
-            right = work.takes(agree(member, call.arguments[key], work))
+            answer = agree(member, call.arguments[key], work)
         else:
-            right = member.accepts(call.arguments[key], work)
-        if not right:
+            answer = member.matches(call.arguments[key], work)
+        is_right, may_be = work.ends(answer)
+        at_best += may_be
+        if not is_right:
             wrong.append(key)
             if not isinstance(member, LiteralValue) and (lookups := tuple(member.lookups(work))):
                 problem = _differs(member, key, call.arguments)
                 differ.append(replace(problem, lookups=lookups))
     count = len(expected.members)
     shown = listed_differences("args", [(call.name, iter(differ))])
-    return ParamScore((count - len(wrong)) / count, wrong, shown)
+    return ParamScore((count - len(wrong)) / count, at_best / count, wrong, shown)
 
 
 def _differs(expected: Expected, key: str, arguments: Mapping[str, JsonValue]) -> Difference:

@@ -127,5 +127,5 @@ class Efficiency(ParameterModel):
         if work.redacted:
             both: list[JsonValue] = [args, later_args]
             if holds_mask(both) or hashed_apart(both):  # masks that look alike say nothing
-                work.takes(work.unknown_value(both, bounded=False))
+                work.note(work.unknown_value(both, bounded=False))
         return json_equal(args, later_args, work)

@@ -18,7 +18,9 @@ from tracegrade.evaluate.criteria.expected import Expected, Path
 from tracegrade.evaluate.criteria.parameters import NotedSettings
 from tracegrade.evaluate.evidence import Score
 from tracegrade.evaluate.json_values import decoded_container, excerpt, json_text
+from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.tri import Tri
 
 WHOLE = "*"
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -97,14 +99,25 @@ def _value_at(value: JsonValue, path: Path) -> "JsonValue | Absent":
     return value
 
 
+Ends: TypeAlias = tuple[float, float]
+"""A score where what is unknown is not as expected, and where it is."""
+
+
 def judge_lines(
-    expected: str, actual: str, settings: AnswerSettings, judge: Callable[[str, str], float]
-) -> tuple[float, list[JsonValue]]:
+    expected: str, actual: str, settings: AnswerSettings, judge: Callable[[str, str], Ends]
+) -> tuple[Ends, list[JsonValue]]:
     """The mean over lines, the shorter side filled up with empty ones; and each line's score for the details."""
     sides = [_lines(expected, settings), _lines(actual, settings)]
     scores = [judge(wanted, found) for wanted, found in zip_longest(*sides, fillvalue="")]
-    shown: list[JsonValue] = [*scores[:_MAX_LINES_LISTED]]
-    return (sum(scores) / len(scores) if scores else 1.0), shown
+    shown: list[JsonValue] = [score for score, _ in scores[:_MAX_LINES_LISTED]]
+    score, at_best = (sum(ends) / len(scores) for ends in zip(*scores, strict=True)) if scores else (1.0, 1.0)
+    return (score, at_best), shown
+
+
+def ends_of(answer: Tri, work: Work, *, negated: bool) -> Ends:
+    """1 or 0 for an answer, `negated` the other way round."""
+    score, at_best = work.ends(answer)
+    return (1 - score, 1 - at_best) if negated else (score, at_best)
 
 
 def _lines(text: str, settings: AnswerSettings) -> Sequence[str]:

@@ -33,12 +33,13 @@ from tracegrade.model.tri import Unknown
 class TrajectoryComparison:
     """One evaluation: what was expected against the calls that are looked at."""
 
-    def __init__(self, evidence: Evidence, criteria: Criteria, settings: Settings) -> None:
+    def __init__(self, evidence: Evidence, criteria: Criteria, settings: Settings, *, optimistic: bool = False) -> None:
+        """`optimistic`: as of `Work`."""
         self.evidence = evidence
         self.criteria = criteria
         self.settings = settings
         self.prepared = criteria.prepared(settings)
-        self.work = Work(evidence=evidence)
+        self.work = Work(evidence=evidence, optimistic=optimistic)
         self.made = looked_at(evidence, settings)
         self._outputs = outputs_or_unknown(evidence)
         self.arguments = evidence.once(arguments_or_unknown)

@@ -21,7 +21,7 @@ from tracegrade.evaluate.criteria.json_schema import JsonSchema, JsonSchemaError
 from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator, share_of_calls
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.evaluate.unknown import arguments_or_unknown
+from tracegrade.evaluate.unknown import arguments_or_unknown, with_unknown
 from tracegrade.evaluate.wording import counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -113,7 +113,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     unknown = [name for name in made if name not in schemas]
     work = Work(evidence=evidence)
     actual = evidence.once(arguments_or_unknown)
-    judged = invalid = 0
+    judged = invalid = maybe = 0
     invalid_names: list[str] = []
     errors: list[JsonValue] = []
     for position, name in enumerate(made):
@@ -122,9 +122,11 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
         judged += 1
         work.position = position
         given = actual[position]
-        if work.takes(given if isinstance(given, Unknown) else schemas[name].is_valid(given, work)):
+        is_valid, may_be = work.ends(given if isinstance(given, Unknown) else schemas[name].is_valid(given, work))
+        if is_valid:
             continue
         invalid += 1
+        maybe += int(may_be)
         invalid_names.append(name)
         if len(errors) < _MAX_ERRORS and not isinstance(given, Unknown):
             errors.extend(_errors(schemas[name], name, position, given, work))
@@ -150,7 +152,7 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     else:
         said = "hold nothing forbidden" if is_of_any else "fit the schema of the tool"
         text = f"The arguments of {calls} {said}."
-    return Score(valid / judged, details, text, unknown=work.unknown)
+    return with_unknown(Score(valid / judged, details, text), work.unknown, (valid + maybe) / judged)
 
 
 def _errors(

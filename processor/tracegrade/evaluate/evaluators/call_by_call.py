@@ -40,7 +40,7 @@ from tracegrade.evaluate.pairing.by_name import (
     pairing_in_force,
     with_next_unused,
 )
-from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
 from tracegrade.evaluate.wording import ArgumentExcerpts, OutputExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -262,7 +262,9 @@ class OutputSettings(CallsSettings):
         return "positional" if self.strict and self.pairing is None else pairing_in_force(self.pairing, criteria)
 
 
-def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings) -> Score:
+def _judge(
+    evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings, optimistic: bool
+) -> tuple[Score, Unknown | None]:
     """The share of expected calls that were matched, or with `strict` 1 when all are, else 0.
 
     Nothing expected and nothing called is 1; nothing expected and something called is 0.
@@ -271,17 +273,17 @@ def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings)
     part, names, wanted = expected.part, expected.names, expected.wanted
     found = part.found(evidence)
     if not names:
-        return _score_nothing_expected(expected, len(evidence.calls))
-    work = Work(evidence=evidence)
+        return _score_nothing_expected(expected, len(evidence.calls)), None
+    work = Work(evidence=evidence, optimistic=optimistic)
     if in_step(names, wanted, evidence, found, work, steps=1):
         pairing = expected.in_step
     else:
-        work = Work(evidence=evidence)  # nothing that led nowhere is counted
+        work = Work(evidence=evidence, optimistic=optimistic)  # nothing that led nowhere is counted
         pairing = PAIRINGS[settings.pairing_of(criteria)](names, wanted, evidence, found, work)
     pairs, _, more = pairing
     if None not in pairs:
         justify = partial(_justify_all, expected, evidence, found, pairs)
-        return Score(1.0, justify=justify, pairing=pairing, unknown=work.unknown)
+        return Score(1.0, justify=justify, pairing=pairing), work.unknown
     matched, of = len(names) - pairs.count(None), len(names)
     shown = with_next_unused(candidates_by_name(names, evidence), pairs)
     failed = [
@@ -298,7 +300,7 @@ def _score(evidence: Evidence, criteria: CallsCriteria, settings: CallsSettings)
     text = f"{matched} of {counted(of, 'expected call')} made with the expected {part.words}; {'; '.join(reasons)}."
     least, most = (float(some == of) if settings.strict else some / of for some in (matched, matched + more))
     ends = Range(least, most, TOO_MANY) if more else None
-    return Score(least, details, text, range=ends, pairing=pairing, unknown=work.unknown)
+    return Score(least, details, text, range=ends, pairing=pairing), work.unknown
 
 
 def _score_nothing_expected(expected: CompiledCalls[Any], calls: int) -> Score:
@@ -374,7 +376,7 @@ def _call_by_call(name: str, summary: str, Criteria: type[C], Settings: type[S])
         asks=frozenset({Criteria.part.part}),
         pairing=lambda criteria, settings: settings.pairing_of(criteria) if criteria.expected.names_one_twice else None,
         contended=_contended,
-        score=_score,
+        score=in_both_readings(_judge),
         sentences=_sentences,
         settings_said=frozenset({"subset"}),
         expected_calls=_expected_calls,

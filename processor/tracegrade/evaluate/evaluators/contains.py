@@ -10,7 +10,16 @@ from typing import Annotated, TypeAlias
 from pydantic import Field, WithJsonSchema
 
 from tracegrade.evaluate.compare.differences import looked_up, origins_of
-from tracegrade.evaluate.compare.final_answer import Absent, AnswerSettings, absent_score, answered, judge_lines, shown
+from tracegrade.evaluate.compare.final_answer import (
+    Absent,
+    AnswerSettings,
+    Ends,
+    absent_score,
+    answered,
+    ends_of,
+    judge_lines,
+    shown,
+)
 from tracegrade.evaluate.criteria.compile import compile_value
 from tracegrade.evaluate.criteria.data_flow import FromMatcher
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError
@@ -21,7 +30,7 @@ from tracegrade.evaluate.criteria.value_matchers import SecretMatcher
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import excerpt, json_text
-from tracegrade.evaluate.unknown import answer_or_unknown, undecided
+from tracegrade.evaluate.unknown import answer_or_unknown, undecided, with_unknown
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tri import Unknown
@@ -80,36 +89,37 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     work.spend((len(text) + len(wanted_text)) // CHARACTERS_READ_PER_STEP)
 
-    def judge(wanted: str, found: str) -> float:
+    def judge(wanted: str, found: str) -> Ends:
         may_hold = work.hides(found)
         if not settings.case_sensitive:
             wanted, found = wanted.lower(), found.lower()
-        return float((wanted in work.known(found) or work.takes(may_hold)) is not settings.negated)
+        return ends_of(True if wanted in work.known(found) else may_hold, work, negated=settings.negated)
 
     details = shown(wanted_text, actual)
     if settings.judges_lines:
-        score, details["lines"] = judge_lines(wanted_text, text, settings, judge)
+        (score, at_best), details["lines"] = judge_lines(wanted_text, text, settings, judge)
     else:
-        score = judge(wanted_text, text)
+        score, at_best = judge(wanted_text, text)
     is_there = (score == 1) is not settings.negated
     said = f"The answer {'contains' if is_there else 'does not contain'} {excerpt(wanted_text)}"
     text = f"{said}, which is forbidden." if is_there and settings.negated else f"{said}."
-    return Score(score, details, text, unknown=work.unknown)
+    return with_unknown(Score(score, details, text), work.unknown, at_best)
 
 
 def _of_matcher(expected: Expected, text: str, evidence: Evidence, settings: Settings) -> Score:
     work = Work(evidence=evidence)
     found = expected.stands_in(text, work) if isinstance(expected, FromMatcher) else expected.matches(text, work)
-    is_there = work.takes(found)
+    is_there = found is True
+    score, at_best = ends_of(found, work, negated=settings.negated)
     details = shown(expected, text)
     if settings.negated:
         said = ["The answer contains something forbidden" if is_there else "The answer contains nothing forbidden"]
     else:
         said = ["The answer contains what is expected" if is_there else "The answer does not contain what is expected"]
-    if (score := float(is_there is not settings.negated)) < 1:
+    if score < 1:
         details |= looked_up(list(expected.lookups(work)))
         said += origins_of([details])
-    return Score(score, details, "; ".join(said) + ".", unknown=work.unknown)
+    return with_unknown(Score(score, details, "; ".join(said) + "."), work.unknown, at_best)
 
 
 def _unread_settings(criteria: Criteria, settings: Settings) -> str | None:

@@ -10,8 +10,10 @@ from tracegrade.evaluate.compare.final_answer import (
     WHOLE,
     Absent,
     AnswerSettings,
+    Ends,
     absent_score,
     answered,
+    ends_of,
     judge_lines,
     shown,
 )
@@ -23,10 +25,10 @@ from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evaluator import Evaluator, same_score
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import decoded_container, json_text
-from tracegrade.evaluate.unknown import answer_or_unknown, undecided
+from tracegrade.evaluate.unknown import answer_or_unknown, undecided, with_unknown
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tri import Unknown
+from tracegrade.model.tri import Tri, Unknown, any_of
 
 _NO_NUMBER = 1e-12  # an expected number nearer to 0 than this is 0
 # The machine compares 64 characters with one at once; a step is some of those.
@@ -61,11 +63,11 @@ class SimilaritySettings(AnswerSettings):
 
 
 S = TypeVar("S", bound=AnswerSettings)
-_Judged: TypeAlias = tuple[float, dict[str, JsonValue], str]  # score, details beside both sides, explanation
+_Judged: TypeAlias = tuple[Ends, dict[str, JsonValue], str]  # score, details beside both sides, explanation
 
 
 def _by(
-    judge_line: Callable[[str, str, S, Work], float],
+    judge_line: Callable[[str, str, S, Work], Ends],
     explain_lines: Callable[[float, S], str],
     judge_value: Callable[[Expected, JsonValue, S, Work], _Judged],
 ) -> Callable[[Evidence, Criteria, S], Score]:
@@ -87,14 +89,14 @@ def _by(
             actual = None  # null was expected, and is no text here
         work = Work(evidence=evidence)
         if settings.judges_lines and isinstance(expected.source, str) and isinstance(actual, str):
-            score, lines = judge_lines(
+            ends, lines = judge_lines(
                 expected.source, actual, settings, lambda wanted, found: judge_line(wanted, found, settings, work)
             )
-            judged: _Judged = score, {"lines": lines}, explain_lines(score, settings)
+            judged: _Judged = ends, {"lines": lines}, explain_lines(ends[0], settings)
         else:
             judged = judge_value(expected, actual, settings, work)
-        score, details, explanation = judged
-        return Score(score, shown(expected, actual) | details, explanation, unknown=work.unknown)
+        (score, at_best), details, explanation = judged
+        return with_unknown(Score(score, shown(expected, actual) | details, explanation), work.unknown, at_best)
 
     return score
 
@@ -135,9 +137,10 @@ def _is_matcher(expected: Expected) -> bool:
     return not isinstance(expected.opened(), ExpectedObject | ExpectedList | LiteralValue)
 
 
-def _meets_matcher(expected: Expected, actual: JsonValue, work: Work) -> bool:
-    """Whether a matcher is expected that the answer meets as the text that it is, decoded or not."""
-    return _is_matcher(expected) and expected.accepts(actual, work)
+def _meets_matcher(expected: Expected, actual: JsonValue, work: Work) -> Tri:
+    """Whether the answer meets a matcher as the text that it is, or decoded."""
+    met = expected.matches(actual, work)
+    return True if met is True else any_of((met, expected.matches(_decoded(expected, actual), work)))
 
 
 def _decoded(expected: Expected, actual: JsonValue) -> JsonValue:
@@ -159,27 +162,28 @@ def _never_scores(criteria: Criteria, settings: AnswerSettings) -> str | None:
     return None
 
 
-def _judge_same_line(wanted: str, found: str, settings: ExactSettings, work: Work) -> float:
-    return float(_is_same(LiteralValue(wanted), found, settings, work) is not settings.negated)
+def _judge_same_line(wanted: str, found: str, settings: ExactSettings, work: Work) -> Ends:
+    return ends_of(_is_same(LiteralValue(wanted), found, settings, work), work, negated=settings.negated)
 
 
 def _judge_same(expected: Expected, actual: JsonValue, settings: ExactSettings, work: Work) -> _Judged:
-    same = _meets_matcher(expected, actual, work) or _is_same(expected, _decoded(expected, actual), settings, work)
-    score = float(same is not settings.negated)
+    if _is_matcher(expected):
+        same = _meets_matcher(expected, actual, work)
+    else:
+        same = _is_same(expected, _decoded(expected, actual), settings, work)
+    score, at_best = ends_of(same, work, negated=settings.negated)
     details = {} if score == 1 else looked_up(list(expected.lookups(work)))
     said = _explain_same(score, settings).removesuffix(".")
-    return score, details, "; ".join([said, *origins_of([details])]) + "."
+    return (score, at_best), details, "; ".join([said, *origins_of([details])]) + "."
 
 
-def _is_same(expected: Expected, actual: JsonValue, settings: ExactSettings, work: Work) -> bool:
-    if not isinstance(expected, LiteralValue):
-        return expected.accepts(actual, work)
-    if not isinstance(actual, str) and not isinstance(expected.source, str):
-        return expected.accepts(actual, work)
+def _is_same(expected: Expected, actual: JsonValue, settings: ExactSettings, work: Work) -> Tri:
+    if not isinstance(expected, LiteralValue) or not (isinstance(actual, str) or isinstance(expected.source, str)):
+        return expected.matches(actual, work)
     wanted, found = json_text(expected.source), json_text(actual)
     work.spend(1 + (len(wanted) + len(found)) // CHARACTERS_READ_PER_STEP)
     is_same = wanted == found if settings.case_sensitive else wanted.lower() == found.lower()
-    return is_same or work.takes(work.hides(found))
+    return True if is_same else work.hides(found)
 
 
 def _explain_same(score: float, settings: ExactSettings) -> str:
@@ -195,18 +199,19 @@ def _sentences(criteria: Criteria, settings: ExactSettings) -> list[str]:
 
 
 def _judge_leaves(expected: Expected, actual: JsonValue, settings: SimilaritySettings, work: Work) -> _Judged:
-    if _meets_matcher(expected, actual, work):
-        matched, total = 1.0, 1
+    if _is_matcher(expected):
+        (matched, at_best), total = work.ends(_meets_matcher(expected, actual, work)), 1
     else:
-        matched, total = _leaves(expected, _decoded(expected, actual), work)
+        (matched, at_best), total = _leaves(expected, _decoded(expected, actual), work)
     text = f"{matched:.2f} of {total} expected {'leaf matches' if total == 1 else 'leaves match'}."
     details: dict[str, JsonValue] = {"matched_leaves": matched, "total_leaves": float(total)}
-    return min(1.0, matched / total) if total else 1.0, details, text
+    ends = (min(1.0, matched / total), min(1.0, at_best / total)) if total else (1.0, 1.0)
+    return ends, details, text
 
 
-def _leaves(expected: Expected, actual: JsonValue, work: Work) -> tuple[float, int]:
+def _leaves(expected: Expected, actual: JsonValue, work: Work) -> tuple[Ends, int]:
     """How much of the expected leaves matches, and how many there are; no recursion."""
-    matched, total = 0.0, 0
+    matched, at_best, total = 0.0, 0.0, 0
     pairs: list[tuple[Expected, JsonValue, bool]] = [(expected, actual, True)]
     while pairs:
         wanted, found, there = pairs.pop()
@@ -222,19 +227,22 @@ def _leaves(expected: Expected, actual: JsonValue, work: Work) -> tuple[float, i
             )
         else:
             total += 1
-            matched += _leaf(opened, found, work) if there else 0.0
-    return matched, total
+            least, most = _leaf(opened, found, work) if there else (0.0, 0.0)
+            matched, at_best = matched + least, at_best + most
+    return (matched, at_best), total
 
 
-def _leaf(expected: Expected, actual: JsonValue, work: Work) -> float:
-    wanted = expected.source
+def _leaf(expected: Expected, actual: JsonValue, work: Work) -> Ends:
+    wanted, score = expected.source, 0.0
     if not isinstance(expected, LiteralValue) or isinstance(wanted, bool) or wanted is None:
-        return float(expected.accepts(actual, work))
+        return work.ends(expected.matches(actual, work))
     if isinstance(wanted, str):
-        return _text_similarity(wanted, actual, work) if isinstance(actual, str) else 0.0
-    if isinstance(wanted, dict | list) or isinstance(actual, bool) or not isinstance(actual, int | float):
-        return 0.0
-    return _number_similarity(wanted, actual)
+        score = _text_similarity(wanted, actual, work) if isinstance(actual, str) else 0.0
+    elif (
+        not isinstance(wanted, dict | list | bool) and isinstance(actual, int | float) and not isinstance(actual, bool)
+    ):
+        score = _number_similarity(wanted, actual)
+    return score, score
 
 
 def _number_similarity(expected: float | int, actual: float | int) -> float:
@@ -285,7 +293,7 @@ JSON_SIMILARITY = Evaluator(
     Criteria=Criteria,
     Settings=SimilaritySettings,
     score=_by(
-        lambda wanted, found, settings, work: _text_similarity(wanted, found, work),
+        lambda wanted, found, settings, work: (_text_similarity(wanted, found, work),) * 2,
         lambda score, settings: "The lines of the answer are compared one by one.",
         _judge_leaves,
     ),

@@ -19,7 +19,7 @@ from tracegrade.evaluate.criteria.parameters import ParameterModel
 from tracegrade.evaluate.evaluator import Evaluator
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
-from tracegrade.evaluate.unknown import unknown_failure, unreadable_parts
+from tracegrade.evaluate.unknown import unknown_failure, unreadable_parts, with_unknown
 from tracegrade.evaluate.wording import detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.json_value import JsonValue
@@ -60,18 +60,18 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     called, args = evidence.once(names), evidence.once(arguments)
     asks_failures = settings.failed_only or not settings.count_retries
     if asks_failures and (hidden := unknown_failure(evidence)) is not None:
-        work.takes(hidden._replace(bounded=False))
+        work.note(hidden._replace(bounded=False))
     unreadable = unreadable_parts(evidence, "arguments")
     if unreadable or evidence.redacted:
         compared = _compared(evidence, settings)
         for position in compared:
             if (unknown := unreadable.get(position)) is not None:
-                work.takes(unknown._replace(bounded=False))
+                work.note(unknown._replace(bounded=False))
         apart = hashed_apart([{called[position]: args[position]} for position in compared])
         for place, position in enumerate(compared):
             if place in apart or holds_mask(args[position]):  # masks that look alike say nothing
                 work.position = position
-                work.takes(work.unknown_value(args[position], bounded=False))
+                work.note(work.unknown_value(args[position], bounded=False))
     counted = settings.counted(evidence)
     # Arguments are compared where a tool was called more than once.
     times = Counter([called[position] for position in counted])
@@ -93,10 +93,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     happened = "failed" if settings.failed_only else "was made"
     if not repeated:
         text = f"No call {happened} {settings.repetition_threshold} times."
-        return Score(1.0, details, text, unknown=work.unknown)
+        return with_unknown(Score(1.0, details, text), work.unknown)
     score = 0.5 if most < 2 * settings.repetition_threshold else 0.0
     text = f"The same call {happened} {most} times; repeated: {listed(repeated)}."
-    return Score(score, details, text, unknown=work.unknown)
+    return with_unknown(Score(score, details, text), work.unknown)
 
 
 def _compared(evidence: Evidence, settings: Settings) -> list[int]:

@@ -38,7 +38,7 @@ from tracegrade.evaluate.pairing.by_name import with_next_unused
 from tracegrade.evaluate.pairing.step_alignment import Alignment, Made, align
 from tracegrade.evaluate.pairing.steps import Item, PlainStep, Steps, StepsError, steps_in_words
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import arguments_or_unknown, sentence
+from tracegrade.evaluate.unknown import arguments_or_unknown, in_both_readings, sentence
 from tracegrade.evaluate.wording import MAX_LISTED, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
@@ -109,9 +109,11 @@ def _find(evidence: Evidence, criteria: Criteria, settings: Settings, work: Work
     return _Found(found, _missing(steps.plain, found.made), extra)
 
 
-def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+def _judge(
+    evidence: Evidence, criteria: Criteria, settings: Settings, optimistic: bool
+) -> tuple[Score, Unknown | None]:
     plain = criteria.read.plain
-    work = Work(evidence=evidence)
+    work = Work(evidence=evidence, optimistic=optimistic)
     found = _find(evidence, criteria, settings, work)
     required = [one for one in found.alignment.made if not plain[one.step].optional]
     gained = sum(1.0 if one.fits else 0.5 for one in required)
@@ -121,17 +123,12 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     def justify() -> Justification:
         return _details(found, plain, evidence), _explanation(found, plain, evidence, settings)
 
+    ends = None
     if (unread := unread_call(evidence)) is not None:
         # A call that is not known may be any step, and where those that are none count, such a one.
-        at_worst = 0.0 if settings.extra == "count" else score
-        return Score(
-            at_worst,
-            justify=justify,
-            range=Range(at_worst, 1.0, sentence(unread)),
-            pairing=_pairing(found, len(plain)),
-            unknown=work.unknown,
-        )
-    return Score(score, justify=justify, pairing=_pairing(found, len(plain)), unknown=work.unknown)
+        score = 0.0 if settings.extra == "count" else score
+        ends = Range(score, 1.0, sentence(unread))
+    return Score(score, justify=justify, range=ends, pairing=_pairing(found, len(plain))), work.unknown
 
 
 def _pairing(found: _Found, steps: int) -> Pairing:
@@ -253,7 +250,7 @@ EVALUATOR = Evaluator(
     summary="Were the steps made, in an order that is allowed?",
     Criteria=Criteria,
     Settings=Settings,
-    score=_score,
+    score=in_both_readings(_judge),
     with_further_calls=same_score,
     asks=frozenset({"arguments"}),
     expected_calls=_expected,

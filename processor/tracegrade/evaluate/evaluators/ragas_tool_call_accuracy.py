@@ -29,7 +29,7 @@ from tracegrade.evaluate.json_values import excerpt, scalar_text
 from tracegrade.evaluate.pairing.by_name import candidates_by_name, most_pairs, with_next_unused
 from tracegrade.evaluate.pairing.in_order import ExpectedOrder, arrangement, longest_common_subsequence
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
 from tracegrade.evaluate.wording import ArgumentExcerpts, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
@@ -65,13 +65,15 @@ class Settings(ParameterModel):
     strict_order: Annotated[bool, Field(description="The names in the order of the reference.")] = True
 
 
-def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+def _judge(
+    evidence: Evidence, criteria: Criteria, settings: Settings, optimistic: bool
+) -> tuple[Score, Unknown | None]:
     references = criteria.reference_tool_calls
     made = evidence.once(names)
     if not references or not made:
         alike = not references and not made
         text = "No calls were expected and none were made." if alike else "Calls were expected or made, but not both."
-        return Score(float(alike), {"aligned": alike}, text, pairing=Pairing([None] * len(references)))
+        return Score(float(alike), {"aligned": alike}, text, pairing=Pairing([None] * len(references))), None
     is_tied: bool = evidence.once(Timeline).has_ties
     if not settings.strict_order:
         aligned = sorted(criteria.names) == sorted(made)
@@ -82,14 +84,14 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if not aligned:
         order = "in the order of the reference" if settings.strict_order else "as often as in the reference"
         text = f"The names called are not those expected, {order}."
-        return Score(0.0, {"aligned": False}, text, pairing=_by_name(criteria, evidence, settings))
+        return Score(0.0, {"aligned": False}, text, pairing=_by_name(criteria, evidence, settings)), None
     actual = evidence.once(arguments_or_unknown)
     wanted: Sequence[int] = range(len(references))
     found: Sequence[int] = range(len(made))
     if not settings.strict_order:
         wanted = criteria.sorted_indexes
         found = sorted(found, key=lambda position: (made[position], *_printed_members(actual[position])))
-    work = Work(evidence=evidence)
+    work = Work(evidence=evidence, optimistic=optimistic)
     if settings.strict_order and is_tied:
         found = _in_best_order(references, evidence, actual, work)
     pairing = Pairing.of(len(references), zip(wanted, found, strict=True))
@@ -110,24 +112,13 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     details: dict[str, JsonValue] = {"aligned": True, "explained_tool_calls": [lines[index] for index in sorted(lines)]}
     if score == 1:
         text = f"{all_of(len(references), 'reference call')} made with the expected arguments."
-        return Score(score, details, text, pairing=pairing, unknown=work.unknown)
+        return Score(score, details, text, pairing=pairing), work.unknown
     shown = listed_differences("args", differ)
     if shown:
         details["differences"] = shown
     others = [call.name for call, share in zip(references, shares, strict=True) if share < 1]
-    return Score(
-        score,
-        details,
-        "; ".join(
-            [
-                f"The names are those expected; in {counted(len(others), 'call')} not all arguments: {listed(others)}",
-                *origins_of(shown),
-            ]
-        )
-        + ".",
-        pairing=pairing,
-        unknown=work.unknown,
-    )
+    said = f"The names are those expected; in {counted(len(others), 'call')} not all arguments: {listed(others)}"
+    return Score(score, details, "; ".join([said, *origins_of(shown)]) + ".", pairing=pairing), work.unknown
 
 
 def _by_name(criteria: Criteria, evidence: Evidence, settings: Settings) -> Pairing | None:
@@ -246,7 +237,7 @@ EVALUATOR = Evaluator(
     summary="Are the names called those of the reference, and how many of their arguments the same?",
     Criteria=Criteria,
     Settings=Settings,
-    score=_score,
+    score=in_both_readings(_judge),
     expected_calls=_expected_calls,
     asks=frozenset({"arguments"}),
     with_further_calls=_with_further_calls,

@@ -22,7 +22,7 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
-from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
@@ -54,8 +54,10 @@ class Settings(ParameterModel):
     """How it is compared: there is one way."""
 
 
-def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
-    work = Work(evidence=evidence)
+def _judge(
+    evidence: Evidence, criteria: Criteria, settings: Settings, optimistic: bool
+) -> tuple[Score, Unknown | None]:
+    work = Work(evidence=evidence, optimistic=optimistic)
     actual = evidence.once(arguments_or_unknown)
     made, maybe_same = _distinct(evidence, work)
     expected = sum(map(len, criteria.by_name.values()))
@@ -95,9 +97,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     size = len(criteria.reference_tool_calls)
     repeated = set(range(size)).difference(*criteria.by_name.values())
     pairing = Pairing.of(size, pairs.items(), repeated)
-    return Score(
-        score, details, "; ".join([text, *reasons, *origins_of([details])]) + ".", pairing=pairing, unknown=work.unknown
-    )
+    text = "; ".join([text, *reasons, *origins_of([details])])
+    return Score(score, details, f"{text}.", pairing=pairing), work.unknown
 
 
 def _distinct(evidence: Evidence, work: Work) -> tuple[dict[str, list[int]], set[int]]:
@@ -147,7 +148,7 @@ EVALUATOR = Evaluator(
     summary="How much have the reference calls and the calls made in common, each distinct call once?",
     Criteria=Criteria,
     Settings=Settings,
-    score=_score,
+    score=in_both_readings(_judge),
     expected_calls=_expected_calls,
     asks=frozenset({"arguments"}),
     with_further_calls=_with_further_calls,

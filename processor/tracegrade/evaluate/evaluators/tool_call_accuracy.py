@@ -47,7 +47,7 @@ from tracegrade.evaluate.pairing.by_name import (
     with_next_unused,
 )
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown
+from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
 from tracegrade.evaluate.wording import MAX_LISTED, agreeing, all_of, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
@@ -133,15 +133,18 @@ class Settings(ParameterModel):
     ] = None
 
 
-def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+def _judge(
+    evidence: Evidence, criteria: Criteria, settings: Settings, optimistic: bool
+) -> tuple[Score, Unknown | None]:
     references = criteria.reference_tool_calls
     if not references:
-        return Score(None, {}, "There are no reference calls, so there is nothing to score.")
+        return Score(None, {}, "There are no reference calls, so there is nothing to score."), None
     actual = evidence.once(arguments_or_unknown)
     whole = criteria.partly_whole if settings.mode == "flexible" else criteria.wholly
-    if in_step(criteria.expected.names, whole, evidence, actual, Work(evidence=evidence), steps=0):
-        return criteria.all_made
-    work = Work(evidence=evidence)  # nothing that led nowhere is counted
+    work = Work(evidence=evidence, optimistic=optimistic)
+    if in_step(criteria.expected.names, whole, evidence, actual, work, steps=0):
+        return criteria.all_made, work.unknown
+    work = Work(evidence=evidence, optimistic=optimistic)  # nothing that led nowhere is counted
     pairing = _align(criteria, evidence, settings, work)
     taken_by = pairing.positions
     uncalled: list[str] = []
@@ -158,12 +161,10 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
                 if position is not None and taken_by[i] is None
             ),
         )
-    return _score_of(pairing, len(actual), uncalled, found, work.unknown)
+    return _score_of(pairing, len(actual), uncalled, found), work.unknown
 
 
-def _score_of(
-    pairing: Pairing, calls: int, uncalled: list[str], found: list[JsonValue], unknown: Unknown | None = None
-) -> Score:
+def _score_of(pairing: Pairing, calls: int, uncalled: list[str], found: list[JsonValue]) -> Score:
     """The score of that many calls made, when they are paired so with the reference calls."""
     taken_by, _, more = pairing
     references = len(taken_by)
@@ -182,7 +183,7 @@ def _score_of(
     }
     text = _explain(matched, calls, references, uncalled, found)
     ends = Range(score, _f1(matched + more, calls, references), TOO_MANY) if more else None
-    return Score(score, details, text, range=ends, pairing=pairing, unknown=unknown)
+    return Score(score, details, text, range=ends, pairing=pairing)
 
 
 def _f1(matched: float, calls: int, references: int) -> float:
@@ -300,7 +301,7 @@ EVALUATOR = Evaluator(
     asks=frozenset({"arguments"}),
     pairing=lambda criteria, settings: _pairing(criteria, settings) if criteria.expected.names_one_twice else None,
     contended=_contended,
-    score=_score,
+    score=in_both_readings(_judge),
     expected_calls=_expected_calls,
     with_further_calls=_with_further_calls,
     never_scores=lambda criteria, settings: (

@@ -5,6 +5,7 @@ and what of the call counts.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
@@ -34,11 +35,11 @@ from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.evaluate.evaluator import Evaluator, Reads, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.timeline import Timeline, fewest_repeats
+from tracegrade.evaluate.unknown import with_unknown
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tri import Unknown
 
 _PENALTY = 0.1
 _DECIMALS = 4
@@ -131,6 +132,11 @@ class _JudgedCall(NamedTuple):
         """The tool and the parameters in one number."""
         return overall(self.tool, self.params.score)
 
+    @property
+    def at_best(self) -> "_JudgedCall":
+        """The same where what is unknown is as expected."""
+        return self._replace(params=replace(self.params, score=self.params.at_best))
+
 
 def _expected_calls(case: _Case) -> ExpectedCalls:
     """The one call that a case expects, with these parameters at least; none where no tool should be called."""
@@ -142,26 +148,26 @@ def _expected_calls(case: _Case) -> ExpectedCalls:
     )
 
 
-def _report_tool(case: _Case, judged: _JudgedCall, unknown: Unknown | None) -> Score:
+def _report_tool(case: _Case, judged: _JudgedCall) -> Score:
     details: dict[str, JsonValue] = {
         "expected_tool": None if case.tool is None else list(listed_names(case.tool)),
         "called": None if judged.call is None else judged.call.name,
     }
-    return Score(judged.tool, details, _explain(case, judged), pairing=case.pairing(judged.call), unknown=unknown)
+    return Score(judged.tool, details, _explain(case, judged), pairing=case.pairing(judged.call))
 
 
-def _report_params(case: _Case, judged: _JudgedCall, unknown: Unknown | None) -> Score:
+def _report_params(case: _Case, judged: _JudgedCall) -> Score:
     params = judged.params
     if params.score is None:
         return Score(None, {}, "No parameters are expected, so there is nothing to score.")
     text = _wrong_params(params) if params.wrong else "all parameters are as expected"
-    return Score(params.score, params.details(), f"{text[0].upper()}{text[1:]}.", unknown=unknown)
+    return Score(params.score, params.details(), f"{text[0].upper()}{text[1:]}.")
 
 
-def _report_call(case: _Case, judged: _JudgedCall, unknown: Unknown | None) -> Score:
+def _report_call(case: _Case, judged: _JudgedCall) -> Score:
     params = judged.params
     details: dict[str, JsonValue] = {"tool_selection": judged.tool, "param_accuracy": params.score, **params.details()}
-    return Score(judged.overall, details, _explain(case, judged), pairing=case.pairing(judged.call), unknown=unknown)
+    return Score(judged.overall, details, _explain(case, judged), pairing=case.pairing(judged.call))
 
 
 def _explain(case: _Case, judged: _JudgedCall) -> str:
@@ -191,7 +197,7 @@ def _of_one_call(
     Criteria: type[C],
     Settings: type[S],
     case: Callable[[C, S], _Case],
-    report: Callable[[_Case, _JudgedCall, Unknown | None], Score],
+    report: Callable[[_Case, _JudgedCall], Score],
     asks: frozenset[Reads] = frozenset({"arguments"}),
     expected_calls: Callable[[_Case], ExpectedCalls | None] = _expected_calls,
     never_scores: Callable[[C, S], str | None] = lambda criteria, settings: None,
@@ -204,7 +210,11 @@ def _of_one_call(
         # Of several that may be the first or last call, since their order is unknown, the one that scores best counts.
         calls = ending_calls(evidence.once(scored_calls), positions, judged.occurrence)
         found = [judged.judge(call, work) for call in calls] or [judged.judge(None, work)]
-        return report(judged, max(found, key=lambda call: call.overall), work.unknown)
+        result = report(judged, max(found, key=lambda call: call.overall))
+        if work.unknown is None:
+            return result
+        best = max((call.at_best for call in found), key=lambda call: call.overall)
+        return with_unknown(result, work.unknown, report(judged, best).ends.most)
 
     def with_further_calls(evidence: Evidence, criteria: C, settings: S, score: float) -> ScoreRange:
         judged = case(criteria, settings)
@@ -240,14 +250,20 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
     again = [later.name for earlier, later in pairwise(chain) if earlier.name == later.name]
     again = again and again[: _fewest_repeats(evidence, chain)]
     off_the_way = {id(call): call.name for call in _off_the_way(criteria, chain)}
-    last = max(
-        (case.judge(call, work) for call in _may_be_last(evidence, criteria)),
-        key=lambda judged: judged.overall * efficiency + _PENALTY * (id(judged.call) in off_the_way),
-    )
-    off_the_way.pop(id(last.call), None)
-    detours = [*off_the_way.values()]
-    redundancy, detour = _PENALTY * len(again), _PENALTY * len(detours)
-    score = max(0.0, min(1.0, last.overall * efficiency - redundancy - detour))
+    may_be_last = [case.judge(call, work) for call in _may_be_last(evidence, criteria)]
+
+    def worth(judged: _JudgedCall) -> float:
+        """What counts for taking it as the last one, which is no detour."""
+        return judged.overall * efficiency + _PENALTY * (id(judged.call) in off_the_way)
+
+    def score_with(last: _JudgedCall) -> float:
+        detours = len(off_the_way) - (id(last.call) in off_the_way)
+        return round(max(0.0, min(1.0, last.overall * efficiency - redundancy - _PENALTY * detours)), _DECIMALS)
+
+    redundancy = _PENALTY * len(again)
+    last = max(may_be_last, key=worth)
+    at_best = max((judged.at_best for judged in may_be_last), key=worth)
+    detours = [name for call, name in off_the_way.items() if call != id(last.call)]
     reasons = [_explain(case, last).rstrip(".") + " last"]
     if efficiency < 1:
         enough = criteria.optimal_hops
@@ -258,16 +274,11 @@ def _score_chain(evidence: Evidence, criteria: ChainCriteria, settings: ParamSet
         "completion": round(last.overall, _DECIMALS),
         "efficiency": round(efficiency, _DECIMALS),
         "redundancy_penalty": round(redundancy, _DECIMALS),
-        "detour_penalty": round(detour, _DECIMALS),
+        "detour_penalty": round(_PENALTY * len(detours), _DECIMALS),
         "calls": len(chain),
     }
-    return Score(
-        round(score, _DECIMALS),
-        details,
-        "; ".join(reasons) + ".",
-        pairing=case.pairing(last.call),
-        unknown=work.unknown,
-    )
+    score = Score(score_with(last), details, "; ".join(reasons) + ".", pairing=case.pairing(last.call))
+    return with_unknown(score, work.unknown, score_with(at_best))
 
 
 def _off_the_way(criteria: ChainCriteria, chain: Sequence[ScoredCall]) -> list[ScoredCall]:

@@ -43,30 +43,33 @@ from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.pairing.by_name import TOO_MANY, PairingWord, with_next_unused
 from tracegrade.evaluate.timeline import Timeline
-from tracegrade.evaluate.unknown import unknown_failure
+from tracegrade.evaluate.unknown import in_both_readings, unknown_failure
 from tracegrade.evaluate.wording import ArgumentExcerpts, counted, detailed, listed
 from tracegrade.evaluate.work import Work
 from tracegrade.model.evaluation import Pairing
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
 from tracegrade.model.tool_call import ToolCall
+from tracegrade.model.tri import Unknown
 
 # Sums of fractions: three calls worth a third, a third and a third are one call.
 _TOLERANCE = 1e-9
 
 
-def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
+def _judge(
+    evidence: Evidence, criteria: Criteria, settings: Settings, optimistic: bool
+) -> tuple[Score, Unknown | None]:
     if criteria.tool_calls is None and not criteria.has_conditions and settings.efficiency is None:
-        return Score(None, {}, "Nothing is expected, so there is nothing to score.")
+        return Score(None, {}, "Nothing is expected, so there is nothing to score."), None
     if criteria.tool_calls == []:
         if settings.on_empty == "error":
             raise EvaluatorError("invalid_criteria", "trajectory: tool_calls: expected at least one call")
         if settings.on_empty == "skip":
-            return Score(None, {}, "No calls are expected, so there is nothing to score.")
-    comparison = TrajectoryComparison(evidence, criteria, settings)
+            return Score(None, {}, "No calls are expected, so there is nothing to score."), None
+    comparison = TrajectoryComparison(evidence, criteria, settings, optimistic=optimistic)
     asks_failures = not settings.include_failed or criteria.failed_calls is not None
     if asks_failures and (hidden := unknown_failure(evidence)) is not None:
-        comparison.work.takes(hidden._replace(bounded=False))
+        comparison.work.note(hidden._replace(bounded=False))
     score = at_best = 1.0
     text = ""
     details: dict[str, JsonValue] = {}
@@ -97,9 +100,8 @@ def _score(evidence: Evidence, criteria: Criteria, settings: Settings) -> Score:
     if settings.negate:
         score, at_best = 1 - at_best, 1 - score
         text = _negated(comparison, score, text)
-    unknown = comparison.work.unknown
     ends = Range(score, at_best, TOO_MANY) if comparison.more else None
-    return Score(score, details, text, range=ends, pairing=Pairing(comparison.pairs), unknown=unknown)
+    return Score(score, details, text, range=ends, pairing=Pairing(comparison.pairs)), comparison.work.unknown
 
 
 def _of_conditions(comparison: TrajectoryComparison, criteria: Criteria, calls: Sequence[ToolCall]) -> str:
@@ -305,7 +307,7 @@ EVALUATOR = Evaluator(
     Settings=Settings,
     pairing=_pairing,
     contended=_contended,
-    score=_score,
+    score=in_both_readings(_judge),
     expected_calls=_expected_calls,
     asks=frozenset({"arguments", "output"}),
     never_scores=_never_scores,

@@ -145,7 +145,8 @@ def pair_best(
 
 def after_scan(work: Work, evidence: Evidence) -> Work:
     """What may be spent on better pairs than those of a scan, even if it has spent all of `work`."""
-    return Work(max(work.left, work.limit // _LEAST_AFTER_SCAN), evidence, within=work)
+    limit = max(work.left, work.limit // _LEAST_AFTER_SCAN)
+    return Work(limit, evidence, within=work, optimistic=work.optimistic)
 
 
 def improve(
