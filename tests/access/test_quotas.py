@@ -7,9 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from build import each
-from tracegrade.access.quotas import QuotasSettings, TooManyRules
+from tracegrade.access.quotas import QuotasSettings
 from tracegrade.cli import main
 from tracegrade.config import RulesSettings
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.load import load_rules
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.telemetry.metrics import Telemetry
@@ -42,7 +43,7 @@ def rules(tmp_path: Path) -> Path:
     ],
 )
 def test_more_than_the_quota_are_refused(rules: Path, quotas: object, said: str) -> None:
-    with pytest.raises(TooManyRules) as refused:
+    with pytest.raises(TraceGradeError) as refused:
         QuotasSettings.model_validate(quotas).check_rules(load_rules([rules]))
     assert str(refused.value) == (f"{rules}/two.rule.yaml: {said} allows 1; remove 'two', or allow more")
 

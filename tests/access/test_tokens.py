@@ -9,15 +9,8 @@ import pytest
 
 from build import each
 from tracegrade.access.rights import EVERYTHING, RIGHTS, Role, rights_of
-from tracegrade.access.tokens import (
-    MadeTokens,
-    TokensError,
-    digest_of,
-    new_token,
-    revoke_token,
-    rotate_token,
-    stored_tokens,
-)
+from tracegrade.access.tokens import MadeTokens, digest_of, new_token, revoke_token, rotate_token, stored_tokens
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.sensitive.detectors.tokens import _has_crc32
 
 NOW = 1_800_000_000_000_000_000
@@ -139,15 +132,17 @@ def test_what_is_not_there_cannot_be_changed(path: Path, change: object) -> None
             revoke_token(path, called, NOW)
 
     new_token(path, "gone", ["read"], None, 1.0, NOW - 2 * S)
-    with pytest.raises(TokensError, match="the token 'other' does not exist; 'tracegrade tokens list --all' shows"):
+    with pytest.raises(TraceGradeError, match="the token 'other' does not exist; 'tracegrade tokens list --all' shows"):
         attempt("other")
-    with pytest.raises(TokensError, match="the token 'gone' is not valid any more: it was revoked or has expired"):
+    with pytest.raises(TraceGradeError, match="the token 'gone' is not valid any more: it was revoked or has expired"):
         attempt("gone")
 
 
 def test_two_tokens_of_one_name_are_refused(path: Path) -> None:
     new_token(path, "page", ["read"], None, None, NOW)
-    with pytest.raises(TokensError, match="there is a token 'page' already; rotate it, revoke it, or choose another"):
+    with pytest.raises(
+        TraceGradeError, match="there is a token 'page' already; rotate it, revoke it, or choose another"
+    ):
         new_token(path, "page", ["admin"], None, None, NOW)
 
 
@@ -161,7 +156,7 @@ def test_two_tokens_of_one_name_are_refused(path: Path) -> None:
 )
 def test_a_damaged_file_is_refused_in_one_sentence(path: Path, content: str, why: str) -> None:
     path.write_text(content)
-    with pytest.raises(TokensError, match=f"tokens.json: {why}.*restore it from a backup"):
+    with pytest.raises(TraceGradeError, match=f"tokens.json: {why}.*restore it from a backup"):
         MadeTokens(path)
 
 
@@ -170,7 +165,9 @@ def test_two_tenants_with_one_secret_are_refused(path: Path) -> None:
     [token] = stored_tokens(path)
     other = token.model_copy(update={"id": "2", "name": "b", "tenant": "bank"})
     path.write_text(f"[{token.model_dump_json()},{other.model_dump_json()}]")
-    with pytest.raises(TokensError, match="the tokens 'a' and 'b' have one secret; each needs its own: take both out"):
+    with pytest.raises(
+        TraceGradeError, match="the tokens 'a' and 'b' have one secret; each needs its own: take both out"
+    ):
         MadeTokens(path)
 
 

@@ -18,13 +18,14 @@ from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Beat, Heartbeat, read_heartbeat
 from tracegrade.pipeline.judged import evaluations_of
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.replay import replay_records
-from tracegrade.pipeline.set_aside import Aside, SetAside, SetAsideRecord, UnknownSetAside
+from tracegrade.pipeline.set_aside import Aside, SetAside, SetAsideRecord
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.supervising.judge_process import note_what_ended_the_last
@@ -112,7 +113,7 @@ def test_a_trace_that_ends_two_judges_before_any_rule_is_set_aside_whole(folder:
     assert folder.set_aside.load().traces == {bytes.fromhex("ab" * 16)}
     folder.set_aside.retry_trace("ab" * 16)
     assert folder.set_aside.load().pairs == {}
-    with pytest.raises(UnknownSetAside):
+    with pytest.raises(TraceGradeError):
         folder.set_aside.retry_trace("ab" * 16)
 
 
@@ -160,7 +161,7 @@ def set_second_aside(folder: DataFolder) -> SetAsideRecord:
 
 def test_what_is_asked_for_goes_to_the_journals_end_for_the_judge_alone(folder: DataFolder) -> None:
     record = set_second_aside(folder)
-    with pytest.raises(UnknownSetAside):
+    with pytest.raises(TraceGradeError):
         folder.set_aside.ask_to_retry(record.position + 1)
     folder.set_aside.ask_to_retry(record.position)
     journal = LocalJournal.open(folder.journal)
@@ -187,7 +188,7 @@ def test_a_deletion_takes_the_request_with_it(folder: DataFolder) -> None:
     assert folder.set_aside.request_path(record) is not None
     folder.set_aside.erase({bytes(15) + b"\x02"})
     assert folder.set_aside.request_path(record) is None
-    with pytest.raises(UnknownSetAside):
+    with pytest.raises(TraceGradeError):
         folder.set_aside.ask_to_retry(record.position)
 
 

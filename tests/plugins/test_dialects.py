@@ -15,7 +15,7 @@ from build import packages
 from build.packages import run, run_commands
 from tracegrade.cli import main
 from tracegrade.config import Config
-from tracegrade.plugins.entry_points import PluginError
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins.installed import load_plugins
 
 ROOT = Path(__file__).parents[2]
@@ -172,7 +172,7 @@ def test_a_package_that_cannot_be_used_is_named(tmp_path: Path, source: str, val
 def refused(folder: Path) -> str:
     """What is said of the package in `folder`."""
     load_plugins.cache_clear()
-    with packages.found_here(folder), pytest.raises(PluginError) as raised:
+    with packages.found_here(folder), pytest.raises(TraceGradeError) as raised:
         load_plugins()
     return str(raised.value)
 

@@ -15,7 +15,7 @@ import pytest
 
 from build import packages
 from build.packages import run, run_commands
-from tracegrade.plugins.entry_points import PluginError
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins.installed import load_plugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
@@ -235,7 +235,7 @@ BROKEN = [
 def test_a_package_that_cannot_be_used_is_named(tmp_path: Path, source: str, entry_point: str, found: str) -> None:
     install(tmp_path, source, entry_point)
     load_plugins.cache_clear()
-    with packages.found_here(tmp_path), pytest.raises(PluginError) as raised:
+    with packages.found_here(tmp_path), pytest.raises(TraceGradeError) as raised:
         load_plugins()
     assert "(tracegrade.evaluators) of acme-evaluators 2.0: " in str(raised.value)
     assert found in str(raised.value)

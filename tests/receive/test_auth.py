@@ -20,10 +20,10 @@ from tracegrade.access.settings import AccessSettings
 from tracegrade.access.tokens import MadeTokens, new_token, revoke_token
 from tracegrade.access.wrong_tokens import FAILURES
 from tracegrade.config import TelemetrySettings
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.access import guarded
 from tracegrade.receive.auth import BearerTokens
 from tracegrade.receive.http_connection import CLIENT_SUBJECTS
-from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -179,7 +179,7 @@ def test_a_token_file_that_cannot_be_used_stops_the_start(
     if content is not None:
         path.write_bytes(content)
     for protocol in ("grpc", "http"):
-        with pytest.raises(ReceiverStartError, match=rf"protocols\.{protocol}\.auth\.token_file: .*{why}"):
+        with pytest.raises(TraceGradeError, match=rf"protocols\.{protocol}\.auth\.token_file: .*{why}"):
             serve(**{protocol: {"auth": {"token_file": str(path)}}})
 
 
@@ -240,7 +240,7 @@ def test_the_same_holds_for_those_of_a_file(tmp_path: Path, content: str, why: s
     path = tmp_path / "tokens"
     path.write_text(content)
     auth = AuthSettings.model_validate({"tokens": ["stated-in-settings"], "token_file": str(path)})
-    with pytest.raises(ReceiverStartError, match=why) as caught:
+    with pytest.raises(TraceGradeError, match=why) as caught:
         BearerTokens(WHERE, auth)
     assert "abcd" not in str(caught.value)
 
@@ -249,7 +249,7 @@ def test_a_made_token_in_the_settings_is_refused(tmp_path: Path) -> None:
     made_path = tmp_path / "tokens.json"
     _, secret = new_token(made_path, "agents", ["send"], "shop", None, time.time_ns())
     auth = AuthSettings.model_validate({"tokens": [secret]})
-    with pytest.raises(ReceiverStartError, match=r"grpc\.auth\.tokens\[0\]: this is the token 'agents' that") as caught:
+    with pytest.raises(TraceGradeError, match=r"grpc\.auth\.tokens\[0\]: this is the token 'agents' that") as caught:
         BearerTokens(WHERE, auth, MadeTokens(made_path))
     assert secret not in str(caught.value)
 

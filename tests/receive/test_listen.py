@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import trustme
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.certificate import reloading_certificate
-from tracegrade.receive.listen import ReceiverStartError, bound_socket
+from tracegrade.receive.listen import bound_socket
 from tracegrade.receive.settings import TlsServerSettings
 
 WHERE = "receivers.otlp.protocols.http"
@@ -51,7 +52,7 @@ def test_good_files_are_good(files: dict[str, Path], authority: str | None) -> N
 def test_what_is_wrong_with_a_certificate_is_said_with_its_file(
     files: dict[str, Path], cert: str, key: str, authority: str | None, message: str
 ) -> None:
-    with pytest.raises(ReceiverStartError, match=message):
+    with pytest.raises(TraceGradeError, match=message):
         reloading_certificate(WHERE, tls(files, cert, key, authority))
 
 
@@ -60,10 +61,10 @@ def test_a_server_with_a_wrong_certificate_does_not_start(
     serve: Callable[..., Any], files: dict[str, Path], protocol: str
 ) -> None:
     wrong = {"tls": {"cert_file": str(files["cert"]), "key_file": str(files["other_key"])}}
-    with pytest.raises(ReceiverStartError, match=rf"protocols\.{protocol}\.tls"):
+    with pytest.raises(TraceGradeError, match=rf"protocols\.{protocol}\.tls"):
         serve(**{protocol: wrong})
 
 
 def test_an_address_of_another_machine_cannot_be_had() -> None:
-    with pytest.raises(ReceiverStartError, match=r"http\.endpoint: cannot listen on '192.0.2.1:0'"):
+    with pytest.raises(TraceGradeError, match=r"http\.endpoint: cannot listen on '192.0.2.1:0'"):
         bound_socket(f"{WHERE}.endpoint", "192.0.2.1:0")

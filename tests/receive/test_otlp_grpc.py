@@ -25,9 +25,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 from build import each
 from receive.conftest import exports_after_idle
 from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import grpc_failure
-from tracegrade.receive.listen import ReceiverStartError
 from waiting import eventually
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
@@ -347,7 +347,7 @@ def test_a_caller_that_hangs_up_gives_its_room_back(serve: Serve, wire: bytes) -
 
 def test_a_port_in_use_stops_the_start(serve: Serve) -> None:
     taken = serve().grpc_address
-    with pytest.raises(ReceiverStartError, match=rf"protocols\.grpc\.endpoint: cannot listen on '{taken}'"):
+    with pytest.raises(TraceGradeError, match=rf"protocols\.grpc\.endpoint: cannot listen on '{taken}'"):
         serve(grpc={"endpoint": taken})
 
 

@@ -26,9 +26,9 @@ from build import each
 from receive.conftest import until_closed
 from tracegrade.journal.errors import JournalFull, JournalUnavailable
 from tracegrade.journal.record import Encoding
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
-from tracegrade.receive.listen import ReceiverStartError
 from waiting import eventually
 
 PROTOBUF = "application/x-protobuf"
@@ -415,7 +415,7 @@ def test_what_carries_our_own_instance_id_is_not_journalled(serve: Serve, wire: 
 
 def test_a_port_in_use_stops_the_start_and_leaves_nothing_behind(serve: Serve) -> None:
     taken = serve().http_port
-    with pytest.raises(ReceiverStartError, match=rf"protocols\.http\.endpoint: cannot listen on '127.0.0.1:{taken}'"):
+    with pytest.raises(TraceGradeError, match=rf"protocols\.http\.endpoint: cannot listen on '127.0.0.1:{taken}'"):
         serve(http={"endpoint": f"127.0.0.1:{taken}"})
 
 

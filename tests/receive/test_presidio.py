@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
-from tracegrade.receive.redaction import Door, RedactionSettingsError, trial_door
+from tracegrade.receive.redaction import Door, trial_door
 from tracegrade.redact.settings import RedactionSettings
 
 NAME = "Ann Lee"
@@ -90,14 +91,14 @@ def test_what_it_recognises_goes_and_nothing_else() -> None:
     ],
 )
 def test_what_it_lacks_is_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(RedactionSettingsError) as caught:
+    with pytest.raises(TraceGradeError) as caught:
         door(**settings)
     assert str(caught.value).startswith(message)
 
 
 def test_without_the_package_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(RedactionSettingsError, match=r"pip install 'tracegrade\[presidio\]'"):
+    with pytest.raises(TraceGradeError, match=r"pip install 'tracegrade\[presidio\]'"):
         door()
 
 

@@ -8,7 +8,8 @@ import pytest
 from build import each
 from tracegrade.config import load_config
 from tracegrade.document.problem import FileError
-from tracegrade.receive.redaction import RedactionSettingsError, trial_door
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.receive.redaction import trial_door
 from tracegrade.redact.settings import RedactionSettings
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -80,7 +81,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         ({"key_file": str(tmp_path / "none")}, "No such file or directory"),
         ({"names_file": str(names)}, "name 'B' would be found everywhere; expected 2 characters or more"),
     ):
-        with pytest.raises(RedactionSettingsError, match=re.escape(said)):
+        with pytest.raises(TraceGradeError, match=re.escape(said)):
             trial_door(RedactionSettings.model_validate(settings))
 
 

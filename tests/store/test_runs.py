@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, func, select
 
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, tool_call, trace_id
 from build.stored_runs import begin, run_of
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere, traces_before
@@ -20,7 +21,6 @@ from tracegrade.store.recent_series import recent_series
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.retention import delete_old_runs, delete_older
-from tracegrade.store.run_numbers import RunClosed
 from tracegrade.store.runs import (
     Experiment,
     delete_experiment,
@@ -156,10 +156,10 @@ def test_who_does_not_ask_for_a_run_does_not_see_it(engine: Engine) -> None:
 
 def test_a_run_that_is_not_begun_or_over_takes_nothing(engine: Engine) -> None:
     writer = StoreWriter(engine)
-    with pytest.raises(RunClosed, match=r"run 'tuning/1' of tenant 'default' takes no more results"):
+    with pytest.raises(TraceGradeError, match=r"run 'tuning/1' of tenant 'default' takes no more results"):
         writer.write([judged(1), of_run(1)])
     begin(engine, RUN, state="complete")
-    with pytest.raises(RunClosed):
+    with pytest.raises(TraceGradeError):
         writer.write([judged(1), of_run(1)])
     with reading(engine) as connection:
         assert table_sizes(connection)["traces"] == 0, "all of the batch or nothing"
@@ -285,7 +285,7 @@ def test_deleting_a_run_goes_on_where_it_broke_off(engine: Engine, monkeypatch: 
     with reading(engine) as connection:
         (left,) = stored_runs(connection, "default")
         assert (left.state, len(trace_heads(connection, OF_RUN, 9))) == ("deleting", 2)
-    with pytest.raises(RunClosed):
+    with pytest.raises(TraceGradeError):
         StoreWriter(engine).write([of_run(9)])
     assert delete_run(engine, "default", RUN) == 2
     with reading(engine) as connection:
@@ -321,7 +321,7 @@ def test_a_series_of_a_deleted_run_is_stored_anew(engine: Engine) -> None:
     writer = StoreWriter(engine)
     writer.write([of_run(1)])
     delete_run(engine, "default", RUN)
-    with pytest.raises(RunClosed):
+    with pytest.raises(TraceGradeError):
         writer.write([of_run(2)])
     begin(engine, RUN)
     writer.write([of_run(2)])

@@ -29,10 +29,6 @@ class RateQuota(FileModel):
         return None if self.mib_per_second is None else self.mib_per_second * 1024**2
 
 
-class TooManyRules(TraceGradeError):
-    """More rules name a tenant than its quota allows."""
-
-
 class TenantQuota(RateQuota):
     """How much a tenant may send, keep and run."""
 
@@ -72,7 +68,7 @@ class QuotasSettings(FileModel):
         """Refuse rules of which a tenant has more of its own than its quota allows.
 
         Raises:
-            TooManyRules: it says which tenant's.
+            TraceGradeError: it says which tenant's.
         """
         own: dict[str, list[str]] = {}
         for rule in rule_set.rules:
@@ -83,7 +79,7 @@ class QuotasSettings(FileModel):
             if most is not None and len(found) > most:
                 where = f"tenants.{tenant}" if tenant in self.tenants else "each"
                 first = rule_set.paths.get(found[most], found[most])
-                raise TooManyRules(
+                raise TraceGradeError(
                     f"{first}: tenant {tenant!r} has {count(len(found), 'rule')} of its own, and quotas.{where}.rules "
                     f"allows {most}; remove {found[most]!r}, or allow more"
                 )

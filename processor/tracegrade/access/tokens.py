@@ -34,10 +34,6 @@ _LONGEST_NAME = 100
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class TokensError(TraceGradeError):
-    """The file of tokens cannot be used, or a change of it makes no sense."""
-
-
 def _digest(text: str) -> str:
     if not _DIGEST.fullmatch(text):
         raise ValueError("expected 64 hexadecimal digits")  # what was found may be a secret
@@ -103,7 +99,7 @@ class MadeTokens:
         """Read the file.
 
         Raises:
-            TokensError: it cannot be read, or is damaged.
+            TraceGradeError: it cannot be read, or is damaged.
         """
         self.path = path
         self._now_ns = now_ns
@@ -125,18 +121,18 @@ def stored_tokens(path: Path) -> list[MadeToken]:
     """All tokens of a file, also those that were revoked, the oldest first; [] when there is none.
 
     Raises:
-        TokensError: the file cannot be read, or is damaged.
+        TraceGradeError: the file cannot be read, or is damaged.
     """
     try:
         tokens = _FILE.validate_json(path.read_bytes())
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise TokensError(f"{path}: the tokens cannot be read: {error.strerror}") from None
+        raise TraceGradeError(f"{path}: the tokens cannot be read: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
-        raise TokensError(
+        raise TraceGradeError(
             f"{path}: {place}: {first['msg']}; the file is what 'tracegrade tokens' writes: restore it from a backup, "
             "or remove it and make new tokens"
         ) from None
@@ -150,12 +146,12 @@ def new_token(
     """Make a token and keep it. Returns it, and its secret, which is kept nowhere.
 
     Raises:
-        TokensError: another valid token has the name.
+        TraceGradeError: another valid token has the name.
     """
     secret = _new_secret()
     with _changing(path) as tokens:
         if any(token.name == name and token.is_valid(now_ns) for token in tokens):
-            raise TokensError(f"there is a token {name!r} already; rotate it, revoke it, or choose another name")
+            raise TraceGradeError(f"there is a token {name!r} already; rotate it, revoke it, or choose another name")
         token = MadeToken(
             id=secrets.token_hex(4),
             name=name,
@@ -175,7 +171,7 @@ def rotate_token(path: Path, called: str, grace_s: float, lives_s: float | None,
     With `lives_s`, it expires that long after now; without, when it would have. Returns it, and its new secret.
 
     Raises:
-        TokensError: there is no such token, or it was revoked or has expired.
+        TraceGradeError: there is no such token, or it was revoked or has expired.
     """
     secret = _new_secret()
     with _changing(path) as tokens:
@@ -196,7 +192,7 @@ def revoke_token(path: Path, called: str, now_ns: int) -> MadeToken:
     """Let nobody in by a token any more.
 
     Raises:
-        TokensError: there is no such token, or it was revoked or has expired.
+        TraceGradeError: there is no such token, or it was revoked or has expired.
     """
     with _changing(path) as tokens:
         token = _called(path, tokens, called, now_ns)
@@ -220,7 +216,7 @@ def _refuse_shared(path: Path, tokens: Sequence[MadeToken]) -> None:
     for token in tokens:
         for digest in token.digests:
             if digest in names:
-                raise TokensError(
+                raise TraceGradeError(
                     f"{path}: the tokens {names[digest]!r} and {token.name!r} have one secret; each needs its own: "
                     "take both out of the file, and make new ones"
                 )
@@ -238,7 +234,7 @@ def _changing(path: Path) -> Iterator[list[MadeToken]]:
             yield tokens
             replace_file(path, _FILE.dump_json(tokens, indent=2, exclude_none=True) + b"\n", 0o600)
     except OSError as error:
-        raise TokensError(f"{path}: the tokens cannot be written: {error.strerror}") from None
+        raise TraceGradeError(f"{path}: the tokens cannot be written: {error.strerror}") from None
 
 
 def _called(path: Path, tokens: Sequence[MadeToken], called: str, now_ns: int) -> MadeToken:
@@ -247,9 +243,11 @@ def _called(path: Path, tokens: Sequence[MadeToken], called: str, now_ns: int) -
     valid = [token for token in found if token.is_valid(now_ns)]
     if not valid:
         what = "is not valid any more: it was revoked or has expired" if found else "does not exist"
-        raise TokensError(f"the token {called!r} {what}; 'tracegrade tokens list --all' shows those of {path}")
+        raise TraceGradeError(f"the token {called!r} {what}; 'tracegrade tokens list --all' shows those of {path}")
     if len(valid) > 1:
-        raise TokensError(f"{called!r} is the name of one token and the id of another; use the id of the one you mean")
+        raise TraceGradeError(
+            f"{called!r} is the name of one token and the id of another; use the id of the one you mean"
+        )
     return valid[0]
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-from tracegrade.backup.manifest import DATA, STORE, BackupError, Manifest, described
+from tracegrade.backup.manifest import DATA, STORE, Manifest, described
 from tracegrade.config import Config
 from tracegrade.display import without_secrets
 from tracegrade.journal.disk import sync_folder
@@ -17,6 +17,7 @@ from tracegrade.journal.position import Position
 from tracegrade.journal.published import FILE_NAME as PUBLISHED
 from tracegrade.journal.segments import FOLDER_NAME as SEGMENTS
 from tracegrade.journal.segments import segment_bases
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
 from tracegrade.store.place import sqlite_path
@@ -49,16 +50,16 @@ def make_backup(config: Config, to: Path, advance: Advance = lambda count: None)
         advance: called with each number of bytes that was copied.
 
     Raises:
-        BackupError: there is nothing to back up, or something at `to`.
+        TraceGradeError: there is nothing to back up, or something at `to`.
         OSError, sqlite3.Error: a disk refused; nothing is at `to`.
     """
     folder = config.data_path
     if not (folder / "instance_id").is_file():
-        raise BackupError(f"{folder}: no data folder of 'tracegrade serve'; give -c CONFIG, or --data-dir FOLDER")
+        raise TraceGradeError(f"{folder}: no data folder of 'tracegrade serve'; give -c CONFIG, or --data-dir FOLDER")
     if to.resolve().is_relative_to(folder.resolve()):
-        raise BackupError(f"{to}: is in the data folder {folder}; name a folder elsewhere, best on another disk")
+        raise TraceGradeError(f"{to}: is in the data folder {folder}; name a folder elsewhere, best on another disk")
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise BackupError(f"{to}: is there already; name a new folder for each backup")
+        raise TraceGradeError(f"{to}: is there already; name a new folder for each backup")
     unfinished = to.with_name(to.name + UNFINISHED)
     shutil.rmtree(unfinished, ignore_errors=True)  # of a backup that was killed
     try:

@@ -17,10 +17,6 @@ DATA = "data"
 STORE = "store.db"
 
 
-class BackupError(TraceGradeError):
-    """A backup cannot be made or brought back; the message says why and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class BackedUpFile:
     """A file by its path in the backup, its size in bytes, and the SHA-256 of its content, in hex."""
@@ -58,34 +54,36 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of the backup in `folder`.
 
     Raises:
-        BackupError: there is no whole backup, or it is of a later version.
+        TraceGradeError: there is no whole backup, or it is of a later version.
     """
     path = folder / FILE_NAME
     try:
         content = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise BackupError(
+        raise TraceGradeError(
             f"{folder}: no backup here ({error.strerror}: {FILE_NAME}); expected a folder that 'tracegrade backup' has "
             "finished: one whose name ends in .unfinished is not whole"
         ) from None
     except orjson.JSONDecodeError as error:
-        raise BackupError(f"{path}: damaged, no JSON ({error}); use another backup") from None
+        raise TraceGradeError(f"{path}: damaged, no JSON ({error}); use another backup") from None
     try:
         if content["format"] != FORMAT:
-            raise BackupError(f"{path}: found format {content['format']!r}, expected {FORMAT}; use a later TraceGrade")
+            raise TraceGradeError(
+                f"{path}: found format {content['format']!r}, expected {FORMAT}; use a later TraceGrade"
+            )
         files = tuple(BackedUpFile(**file) for file in content["files"])
         found = Manifest(content["version"], content["begun_ns"], files, tuple(content["left_out"]))
         for file in found.files:
             if not _is_inside(file.path):
-                raise BackupError(
+                raise TraceGradeError(
                     f"{path}: found the path {file.path!r}; expected {STORE}, or a path below {DATA}/ without '..', "
                     "'\\' and empty parts; nothing is restored: use another backup"
                 )
         if len({file.path for file in found.files}) < len(found.files):
-            raise BackupError(f"{path}: names a file twice; nothing is restored: use another backup")
+            raise TraceGradeError(f"{path}: names a file twice; nothing is restored: use another backup")
         return found
     except (KeyError, TypeError, AttributeError) as error:
-        raise BackupError(f"{path}: damaged ({error!r}); use another backup") from None
+        raise TraceGradeError(f"{path}: damaged ({error!r}); use another backup") from None
 
 
 def _is_inside(path: str) -> bool:
@@ -105,12 +103,12 @@ def described(folder: Path, path: Path) -> BackedUpFile:
 
 @contextmanager
 def backup_errors(place: Path) -> Iterator[None]:
-    """Raise what a disk or a database refused as `BackupError`, naming `place` where the error names no file."""
+    """Raise what a disk or a database refused as `TraceGradeError`, naming `place` where the error names no file."""
     try:
         yield
     except OSError as error:
-        raise BackupError(f"{error.filename or place}: {error.strerror or error}; nothing is left there") from None
+        raise TraceGradeError(f"{error.filename or place}: {error.strerror or error}; nothing is left there") from None
     except sqlite3.Error as error:
-        raise BackupError(
+        raise TraceGradeError(
             f"the store cannot be copied: {error}; see 'tracegrade doctor'. Nothing is left at {place}"
         ) from None

@@ -5,9 +5,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from tracegrade.backup.manifest import DATA, STORE, BackupError, Manifest, described, read_manifest
+from tracegrade.backup.manifest import DATA, STORE, Manifest, described, read_manifest
 from tracegrade.config import Config
 from tracegrade.journal.disk import sync_folder
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import RESTORING
 from tracegrade.store.open import open_store
 from tracegrade.store.place import sqlite_path
@@ -24,8 +25,8 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
         advance: called with each number of bytes that was copied.
 
     Raises:
-        BackupError: there is no whole backup, a file is not as it was backed up, or there is something at the place,
-            other than what an attempt that was killed has copied.
+        TraceGradeError: there is no whole backup, a file is not as it was backed up, or there is something at the
+            place, other than what an attempt that was killed has copied.
         StoreError: the store cannot be opened, or is of another version.
         OSError: a disk refused. What was copied so far is removed.
     """
@@ -37,9 +38,9 @@ def restore(backup: Path, config: Config, advance: Advance = lambda count: None)
     if unfinished.is_file():
         _clear(folder, unfinished, store)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BackupError(f"{folder}: there is something in this folder; name an empty or new one (data_dir)")
+        raise TraceGradeError(f"{folder}: there is something in this folder; name an empty or new one (data_dir)")
     if store is not None and os.path.lexists(store):  # also a link to nothing: it would be followed
-        raise BackupError(f"{store}: there is a store already; move it away, or name another place (store.url)")
+        raise TraceGradeError(f"{store}: there is a store already; move it away, or name another place (store.url)")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unfinished.write_text("" if store is None else str(store))
@@ -68,7 +69,7 @@ def _targets(backup: Path, manifest: Manifest, folder: Path, store: Path | None)
     """Where each file goes, by its path in the backup; nowhere the store, where the settings have a server's.
 
     Raises:
-        BackupError: a file would go outside of the data folder, or to the place of another one.
+        TraceGradeError: a file would go outside of the data folder, or to the place of another one.
     """
     top = folder.resolve()
     targets: dict[str, Path] = {}
@@ -79,9 +80,11 @@ def _targets(backup: Path, manifest: Manifest, folder: Path, store: Path | None)
             continue
         place = to.resolve()
         if to is not store and (place == top or not place.is_relative_to(top)):
-            raise BackupError(f"{backup}: {file.path!r} of its manifest would go to {place}, outside of {folder}")
+            raise TraceGradeError(f"{backup}: {file.path!r} of its manifest would go to {place}, outside of {folder}")
         if place in taken:
-            raise BackupError(f"{backup}: {file.path!r} of its manifest would go to {place}, as {taken[place]} does")
+            raise TraceGradeError(
+                f"{backup}: {file.path!r} of its manifest would go to {place}, as {taken[place]} does"
+            )
         taken[place] = repr(file.path)
         targets[file.path] = to
     return targets
@@ -91,7 +94,7 @@ def _clear(folder: Path, unfinished: Path, store: Path | None) -> None:
     """Remove what an attempt that was killed had copied; the file that says so goes last."""
     if written := unfinished.read_text():
         if store is None or written != str(store):  # a file says so, which need not be ours
-            raise BackupError(
+            raise TraceGradeError(
                 f"{unfinished}: a restore to the store {written!r} was killed, and the settings have another one; set "
                 "store.url to it, or delete that store and this file"
             )
@@ -109,15 +112,17 @@ def _check(backup: Path, manifest: Manifest) -> None:
     for file in manifest.files:
         path = backup / file.path
         if path.resolve() != backup.resolve() / file.path:
-            raise BackupError(f"{path}: reached by a symbolic link; expected a file in the backup; use another backup")
+            raise TraceGradeError(
+                f"{path}: reached by a symbolic link; expected a file in the backup; use another backup"
+            )
         if path.exists() and not path.is_file():
-            raise BackupError(f"{path}: expected a file; use another backup")
+            raise TraceGradeError(f"{path}: expected a file; use another backup")
         try:
             found = described(backup, path)
         except OSError as error:
-            raise BackupError(f"{path}: {error.strerror}; the backup is not whole: use another one") from None
+            raise TraceGradeError(f"{path}: {error.strerror}; the backup is not whole: use another one") from None
         if found != file:
-            raise BackupError(
+            raise TraceGradeError(
                 f"{path}: not as it was backed up: {found.size} bytes of SHA-256 {found.sha256[:12]}..., expected "
                 f"{file.size} of {file.sha256[:12]}...; use another backup"
             )

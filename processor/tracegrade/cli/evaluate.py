@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _UsageError(TraceGradeError):
-    """The command line cannot be read."""
-
-
 def _json_option(name: str, text: str) -> Callable[[F], F]:
     return click.option(name, name.strip("-"), metavar="JSON|@FILE", help=text)
 
@@ -85,14 +81,14 @@ def command(
     given = {key: _read_json(f"--{key}", text) for key, text in parts.items() if text is not None}
     if batch is not None:
         if evaluator is not None or given:
-            raise _UsageError("--batch takes everything from its lines; leave EVALUATOR and the JSON options out")
+            raise TraceGradeError("--batch takes everything from its lines; leave EVALUATOR and the JSON options out")
         with RuleReading(semantic_model).in_force():
             _judge_batch(batch, defaults)
         return
     if evaluator is None:
-        raise _UsageError("expected an EVALUATOR, such as tool-call-order, or --batch FILE")
+        raise TraceGradeError("expected an EVALUATOR, such as tool-call-order, or --batch FILE")
     if "calls" not in given and "spans" not in given:
-        raise _UsageError("expected --calls or --spans: what is judged")
+        raise TraceGradeError("expected --calls or --spans: what is judged")
     with RuleReading(semantic_model).in_force():
         _judge_one({"evaluator": evaluator, **defaults, **given}, output_format)
 
@@ -102,7 +98,7 @@ def _judge_one(case: dict[str, Any], output_format: str) -> None:
 
     result = judge_case(case)
     if result.error_type is not None:
-        raise _UsageError(f"{result.error_type}: {result.explanation}")
+        raise TraceGradeError(f"{result.error_type}: {result.explanation}")
     if output_format == "json":
         print_json([result.to_json()])
         return
@@ -142,9 +138,9 @@ def _read_json(option: str, text: str) -> Any:
     try:
         return _parse(Path(text[1:]).read_bytes() if text.startswith("@") else text)
     except OSError as error:
-        raise _UsageError(f"{option}: cannot read {text[1:]}: {error.strerror or error}") from None
+        raise TraceGradeError(f"{option}: cannot read {text[1:]}: {error.strerror or error}") from None
     except ValueError as error:
-        raise _UsageError(f"{option}: not JSON: {error}") from None
+        raise TraceGradeError(f"{option}: not JSON: {error}") from None
 
 
 def _parse(text: str | bytes) -> Any:

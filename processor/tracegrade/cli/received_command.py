@@ -31,10 +31,6 @@ no span came from the command, so nothing was judged. It may be that
   - it ended before its spans were sent: call shutdown() of the tracer provider at its end."""
 
 
-class CommandNotStarted(TraceGradeError):
-    """A command cannot be started; the message says why."""
-
-
 class Received:
     """Takes the requests of a command into files of one folder, which is then a SOURCE as that of ``replay``."""
 
@@ -67,7 +63,7 @@ class Received:
             Its exit code; 128 and the number of the signal that ended it.
 
         Raises:
-            CommandNotStarted: there is no such program, or it cannot be run.
+            TraceGradeError: there is no such program, or it cannot be run.
         """
         with Listener(self.take) as listener:
             code = _run(command, _environment(listener.endpoint))
@@ -109,7 +105,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
         process = subprocess.Popen(command, env=environment)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise CommandNotStarted(f"{command[0]!r} cannot be started: {reason}; expected a program after '--'") from None
+        raise TraceGradeError(f"{command[0]!r} cannot be started: {reason}; expected a program after '--'") from None
     with _signals_passed_on(process):
         code = process.wait()
     return _ENDED_BY_SIGNAL - code if code < 0 else code

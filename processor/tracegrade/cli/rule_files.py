@@ -17,6 +17,7 @@ from tracegrade.cli.rule_paths import named_rules, paths_argument, rules_at
 from tracegrade.cli.rule_tests import print_results
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
+from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -133,7 +134,7 @@ def _from_stored(
         trace_id = trace_id_named(connection, named)
         found = stored_traces(connection, trace_id)
     if not found:
-        raise new_rule.NewRuleError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")
+        raise TraceGradeError(f"trace {trace_id.hex()} is not in the store; 'tracegrade traces list' shows all")
 
     def drafted(trace: "Trace") -> "Draft":
         requests = [to_json(request) for request in requests_of(trace)]

@@ -29,10 +29,6 @@ class NoSuchBaseline(TraceGradeError):
     """Nothing has this name; the message says which baselines there are."""
 
 
-class BaselineNotWritten(TraceGradeError):
-    """The file cannot be written; the message says why."""
-
-
 class Baselines:
     """Finds baselines."""
 
@@ -176,10 +172,10 @@ def save(saved: SavedBaseline, path: Path) -> None:
     """Write a baseline, in place of what was there; its folder is made.
 
     Raises:
-        BaselineNotWritten: that is not possible.
+        TraceGradeError: that is not possible.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(baseline_text(saved), encoding="utf-8")
     except OSError as error:
-        raise BaselineNotWritten(f"{path}: cannot be written: {error.strerror or error}") from None
+        raise TraceGradeError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -42,10 +42,6 @@ class JobLost(Exception):
     """The job was cancelled or deleted, or another claim has it."""
 
 
-class JobFailed(TraceGradeError):
-    """The job cannot be done; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Planned:
     """The run of one model: as it would be begun, and what is stored of it."""
@@ -89,9 +85,8 @@ class SuiteJob:
 
         Raises:
             JobLost: it is no longer this claim's.
-            JobFailed: it cannot be done, or a model could not be asked.
-            RunClosed: what it had stored was deleted meanwhile.
-            TraceGradeError: the models or the suite cannot be read, or the store cannot be written.
+            TraceGradeError: it cannot be done, or a model could not be asked; what it had stored was deleted
+                meanwhile; the models or the suite cannot be read, or the store cannot be written.
         """
         self._request = suite_request(self.job.request)
         targets = self._targets()
@@ -121,7 +116,7 @@ class SuiteJob:
         if self._stopped.is_set():
             return
         if problems:
-            raise JobFailed("; ".join(problems))
+            raise TraceGradeError("; ".join(problems))
         self._complete()
 
     def stop(self) -> None:
@@ -172,17 +167,17 @@ class SuiteJob:
             known = {target.key: target for target in known_models(self._config)}
             for key in self._request.models:
                 if key not in known:
-                    raise JobFailed(f"the model {key} is no longer in {self._config.suites.models}")
+                    raise TraceGradeError(f"the model {key} is no longer in {self._config.suites.models}")
             return [*to_ask([known[key] for key in self._request.models])]
         except UnsetError as error:
             where = "in the environment of 'tracegrade serve', which runs jobs"
-            raise JobFailed(f"{error.problems[0]}; {where}") from None
+            raise TraceGradeError(f"{error.problems[0]}; {where}") from None
 
     def _suite(self) -> Suite:
         with reading(self._engine) as connection:
             stored = stored_suite(connection, self.job.tenant, self._request.suite)
         if stored is None:
-            raise JobFailed(f"its suite {self._request.suite} was deleted")
+            raise TraceGradeError(f"its suite {self._request.suite} was deleted")
         self._suite_name = stored.name
         self._experiment = self._experiment_for(stored)
         return runnable_suite(stored, (), self._config.rules.reading)
@@ -206,7 +201,7 @@ class SuiteJob:
         """The run of one model.
 
         Raises:
-            JobFailed: it has stored something that was deleted, or is not of this suite any more.
+            TraceGradeError: it has stored something that was deleted, or is not of this suite any more.
         """
         request, tenant = self._request, self.job.tenant
         selection = {**asking.selection(suite, target), "job": self.job.id}
@@ -214,13 +209,15 @@ class SuiteJob:
         asked = new_run(tenant, self._experiment, labels, suite.source, selection, suite.rule_set, self._config)
         with reading(self._engine) as connection:
             if (gone := deleted_run(connection, tenant, self._runs)) is not None:
-                raise JobFailed(f"what it had stored, run {gone}, was deleted")
+                raise TraceGradeError(f"what it had stored, run {gone}, was deleted")
             for name in self._runs:
                 begun = known_run(connection, tenant, name)
                 if begun.selection.get("model") != target.key:
                     continue
                 if others := what_differs(begun, asked):
-                    raise JobFailed(f"run {name} cannot go on, since these changed after it began: {', '.join(others)}")
+                    raise TraceGradeError(
+                        f"run {name} cannot go on, since these changed after it began: {', '.join(others)}"
+                    )
                 return _Planned(target, asked, name, begun.state == "complete")
             return _Planned(target, asked, broken_off(connection, asked), is_complete=False)
 

@@ -85,7 +85,7 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
 
     Raises:
         FileError: mistakes in its tests.yaml.
-        SourceError: a trace that cannot be read.
+        TraceGradeError: a trace that cannot be read.
     """
     path = tests_path(rule_path)
     if not path.exists():

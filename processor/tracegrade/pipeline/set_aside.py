@@ -103,10 +103,6 @@ class Aside:
         return frozenset(bytes.fromhex(trace_id) for trace_id, rule_id in self.pairs if not rule_id)
 
 
-class UnknownSetAside(TraceGradeError):
-    """The record or trace was not set aside, or is no longer kept."""
-
-
 class SetAside:
     """What is set aside in one data folder. Any process may read and change it; one change at a time."""
 
@@ -229,10 +225,10 @@ class SetAside:
         return asked
 
     def retry_trace(self, trace_id: str) -> None:
-        """From now on, judge spans that still come of a trace that was set aside; raises UnknownSetAside."""
+        """From now on, judge spans that still come of a trace that was set aside; raises TraceGradeError."""
         with self._changing() as aside:
             if aside.pairs.pop((trace_id, ""), None) is None:
-                raise UnknownSetAside(f"trace {trace_id} is not set aside; 'tracegrade set-aside list' shows what is")
+                raise TraceGradeError(f"trace {trace_id} is not set aside; 'tracegrade set-aside list' shows what is")
 
     def forget(self, first: int) -> None:
         """Forget records that were read again and that the journal, which begins at `first`, no longer holds."""
@@ -285,9 +281,9 @@ class SetAside:
         for record in self.load().waiting:
             if record.position == position:
                 if self.request_path(record) is None:
-                    raise UnknownSetAside(f"the record at {position} is no longer kept, and cannot be read again")
+                    raise TraceGradeError(f"the record at {position} is no longer kept, and cannot be read again")
                 return record
-        raise UnknownSetAside(f"no record at {position} is set aside; 'tracegrade set-aside list' shows what is")
+        raise TraceGradeError(f"no record at {position} is set aside; 'tracegrade set-aside list' shows what is")
 
     def _record_at(self, position: int) -> Record | None:
         try:

@@ -10,7 +10,7 @@ def put_in_force(found: Sequence[Plugin[Dialect]]) -> None:
     """Have these dialects asked before ours.
 
     Raises:
-        PluginError: one is not what a dialect must be.
+        TraceGradeError: one is not what a dialect must be.
     """
     from tracegrade.extract.registry import DIALECTS, put_first
 

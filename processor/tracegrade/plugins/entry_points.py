@@ -14,10 +14,6 @@ DIALECTS = "tracegrade.dialects"
 EVALUATORS = "tracegrade.evaluators"
 
 
-class PluginError(TraceGradeError):
-    """An installed package adds something that cannot be used."""
-
-
 @dataclass(frozen=True, slots=True)
 class Plugin(Generic[Member]):
     """One member and where it comes from; ``version`` is its package's."""
@@ -28,7 +24,7 @@ class Plugin(Generic[Member]):
     version: str
     where: str  # for errors: the entry point and its package
 
-    def error(self, found: str) -> PluginError:
+    def error(self, found: str) -> TraceGradeError:
         """The error that says what was `found` there instead of a member that can be used."""
         return _error(self.where, self.package, found)
 
@@ -47,7 +43,7 @@ def load(group: str, kind: type[Member]) -> list[Plugin[Member]]:
     """What installed packages add to `group`, by name.
 
     Raises:
-        PluginError: one cannot be imported, is not a `kind`, or two have one name.
+        TraceGradeError: one cannot be imported, is not a `kind`, or two have one name.
     """
     found: dict[str, Plugin[Member]] = {}
     for point in points(group):
@@ -70,5 +66,5 @@ def _load(point: EntryPoint, group: str, kind: type[Member]) -> Plugin[Member]:
     return Plugin(point.name, member, package, version, where)
 
 
-def _error(where: str, package: str, found: str) -> PluginError:
-    return PluginError(f"{where}: {found}; fix or uninstall {package}")
+def _error(where: str, package: str, found: str) -> TraceGradeError:
+    return TraceGradeError(f"{where}: {found}; fix or uninstall {package}")

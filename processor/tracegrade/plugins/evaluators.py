@@ -32,7 +32,7 @@ def put_in_force(found: Sequence[Plugin[Evaluator[Any, Any]]]) -> None:
     """Have rules name these evaluators beside ours; what they give is checked before it is kept.
 
     Raises:
-        PluginError: one is not what an evaluator must be.
+        TraceGradeError: one is not what an evaluator must be.
     """
     from tracegrade.evaluate.registry import Package, put_beside
 

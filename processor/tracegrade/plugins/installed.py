@@ -25,7 +25,7 @@ def load_plugins() -> Plugins:
     """Find what installed packages add, and put it in force for the rest of the process; done when first asked.
 
     Raises:
-        PluginError: one cannot be used.
+        TraceGradeError: one cannot be used.
     """
     # Nearly never is anything installed, and a command that reads no trace, or judges none, does not wait for ours.
     if found := entry_points.load(DIALECTS, Dialect):

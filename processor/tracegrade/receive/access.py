@@ -21,7 +21,7 @@ def check_access(where: str, settings: ListenSettings, made: MadeTokens) -> None
     """Read the files of ``tls`` and ``auth`` once, as the server itself will; `where` is its path in the settings.
 
     Raises:
-        ReceiverStartError: naming the file that is missing, unreadable or of the wrong kind.
+        TraceGradeError: naming the file that is missing, unreadable or of the wrong kind.
     """
     if settings.tls is not None:
         read_certificate(where, settings.tls)
@@ -54,7 +54,7 @@ def guarded(
     no token of one, and for no certificate of one and no header that names one, as `access` says.
 
     Raises:
-        ReceiverStartError: the file of tokens cannot be read, or holds none.
+        TraceGradeError: the file of tokens cannot be read, or holds none.
     """
     tokens = None if settings.auth is None else BearerTokens(f"{where}.auth", settings.auth, made)
     only_here = tokens is None and is_loopback(split_endpoint(settings.endpoint)[0])

@@ -7,9 +7,9 @@ from tracegrade.access.caller import Caller
 from tracegrade.access.rights import EVERYTHING, Right
 from tracegrade.access.tokens import MadeTokens, digest_of
 from tracegrade.access.wrong_tokens import WrongTokens
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.reloading import Reloading
 from tracegrade.receive.ingest import Refused
-from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import AuthSettings, token_mistake
 
 
@@ -28,7 +28,7 @@ class BearerTokens:
             made: those that ``tracegrade tokens`` made.
 
         Raises:
-            ReceiverStartError: the file cannot be read, or holds no token.
+            TraceGradeError: the file cannot be read, or holds no token.
         """
         self._where = where
         self._made = made
@@ -95,19 +95,19 @@ class BearerTokens:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise ReceiverStartError(f"{where}: cannot read {path!r}: {why}") from None
+            raise TraceGradeError(f"{where}: cannot read {path!r}: {why}") from None
         found: dict[bytes, Caller] = {}
         for number, line in enumerate(lines, 1):
             if not (token := line.strip()):
                 continue
             if (why := token_mistake(token)) is not None:
-                raise ReceiverStartError(f"{where}: {path!r}: line {number}: {why}")
+                raise TraceGradeError(f"{where}: {path!r}: line {number}: {why}")
             digest = digest_of(token)
             if (twice := (self._stated | found).get(digest)) is not None:
-                raise ReceiverStartError(f"{where}: {path!r}: line {number} is the same token as {twice.name}")
+                raise TraceGradeError(f"{where}: {path!r}: line {number} is the same token as {twice.name}")
             found[digest] = _caller(f"{where} line {number}", digest)
         if not found:
-            raise ReceiverStartError(f"{where}: {path!r}: expected a token a line, found none")
+            raise TraceGradeError(f"{where}: {path!r}: expected a token a line, found none")
         return found
 
     def _refuse_made(self) -> None:
@@ -115,7 +115,7 @@ class BearerTokens:
         made = {} if self._made is None else self._made.digests()
         for digest, caller in (self._stated | ({} if self._filed is None else self._filed.value)).items():
             if digest in made:
-                raise ReceiverStartError(
+                raise TraceGradeError(
                     f"{caller.name}: this is the token {made[digest]!r} that 'tracegrade tokens' made, and would have "
                     "every right here; remove it: who has auth knows it anyway"
                 )

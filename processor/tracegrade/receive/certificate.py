@@ -4,8 +4,8 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.reloading import Reloading
-from tracegrade.receive.listen import ReceiverStartError
 from tracegrade.receive.settings import TlsServerSettings
 
 
@@ -23,7 +23,7 @@ def reloading_certificate(where: str, tls: TlsServerSettings) -> Reloading[Certi
     """The certificate of `tls` as its files hold it now; `where` is the protocol's path in the settings.
 
     Raises:
-        ReceiverStartError: naming the file that is missing, unreadable or of the wrong kind.
+        TraceGradeError: naming the file that is missing, unreadable or of the wrong kind.
     """
     paths = [path for path in (tls.cert_file, tls.key_file, tls.client_ca_file) if path is not None]
     return Reloading(f"{where}.tls", paths, lambda: read_certificate(where, tls))
@@ -33,7 +33,7 @@ def server_context(where: str, tls: TlsServerSettings) -> ssl.SSLContext:
     """A context that hands each handshake over to one of the certificate that is in force then.
 
     Raises:
-        ReceiverStartError: as `reloading_certificate`.
+        TraceGradeError: as `reloading_certificate`.
     """
     certificate = reloading_certificate(where, tls)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -59,7 +59,7 @@ def read_certificate(where: str, tls: TlsServerSettings) -> Certificate:
     try:
         context.load_cert_chain(tls.cert_file, tls.key_file)
     except (ssl.SSLError, ValueError) as error:
-        raise ReceiverStartError(
+        raise TraceGradeError(
             f"{where}.tls: {tls.cert_file!r} and {tls.key_file!r} are not a certificate with its key in PEM: {error}"
         ) from None
     if tls.client_ca_file is not None:
@@ -67,7 +67,7 @@ def read_certificate(where: str, tls: TlsServerSettings) -> Certificate:
         try:
             context.load_verify_locations(tls.client_ca_file)
         except (ssl.SSLError, ValueError) as error:
-            raise ReceiverStartError(
+            raise TraceGradeError(
                 f"{where}.tls.client_ca_file: {tls.client_ca_file!r} holds no certificate in PEM: {error}"
             ) from None
     return Certificate(chain, key, authority, context)
@@ -77,4 +77,4 @@ def _content(where: str, key: str, path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ReceiverStartError(f"{where}.tls.{key}: cannot read {path!r}: {error.strerror}") from None
+        raise TraceGradeError(f"{where}.tls.{key}: cannot read {path!r}: {error.strerror}") from None

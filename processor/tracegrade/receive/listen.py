@@ -7,17 +7,13 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.receive.settings import split_endpoint
 
 
-class ReceiverStartError(TraceGradeError):
-    """A receiver cannot start: its address is taken, or its certificate or its tokens cannot be used."""
-
-
-class AddressTaken(ReceiverStartError):
+class AddressTaken(TraceGradeError):
     """Something else listens there: a later attempt may succeed."""
 
 
-def cannot_listen(where: str, endpoint: str, why: object, *, is_taken: bool = False) -> ReceiverStartError:
+def cannot_listen(where: str, endpoint: str, why: object, *, is_taken: bool = False) -> TraceGradeError:
     """The error for an address that cannot be bound; `where` names the option, or the setting by its path."""
-    return (AddressTaken if is_taken else ReceiverStartError)(
+    return (AddressTaken if is_taken else TraceGradeError)(
         f"{where}: cannot listen on {endpoint!r}: {why}; stop what listens there, or choose another address"
     )
 
@@ -27,7 +23,7 @@ def bound_socket(where: str, endpoint: str) -> socket.socket:
 
     Raises:
         AddressTaken: something else listens there.
-        ReceiverStartError: it is none of this machine's.
+        TraceGradeError: it is none of this machine's.
     """
     host, port = split_endpoint(endpoint)
     try:

@@ -60,7 +60,7 @@ class Listener:
         return {item["labels"]["reason"]: int(item["value"]) for item in found}
 
     def __enter__(self) -> Self:
-        """Raises `ReceiverStartError` when nothing can listen there."""
+        """Raises `TraceGradeError` when nothing can listen there."""
         self._thread.start()
         self._started.result()
         return self

@@ -104,7 +104,7 @@ class OtlpGrpcServer:
         """Listen and serve.
 
         Raises:
-            ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
+            TraceGradeError: the address is taken, or the certificate or the tokens cannot be used.
         """
         endpoint, tls, auth = self._settings.endpoint, self._settings.tls, self._settings.auth
         host, port = split_endpoint(endpoint)

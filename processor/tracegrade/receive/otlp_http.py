@@ -105,7 +105,7 @@ class OtlpHttpServer:
         """Listen and serve.
 
         Raises:
-            ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
+            TraceGradeError: the address is taken, or the certificate or the tokens cannot be used.
         """
         settings = self._settings
         tokens = None if settings.auth is None else BearerTokens(f"{_WHERE}.auth", settings.auth, self._made)

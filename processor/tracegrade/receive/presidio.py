@@ -10,20 +10,16 @@ from tracegrade.sensitive.detector import Detector, Part
 _MANY = 20_000  # characters of one text: the model's memory grows with it
 
 
-class PresidioError(TraceGradeError):
-    """Presidio, or the model that is asked for, is not there."""
-
-
 def presidio_detector(settings: PresidioSettings) -> Detector:
     """A detector of the entities that the settings name. It has no signs: every text is looked at.
 
     Raises:
-        PresidioError: the package, or the model, is not installed, or does not know an entity.
+        TraceGradeError: the package, or the model, is not installed, or does not know an entity.
     """
     analyzer = _analyzer(settings)
     known = set(analyzer.get_supported_entities(settings.language))
     if unknown := sorted(set(settings.entities) - known):
-        raise PresidioError(
+        raise TraceGradeError(
             f"redaction.presidio.entities: Presidio knows no {unknown[0]!r} in the language {settings.language!r}; "
             f"it knows {', '.join(sorted(known))}"
         )
@@ -51,7 +47,7 @@ def _analyzer(settings: PresidioSettings) -> Any:
         from presidio_analyzer import AnalyzerEngine
         from presidio_analyzer.nlp_engine import SpacyNlpEngine
     except ImportError as error:
-        raise PresidioError(
+        raise TraceGradeError(
             f"redaction.presidio: {error.name or 'presidio_analyzer'} is not installed; "
             "pip install 'tracegrade[presidio]'"
         ) from None
@@ -59,7 +55,7 @@ def _analyzer(settings: PresidioSettings) -> Any:
         # Loaded here: Presidio would fetch one that is missing over the network.
         model = spacy.load(settings.model)
     except (OSError, ValueError):
-        raise PresidioError(
+        raise TraceGradeError(
             f"redaction.presidio.model: spaCy has no model {settings.model!r}; install it, with "
             f"'python -m spacy download NAME', or give the folder of one"
         ) from None

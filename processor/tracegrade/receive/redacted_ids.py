@@ -36,7 +36,7 @@ class RedactedIds:
         """What the id of a session may stand as in what `tenant` sent.
 
         Raises:
-            RedactionSettingsError: a file that the settings of redaction name cannot be used.
+            TraceGradeError: a file that the settings of redaction name cannot be used.
         """
         return _told_apart(session, self._forms(session, tenant, in_force().session_keys))
 

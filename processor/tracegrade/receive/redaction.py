@@ -7,7 +7,7 @@ from secrets import token_hex
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.plugins.installed import load_plugins
-from tracegrade.receive.presidio import PresidioError, presidio_detector
+from tracegrade.receive.presidio import presidio_detector
 from tracegrade.receive.redacted import Redacted, RedactionFailedError, next_turn
 from tracegrade.receive.redacted_parts import RedactedParts
 from tracegrade.receive.redaction_keys import id_key, note_key
@@ -17,10 +17,6 @@ from tracegrade.redact.settings import SHORTEST_KEY, RedactionSettings
 from tracegrade.sensitive.registry import DETECTORS, all_detectors
 
 
-class RedactionSettingsError(TraceGradeError):
-    """A file that the settings of redaction name cannot be used."""
-
-
 class Door:
     """`Redacts` by the settings; ``changed_key`` says so where the key of hashes was changed."""
 
@@ -28,21 +24,17 @@ class Door:
         """Read the files that the settings name, and what installed dialects declare of their keys.
 
         Raises:
-            RedactionSettingsError: one of the files cannot be used.
-            PluginError: an installed package cannot be used.
+            TraceGradeError: one of the files, or an installed package, cannot be used.
         """
         load_plugins()
         names = settings.detectors
         chosen = all_detectors() if names == "all" else tuple(one for name in names for one in DETECTORS.get(name, ()))
         if settings.presidio is not None:
-            try:
-                chosen = (*chosen, presidio_detector(settings.presidio))
-            except PresidioError as error:
-                raise RedactionSettingsError(str(error)) from None
+            chosen = (*chosen, presidio_detector(settings.presidio))
         try:
             scanner = Scanner(chosen, _names(settings), settings.patterns)
         except ValueError as error:
-            raise RedactionSettingsError(f"redaction: {error}") from None
+            raise TraceGradeError(f"redaction: {error}") from None
         self._requests = RequestRedaction(settings, scanner, key_of(settings), id_key)
         self.changed_key: str | None = None
 
@@ -78,7 +70,7 @@ def open_door(settings: RedactionSettings, data_path: Path, kept_s: float) -> Do
     """The redaction of a receiver with this data folder, in which values may be kept for `kept_s` seconds.
 
     Raises:
-        RedactionSettingsError: a file that the settings name cannot be used.
+        TraceGradeError: a file that the settings name cannot be used.
         OSError: the disk refuses to keep the key of ids.
     """
     door = Door(settings, id_key(data_path))
@@ -91,7 +83,7 @@ def trial_door(settings: RedactionSettings) -> Door:
     """The same without a data folder, to see what would be redacted.
 
     Raises:
-        RedactionSettingsError: a file that the settings name cannot be used.
+        TraceGradeError: a file that the settings name cannot be used.
     """
     return Door(settings, token_hex(32))
 
@@ -100,7 +92,7 @@ def key_of(settings: RedactionSettings) -> str | None:
     """The key of hashes; None where there is none.
 
     Raises:
-        RedactionSettingsError: its file cannot be used.
+        TraceGradeError: its file cannot be used.
     """
     if settings.key is not None:
         return settings.key.get_secret_value()
@@ -108,7 +100,7 @@ def key_of(settings: RedactionSettings) -> str | None:
         return None
     key = _text("key_file", settings.key_file).strip()
     if len(key) < SHORTEST_KEY:
-        raise RedactionSettingsError(
+        raise TraceGradeError(
             f"redaction.key_file: {settings.key_file!r}: expected at least {SHORTEST_KEY} characters, such as "
             f"'openssl rand -hex 32' prints, found {len(key)}"
         )
@@ -127,4 +119,4 @@ def _text(setting: str, path: str) -> str:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise RedactionSettingsError(f"redaction.{setting}: cannot read {path!r}: {why}") from None
+        raise TraceGradeError(f"redaction.{setting}: cannot read {path!r}: {why}") from None

@@ -28,7 +28,7 @@ class SharedPort:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self, grpc_port: int, http_port: int) -> None:
-        """Listen, for the servers on these two ports. Raises `ReceiverStartError` when nothing can listen there."""
+        """Listen, for the servers on these two ports. Raises `TraceGradeError` when nothing can listen there."""
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()

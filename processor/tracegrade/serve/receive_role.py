@@ -69,7 +69,7 @@ class ReceiveRole:
         Raises:
             JournalLocked: another process receives into this data folder.
             KafkaUnfit: Kafka cannot be the journal as it is set up.
-            RedactionSettingsError: a file that the settings of redaction name cannot be used.
+            TraceGradeError: a file that the settings of redaction name cannot be used.
         """
         self._config = config
         self._folder = DataFolder(config.data_path)

@@ -125,7 +125,7 @@ class StatusServer:
             made: the tokens that the command line made.
 
         Raises:
-            ReceiverStartError: the address is taken, or the certificate or the tokens cannot be used.
+            TraceGradeError: the address is taken, or the certificate or the tokens cannot be used.
         """
         settings = config.telemetry
         tls = None if settings.tls is None else server_context("telemetry", settings.tls)
@@ -149,7 +149,7 @@ def answering_status(config: Config, snapshots: Snapshots) -> Iterator[str]:
     """In this context, a thread answers at ``telemetry.endpoint``, which is given: for a role that runs alone.
 
     Raises:
-        ReceiverStartError: as `StatusServer`; where the address is taken, by another role of this machine perhaps.
+        TraceGradeError: as `StatusServer`; where the address is taken, by another role of this machine perhaps.
     """
     instance = Instance(DataFolder(config.data_path).instance_id(), tracegrade_version())
     try:

@@ -11,10 +11,6 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import LIVE, runs, traces
 
 
-class RunClosed(TraceGradeError):
-    """A run takes no results: it is complete, or is being deleted, or there is none of that name."""
-
-
 class RunNumbers:
     """The numbers that one batch of writes gives to traces of runs."""
 
@@ -30,7 +26,7 @@ class RunNumbers:
         """Widen the stored ranges.
 
         Raises:
-            RunClosed: a run takes no results.
+            TraceGradeError: a run takes no results.
         """
         for (tenant, run), (first, last) in sorted(self._bounds.items()):
             known_first, known_last = runs.c.first_number, runs.c.last_number
@@ -45,7 +41,7 @@ class RunNumbers:
                 )
             )
             if not changed.rowcount:
-                raise RunClosed(
+                raise TraceGradeError(
                     f"run {run!r} of tenant {tenant!r} takes no more results: it was deleted or completed meanwhile"
                 )
 

@@ -61,7 +61,7 @@ class StoreWriter:
         """Store every record of `batch`, or none.
 
         Raises:
-            RunClosed: a record is of a run that takes no results; nothing was stored.
+            TraceGradeError: a record is of a run that takes no results; nothing was stored.
             StoreError: a newer version has changed the tables; nothing was stored.
             SQLAlchemyError: the database refused; nothing was stored.
             TypeError: a result holds a value that no database takes; nothing was stored.

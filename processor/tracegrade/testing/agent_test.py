@@ -213,7 +213,7 @@ def _inline(rule: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Rule:
 
     Raises:
         FileError: mistakes in it.
-        PluginError: as of `load_rules`.
+        TraceGradeError: as of `load_rules`.
     """
     if not isinstance(rule, Mapping):
         rule = {"evaluate": [*rule]}

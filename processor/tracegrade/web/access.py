@@ -73,7 +73,7 @@ class Access:
             now_s: for tests.
 
         Raises:
-            ReceiverStartError: the file of tokens cannot be read, or holds none.
+            TraceGradeError: the file of tokens cannot be read, or holds none.
         """
         settings = settings or WebSettings()
         self._app = app

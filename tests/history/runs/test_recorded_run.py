@@ -31,7 +31,6 @@ from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import StoreError, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.retention import delete_old_runs
-from tracegrade.store.run_numbers import RunClosed
 from tracegrade.store.runs import Run, delete_run, seen_writing, stored_experiments, stored_run, stored_runs
 from tracegrade.store.write import StoreWriter
 from waiting import eventually
@@ -294,7 +293,7 @@ def test_a_run_that_is_deleted_while_it_is_written_takes_no_more(engine: Engine)
     delete_run(engine, "default", "tuning/1")
     begun(engine, "tuning/1", replace(ASKED, begun_ns=START_NS + 1))
     run.add(record(1))
-    with pytest.raises(RunClosed, match="deleted or completed meanwhile"):
+    with pytest.raises(TraceGradeError, match="deleted or completed meanwhile"):
         run.complete()
     assert (ids(engine), stored(engine).state) == ([], "incomplete"), "the other one of that name is as it was"
 

@@ -11,9 +11,9 @@ from google.protobuf.json_format import MessageToDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
-from tracegrade.otlp.files.source_request import SourceError
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.otlp.json import to_json
 
@@ -175,7 +175,7 @@ FOREIGN = [
 
 @each(("content", "said"), FOREIGN)
 def test_a_file_of_another_format_is_told_what_it_is(content: str | bytes, said: str) -> None:
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(TraceGradeError) as caught:
         read(content if isinstance(content, bytes) else content.encode())
     assert said in str(caught.value)
 

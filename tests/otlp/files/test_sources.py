@@ -13,9 +13,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
-from tracegrade.otlp.files.source_request import SourceError, SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.otlp.files.sources import read_sources
 from tracegrade.otlp.json import to_json
 
@@ -147,7 +148,7 @@ def test_a_name_decides_where_content_cannot(tmp_path: Path) -> None:
     [found] = read_sources([str(tmp_path / "run-1.logs.binpb")], SourceReport())
     assert found.signal is Signal.LOGS
     with pytest.raises(
-        SourceError, match=r"run-1\.binpb@0: cannot tell .* put one of these words into the file's name"
+        TraceGradeError, match=r"run-1\.binpb@0: cannot tell .* put one of these words into the file's name"
     ):
         list(read_sources([str(tmp_path / "run-1.binpb")], SourceReport()))
 
@@ -218,7 +219,7 @@ def test_damaged_bytes_in_protobuf_cost_their_span() -> None:
     report = SourceReport()
     [found] = read(damaged, report)
     assert (len(spans_of(found)), report.not_read) == (2, 1)
-    with pytest.raises(SourceError, match="not OTLP"):
+    with pytest.raises(TraceGradeError, match="not OTLP"):
         read(traces("work").replace(b"\x2a\x04work", b"\x2a\x7fwork"))
 
 
@@ -246,15 +247,15 @@ ERRORS = [
 
 @each(("content", "message"), ERRORS)
 def test_errors_name_the_place(content: bytes, message: str) -> None:
-    with pytest.raises(SourceError) as caught:
+    with pytest.raises(TraceGradeError) as caught:
         read(content)
     assert str(caught.value).startswith(message)
 
 
 def test_a_missing_file_and_a_missing_standard_input_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"nowhere\.json: cannot be read: No such file"):
+    with pytest.raises(TraceGradeError, match=r"nowhere\.json: cannot be read: No such file"):
         list(read_sources([str(tmp_path / "nowhere.json")], SourceReport()))
-    with pytest.raises(SourceError, match="-: there is no standard input"):
+    with pytest.raises(TraceGradeError, match="-: there is no standard input"):
         list(read_sources(["-"], SourceReport()))
 
 

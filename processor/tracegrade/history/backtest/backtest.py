@@ -15,15 +15,8 @@ from tracegrade.history.backtest.alerts import EVERY_NS, CountedMinutes
 from tracegrade.history.backtest.changes import Changes, RuleChange, explain_before
 from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
-from tracegrade.history.backtest.sources import (
-    BacktestError,
-    Chosen,
-    Rules,
-    State,
-    chosen_rules,
-    judged_alike,
-    judged_alike_live,
-)
+from tracegrade.history.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen
@@ -44,7 +37,7 @@ Keep: TypeAlias = Callable[[JudgedAfter], None]
 """Keeps what the changed rules said of a trace, to store it."""
 
 
-class NothingStored(BacktestError):
+class NothingStored(TraceGradeError):
     """There is nothing to judge, so nothing can be told."""
 
 
@@ -184,7 +177,7 @@ def backtest(connection: Connection, asked: Asked, progress: Progress = unseen, 
     """Judge the stored traces by the rules that changed; `progress` shows how far it is, `keep` gets the decisions.
 
     Raises:
-        BacktestError: a rule that is named is not there.
+        TraceGradeError: a rule that is named is not there.
         NothingStored: there is no trace to judge, or none of which the store kept what the rules read.
         WorkerEnded: a process that judges was killed, or crashed.
     """

@@ -13,10 +13,6 @@ from tracegrade.model.errors import TraceGradeError
 _TIMEOUT_S = 60
 
 
-class NoSuchRevision(TraceGradeError):
-    """The rules of a revision cannot be read; the message says why, and what to do."""
-
-
 @contextmanager
 def rules_at_revision(paths: Sequence[str], revision: str) -> Iterator[tuple[str, list[str]]]:
     """The full hash of `revision`, and where the rules that were at `paths` then stand until the context ends.
@@ -25,7 +21,7 @@ def rules_at_revision(paths: Sequence[str], revision: str) -> Iterator[tuple[str
     lies beside it.
 
     Raises:
-        NoSuchRevision: a path is in no git repository, or the repository has no such revision; there is no git.
+        TraceGradeError: a path is in no git repository, or the repository has no such revision; there is no git.
     """
     with TemporaryDirectory(prefix="tracegrade-rules-") as folder:
         found: list[str] = []
@@ -43,12 +39,12 @@ def rules_at_revision(paths: Sequence[str], revision: str) -> Iterator[tuple[str
 def _repository_of(path: str, place: Path, revision: str) -> Path:
     inside = place if place.is_dir() else place.parent
     if path.startswith("builtin:") or not inside.is_dir():
-        raise NoSuchRevision(
+        raise TraceGradeError(
             f"{path}: not a file or folder, so it has no revision {revision!r}; expected a path in git"
         )
     done = _git(inside, "rev-parse", "--show-toplevel")
     if done.returncode:
-        raise NoSuchRevision(
+        raise TraceGradeError(
             f"--against {revision}: no folder of this name, and {path} is in no git repository, so it is no revision "
             "either; expected live, a folder of rules, or a git revision such as HEAD~1"
         )
@@ -58,7 +54,7 @@ def _repository_of(path: str, place: Path, revision: str) -> Path:
 def _commit(repository: Path, revision: str) -> str:
     done = _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if done.returncode:
-        raise NoSuchRevision(
+        raise TraceGradeError(
             f"--against {revision}: no folder of this name, and no revision of it in the git repository {repository}; "
             "'git log' and 'git branch -a' show those there are"
         )
@@ -74,11 +70,11 @@ def _extracted(repository: Path, commit: str, place: Path, target: Path) -> Path
     only = [f":(top,literal){inside}"] if (inside := _in_git(folder)) else []
     done = _git(repository, "archive", "--format=tar", commit, "--", *only)
     if done.returncode:
-        raise NoSuchRevision(f"git archive {commit} {folder}: {done.stderr.decode(errors='replace').strip()}")
+        raise TraceGradeError(f"git archive {commit} {folder}: {done.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         for member in archive:
             if (out := _written(archive, member, target)) is not None:
-                raise NoSuchRevision(f"--against: {commit} of {repository} cannot be taken out of git: {out}")
+                raise TraceGradeError(f"--against: {commit} of {repository} cannot be taken out of git: {out}")
     return target / relative
 
 
@@ -110,6 +106,6 @@ def _git(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
     try:
         return subprocess.run(("git", *arguments), cwd=folder, capture_output=True, timeout=_TIMEOUT_S)
     except FileNotFoundError:
-        raise NoSuchRevision("there is no git on this machine; --against takes a folder of rules, too") from None
+        raise TraceGradeError("there is no git on this machine; --against takes a folder of rules, too") from None
     except subprocess.TimeoutExpired:
-        raise NoSuchRevision(f"git {arguments[0]} took longer than {_TIMEOUT_S} s in {folder}") from None
+        raise TraceGradeError(f"git {arguments[0]} took longer than {_TIMEOUT_S} s in {folder}") from None

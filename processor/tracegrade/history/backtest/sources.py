@@ -19,10 +19,6 @@ from tracegrade.store.rule_texts import judgements
 from tracegrade.store.schema import LIVE, MINUTE_NS
 
 
-class BacktestError(TraceGradeError):
-    """A backtest that makes no sense; the message says why, and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules at some paths, called ``name`` for people."""
@@ -42,7 +38,7 @@ def other_rules(against: str, paths: Sequence[str], reading: RuleReading) -> Ite
         reading: how rule files are read.
 
     Raises:
-        NoSuchRevision: it is none of the three.
+        TraceGradeError: it is none of the three.
         FileError: a rule there has a mistake.
     """
     if against == LIVE:
@@ -89,12 +85,12 @@ def chosen_rules(
         known: ids of the rules that the other side has, or had.
 
     Raises:
-        BacktestError: there is no rule of a name.
+        TraceGradeError: there is no rule of a name.
     """
     for rule_id in named:
         if rule_set.rule(rule_id) is None:
             hint = did_you_mean(rule_id, [rule.id for rule in rule_set.rules])
-            raise BacktestError(f"--rule {rule_id}: no such rule here{hint}")
+            raise TraceGradeError(f"--rule {rule_id}: no such rule here{hint}")
     here = [rule.id for rule in rule_set.rules]
     states: dict[str, State] = {
         rule_id: "new" if rule_id not in known else "same" if rule_id in alike else "changed" for rule_id in here

@@ -36,10 +36,6 @@ level: {level}
 """
 
 
-class NewRuleError(TraceGradeError):
-    """A rule cannot be made here; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Draft:
     """What is written: the rule's YAML, and for each trace its file's name, its description, outcome and requests."""
@@ -75,7 +71,7 @@ def from_trace(
     It is of the only run that has calls; of several, it is of the whole trace, or of the run of `only_agent`.
 
     Raises:
-        NewRuleError: no run of the trace is of that agent, or several are.
+        TraceGradeError: no run of the trace is of that agent, or several are.
     """
     service = extraction.trace.resource.service
     calling = [run for run in extraction.runs if run.calls] or extraction.runs[:1]
@@ -84,7 +80,7 @@ def from_trace(
         if len(calling) != 1:
             named = ", ".join(sorted({run.agent for run in extraction.runs if run.agent})) or "none has a name"
             found = f"{len(calling)} runs of the trace are" if calling else "no run of the trace is"
-            raise NewRuleError(
+            raise TraceGradeError(
                 f"--agent {only_agent}: {found} of this agent; agents: {named}; leave it out for all calls"
             )
     same = [run for run in extraction.runs if run.agent == calling[0].agent]
@@ -143,7 +139,7 @@ def write(folder: Path, draft: Draft) -> list[Path]:
         What was written.
 
     Raises:
-        NewRuleError: the folder is there, or cannot be made.
+        TraceGradeError: the folder is there, or cannot be made.
     """
     from tracegrade.rule.schema import rule_schema_text
 
@@ -151,11 +147,11 @@ def write(folder: Path, draft: Draft) -> list[Path]:
     try:
         traces.mkdir(parents=True)
     except FileExistsError:
-        raise NewRuleError(
+        raise TraceGradeError(
             f"{folder}: a rule of this id exists already; choose another id, or delete it first"
         ) from None
     except OSError as error:
-        raise NewRuleError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise TraceGradeError(f"{folder}: cannot be made: {error.strerror}") from None
     tests = [
         {"description": described, "trace": name, "expect": {draft.evaluation: outcome}}
         for name, described, outcome, _ in draft.traces

@@ -15,10 +15,6 @@ from tracegrade.model.errors import TraceGradeError
 _FILE = Path(__file__).with_name("recipes.yaml")
 
 
-class RecipeError(TraceGradeError):
-    """There is no such recipe; the message names a near one."""
-
-
 @dataclass(frozen=True, slots=True)
 class RecipeRun:
     """A made-up run: what it shows, and its steps as `recipes.yaml` describes them."""
@@ -57,9 +53,9 @@ def recipe(name: str) -> Recipe:
     """The recipe of that name.
 
     Raises:
-        RecipeError: there is none.
+        TraceGradeError: there is none.
     """
     if (found := recipes().get(name)) is None:
         near = did_you_mean(name, recipes())
-        raise RecipeError(f"--recipe: no recipe {name!r}{near}; 'tracegrade rules new --recipes' lists all")
+        raise TraceGradeError(f"--recipe: no recipe {name!r}{near}; 'tracegrade rules new --recipes' lists all")
     return found

@@ -25,7 +25,6 @@ from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.pipeline.replay import NOT_STORED
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.store.open import StoreError, one_at_a_time
-from tracegrade.store.run_numbers import RunClosed
 from tracegrade.store.runs import (
     Experiment,
     Run,
@@ -255,7 +254,7 @@ class RecordedRun:
         """Store the `record_of` a trace or session; a higher revision replaces a lower one.
 
         Raises:
-            RunClosed: the run was deleted meanwhile.
+            TraceGradeError: the run was deleted meanwhile.
             StoreError: the store cannot be written.
         """
         self._waiting.append(decode_result(record))
@@ -328,10 +327,10 @@ class RecordedRun:
             yield connection
 
     def _check_mine(self, connection: Connection, tenant: str) -> None:
-        """Raise `RunClosed` unless the stored run is the one that was begun here."""
+        """Raise `TraceGradeError` unless the stored run is the one that was begun here."""
         stored, begun = stored_run(connection, tenant, self.name), self._begun[tenant]
         if stored is None or (stored.state, stored.begun_ns) != ("incomplete", begun.begun_ns):
-            raise RunClosed(f"run {self.name!r} takes no more results: it was deleted or completed meanwhile")
+            raise TraceGradeError(f"run {self.name!r} takes no more results: it was deleted or completed meanwhile")
 
     def _end(self, state: Any, **known: Any) -> None:
         digest = blake2b("\n".join(sorted(self._prompts)).encode(), digest_size=8).hexdigest()

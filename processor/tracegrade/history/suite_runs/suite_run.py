@@ -156,7 +156,7 @@ def run_suite(
         says: told what people have to know meanwhile, such as where spans of an agent are received.
 
     Raises:
-        ReceiverStartError: the spans of an agent cannot be received where they should be.
+        TraceGradeError: the spans of an agent cannot be received where they should be.
         SuiteError: the environment turns the SDK off.
         StoreError: the store cannot be written.
     """

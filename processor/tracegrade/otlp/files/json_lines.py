@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 from tracegrade.otlp.files.atif import is_atif
 from tracegrade.otlp.files.document import document_requests
 from tracegrade.otlp.files.foreign import described
 from tracegrade.otlp.files.report import NO_TRACES, FileRead
-from tracegrade.otlp.files.source_request import MAX_REQUEST_BYTES, SourceError, SourceRequest, whole_request
+from tracegrade.otlp.files.source_request import MAX_REQUEST_BYTES, SourceRequest, whole_request
 from tracegrade.otlp.json import Document, OtlpJsonError, parse_document, spans_within
 from tracegrade.otlp.request import ITEM_NAMES
 
@@ -25,7 +26,7 @@ def read_json(stream: BinaryIO, file: FileRead, *, in_folder: bool) -> Iterator[
         in_folder: whether JSON that holds no traces is passed over, and noted; it is an error otherwise.
 
     Raises:
-        SourceError: not JSON, or of no format that is read.
+        TraceGradeError: not JSON, or of no format that is read.
     """
     name = file.name
     number, first = 1, _read_line(stream, name, 1).removeprefix(_BOM)
@@ -35,7 +36,7 @@ def read_json(stream: BinaryIO, file: FileRead, *, in_folder: bool) -> Iterator[
         # The first line is not a JSON value: one document over several lines.
         rest = stream.read(MAX_REQUEST_BYTES + 1)
         if len(rest) > MAX_REQUEST_BYTES:
-            raise SourceError(f"{name}: expected one JSON request, or one a line; found neither in its first lines")
+            raise TraceGradeError(f"{name}: expected one JSON request, or one a line; found neither in its first lines")
         yield from _requests(first + rest, name, file, in_folder=in_folder)
         return
     line = first
@@ -49,7 +50,7 @@ def read_json(stream: BinaryIO, file: FileRead, *, in_folder: bool) -> Iterator[
 def _read_line(stream: BinaryIO, name: str, number: int) -> bytes:
     line = stream.readline(MAX_REQUEST_BYTES + 1)
     if len(line) > MAX_REQUEST_BYTES:
-        raise SourceError(
+        raise TraceGradeError(
             f"{name}:{number}: a line of more than {MAX_REQUEST_BYTES} bytes; expected one request a line"
         )
     return line
@@ -76,7 +77,7 @@ def _requests(text: bytes, origin: str, file: FileRead, *, in_folder: bool) -> I
                 return
             raise OtlpJsonError("$", f"found {described(document.value)}; expected {_EXPECTED}")
     except OtlpJsonError as error:
-        raise SourceError(f"{origin}: {error}") from None
+        raise TraceGradeError(f"{origin}: {error}") from None
     file.take_for(found.file_format)
     file.repaired_texts += document.repaired_texts
     file.remarks += [remark for remark in found.remarks if remark not in file.remarks]

@@ -10,9 +10,10 @@ from typing import Any, BinaryIO
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
-from tracegrade.otlp.files.source_request import MAX_REQUEST_BYTES, SourceError, SourceRequest, whole_request
+from tracegrade.otlp.files.source_request import MAX_REQUEST_BYTES, SourceRequest, whole_request
 from tracegrade.otlp.pieces import TooManyMessagesError, WireError
 from tracegrade.otlp.repair import Repaired, repaired
 from tracegrade.otlp.request import ITEM_NAMES, PATHS, REQUESTS, containers
@@ -24,7 +25,7 @@ def read_protobuf(stream: BinaryIO, head: bytes, file: FileRead) -> Iterator[Sou
     """The requests of a file that begins with `head`; what is left out of them is noted in `file`.
 
     Raises:
-        SourceError: torn, or not OTLP.
+        TraceGradeError: torn, or not OTLP.
     """
     name = file.name
     signal = None  # known from the first request with items; one file holds one signal
@@ -40,7 +41,7 @@ def read_protobuf(stream: BinaryIO, head: bytes, file: FileRead) -> Iterator[Sou
             continue
         found = _readable(signal, payload)
         if found is None:
-            raise SourceError(f"{origin}: not an OTLP {signal.name.lower()} request; expected one {_FORMS}")
+            raise TraceGradeError(f"{origin}: not an OTLP {signal.name.lower()} request; expected one {_FORMS}")
         read, request = found
         file.leave_out(ITEM_NAMES[signal], read.dropped, read.problems)
         file.repaired_texts += read.texts.total()
@@ -67,7 +68,7 @@ def _is_delimited(head: bytes) -> bool:
 def _single(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     payload = stream.read(MAX_REQUEST_BYTES + 1)
     if len(payload) > MAX_REQUEST_BYTES:
-        raise SourceError(f"{name}: one protobuf request of more than {MAX_REQUEST_BYTES} bytes; split it")
+        raise TraceGradeError(f"{name}: one protobuf request of more than {MAX_REQUEST_BYTES} bytes; split it")
     yield 0, payload
 
 
@@ -75,10 +76,10 @@ def _delimited(stream: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
     offset = 0
     while (length := _read_varint(stream, f"{name}@{offset}")) is not None:
         if length > MAX_REQUEST_BYTES:
-            raise SourceError(f"{name}@{offset}: not OTLP: a length of {length} bytes, {_FORMS}")
+            raise TraceGradeError(f"{name}@{offset}: not OTLP: a length of {length} bytes, {_FORMS}")
         payload = stream.read(length)
         if len(payload) < length:
-            raise SourceError(f"{name}@{offset}: torn: expected a request of {length} bytes, found {len(payload)}")
+            raise TraceGradeError(f"{name}@{offset}: torn: expected a request of {length} bytes, found {len(payload)}")
         yield offset, payload
         offset += length + max(1, (length.bit_length() + 6) // 7)
 
@@ -91,11 +92,11 @@ def _read_varint(stream: BinaryIO, origin: str) -> int | None:
         if not byte:
             if shift == 0:
                 return None
-            raise SourceError(f"{origin}: torn: the file ends within a length")
+            raise TraceGradeError(f"{origin}: torn: the file ends within a length")
         length |= (byte[0] & 0x7F) << shift
         if byte[0] < 0x80:
             return length
-    raise SourceError(f"{origin}: not OTLP: expected a length, found a varint of more than 5 bytes")
+    raise TraceGradeError(f"{origin}: not OTLP: expected a length, found a varint of more than 5 bytes")
 
 
 def _signal_of_name(name: str) -> Signal | None:
@@ -122,12 +123,12 @@ def _signal_of(payload: bytes, name: str, origin: str) -> Signal | None:
         if any(map(makes_sense, items.get(signal, ()))):
             return signal
     if not items or (is_damaged and not any(items.values())):
-        raise SourceError(f"{origin}: not OTLP; expected JSON, or a protobuf export request {_FORMS}")
+        raise TraceGradeError(f"{origin}: not OTLP; expected JSON, or a protobuf export request {_FORMS}")
     if not any(items.values()):
         return None
     if (signal_of_name := _signal_of_name(name)) in items:
         return signal_of_name
-    raise SourceError(
+    raise TraceGradeError(
         f"{origin}: cannot tell whether this is traces, logs or metrics; put one of these words into the file's name"
     )
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
 from tracegrade.otlp.ids import (
@@ -18,10 +17,6 @@ from tracegrade.otlp.request import ITEM_NAMES, containers
 
 # No real request comes near it; a torn or foreign file may ask for more, which must not be allocated.
 MAX_REQUEST_BYTES = 512 * 1024 * 1024
-
-
-class SourceError(TraceGradeError):
-    """A SOURCE that cannot be read; the message names the file, and the line or byte offset."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from typing import BinaryIO
 
 from zstandard import ZstdError
 
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.otlp.files.foreign import FILES, described_bytes, described_text
 from tracegrade.otlp.files.json_lines import read_json
 from tracegrade.otlp.files.protobuf import read_protobuf
 from tracegrade.otlp.files.report import EMPTY, NO_TRACES, FileRead, SourceReport
-from tracegrade.otlp.files.source_request import SourceError, SourceRequest
+from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.otlp.files.streams import decompressed, peek
 
 # Other files in a folder are not traces: expectations, notes, rule files.
@@ -43,12 +44,12 @@ def read_sources(paths: Sequence[str], report: SourceReport, stdin: BinaryIO | N
         stdin: what ``-`` reads.
 
     Raises:
-        SourceError: missing, unreadable, torn or of no format that is read.
+        TraceGradeError: missing, unreadable, torn or of no format that is read.
     """
     for path in paths:
         if path == "-":
             if stdin is None:
-                raise SourceError("-: there is no standard input to read")
+                raise TraceGradeError("-: there is no standard input to read")
             yield from _read_stream(stdin, report.file("-"), in_folder=False)
         elif Path(path).is_dir():
             members = _members(Path(path))
@@ -75,7 +76,9 @@ def _read_file(path: Path, report: SourceReport, *, in_folder: bool) -> Iterator
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}; expected a file or folder of traces") from None
+        raise TraceGradeError(
+            f"{path}: cannot be read: {error.strerror}; expected a file or folder of traces"
+        ) from None
     with stream:
         yield from _read_stream(stream, report.file(str(path)), in_folder=in_folder)
 
@@ -90,14 +93,14 @@ def _read_stream(stream: BinaryIO, file: FileRead, *, in_folder: bool) -> Iterat
         elif not head.strip():
             file.take_for(EMPTY)
         elif found := described_bytes(head):
-            raise SourceError(f"{name}: not OTLP: found {found}")
+            raise TraceGradeError(f"{name}: not OTLP: found {found}")
         elif found := described_text(head):
             if not in_folder:
-                raise SourceError(f"{name}: not OTLP: found {found}; expected {FILES}")
+                raise TraceGradeError(f"{name}: not OTLP: found {found}; expected {FILES}")
             file.take_for(NO_TRACES)
         else:
             yield from read_protobuf(plain, head, file)
     except (EOFError, gzip.BadGzipFile, zlib.error, ZstdError) as error:
-        raise SourceError(f"{name}: broken compression: {error}") from None
+        raise TraceGradeError(f"{name}: broken compression: {error}") from None
     except OSError as error:
-        raise SourceError(f"{name}: cannot be read: {error.strerror or error}") from None
+        raise TraceGradeError(f"{name}: cannot be read: {error.strerror or error}") from None

@@ -31,7 +31,7 @@ class WebProcess:
         """Listen, if not done yet. Returns the port, None while it is taken.
 
         Raises:
-            ReceiverStartError: this machine does not have the address.
+            TraceGradeError: this machine does not have the address.
         """
         if self._listening is None:
             try:

@@ -55,7 +55,7 @@ class Agent:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        """Raises `ReceiverStartError` when the address to listen on cannot be used."""
+        """Raises `TraceGradeError` when the address to listen on cannot be used."""
         self._open.enter_context(self._listener)
         if self._endpoint is not None:
             self._open.callback(self._endpoint.close)
@@ -80,7 +80,7 @@ class Agent:
         """Run one unit of the run `run`; its trace will be `trace_id`.
 
         Raises:
-            AgentError: no unit can be run.
+            TraceGradeError: no unit can be run.
             Stopped: the run ended meanwhile.
         """
         root_id = blake2b(trace_id, digest_size=8).digest()

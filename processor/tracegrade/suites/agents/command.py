@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 from tracegrade import semconv as s
 from tracegrade.display import printable_lines
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.pace import Stopped
 from tracegrade.receive.environment import exporting_to
-from tracegrade.suites.agents.target import PROMPT, AgentError
+from tracegrade.suites.agents.target import PROMPT
 
 _TAIL_BYTES = 2000
 _LOOK_S = 0.05
@@ -81,7 +82,7 @@ class Commands:
         """Run the command to its end.
 
         Raises:
-            AgentError: it cannot be started, whatever the prompt.
+            TraceGradeError: it cannot be started, whatever the prompt.
             Stopped: the run ended meanwhile; the command is ended, too.
         """
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stderr:
@@ -95,7 +96,7 @@ class Commands:
                 if error.errno == E2BIG:
                     why = f"the command was not started: the prompt is too long for an argument; leave {PROMPT} out"
                     return Ended(f"{why}, standard input has it too", "not_started")
-                raise AgentError(
+                raise TraceGradeError(
                     f"{self._words[0]!r} cannot be started: {error.strerror}; expected a program and its arguments"
                 ) from None
             try:

@@ -16,10 +16,10 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as LateError
 
 from tracegrade.display import printable, without_secrets
+from tracegrade.model.errors import TraceGradeError
 from tracegrade.models.connections import Connections
 from tracegrade.models.pace import Stopped
 from tracegrade.suites.agents.command import Ended
-from tracegrade.suites.agents.target import AgentError
 from tracegrade.suites.mcp.headers import SentHeaders
 
 _CHUNK = 64 * 1024
@@ -51,7 +51,7 @@ class Endpoint:
         """Send one unit, and wait for the answer.
 
         Raises:
-            AgentError: every other unit would end the same, as with an address where nothing is.
+            TraceGradeError: every other unit would end the same, as with an address where nothing is.
             Stopped: the run ended meanwhile.
         """
         payload = json.dumps(body, ensure_ascii=False).encode(errors="replace")
@@ -66,7 +66,7 @@ class Endpoint:
                 raise Stopped from None
             if isinstance(error, NewConnectionError):
                 why = printable(str(error).rpartition(": ")[2].rpartition("] ")[2])
-                raise AgentError(f"{self._shown} cannot be reached: {why}; is the agent running there?") from None
+                raise TraceGradeError(f"{self._shown} cannot be reached: {why}; is the agent running there?") from None
             if isinstance(error, LateError):
                 return self._late()
             return Ended(f"{self._shown} did not answer: {type(error).__name__}", "no_answer")
@@ -91,12 +91,12 @@ class Endpoint:
         message = f"{self._shown} answers {status}" + (f": {printable(said)}" if said else "")
         if 300 <= status < 400:
             there = self._sent.masked_in(without_secrets(response.headers.get("location", "")))
-            raise AgentError(
+            raise TraceGradeError(
                 f"{self._shown} answers {status}; redirects (to {printable(there)[:_SHOWN]}) are not followed: give "
                 "--agent-url the address itself"
             )
         if status in _FOR_EVERY_CASE:
-            raise AgentError(message)
+            raise TraceGradeError(message)
         return Ended(message, "status")
 
     def close(self) -> None:

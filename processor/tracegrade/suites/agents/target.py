@@ -8,7 +8,6 @@ from pathlib import PurePath
 from urllib.parse import unquote, urlsplit
 
 from tracegrade.display import without_secrets
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.rule.prices import Price
 
 PROMPT = "{prompt}"
@@ -17,10 +16,6 @@ PROMPT = "{prompt}"
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SERVICE = "service.name="
 _FREE_PORT = "127.0.0.1:0"
-
-
-class AgentError(TraceGradeError):
-    """An agent cannot be asked at all, whatever the case; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
