@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from build.refused import refused
 from journal.conftest import SIZE, Opener, SmallSettings, entry, payloads
 from tracegrade.journal.disk import Disk
-from tracegrade.journal.errors import JournalFull, JournalRefused
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.refusals import Refusals
 from tracegrade.journal.retention import Consumer
@@ -79,7 +80,7 @@ def test_a_disk_with_room_for_less_than_was_refused_still_fails(opener: Opener) 
     disk = FailingDisk()
     journal = opener(disk=disk)
     disk.write_error, disk.room = ENOSPC, 100
-    with pytest.raises(JournalFull):
+    with refused("journal_full"):
         journal.append(entry(bytes(SIZE))).result()
     disk.room = 190
     written = disk.writes
@@ -104,7 +105,7 @@ def test_a_full_journal_is_one_state_that_ends_when_there_is_room(
     journal = opener(SmallSettings())
     while journal.end + 200 <= SmallSettings().max_bytes:
         end = journal.append(entry(bytes(SIZE))).result()
-    with pytest.raises(JournalFull):
+    with refused("journal_full"):
         journal.append(entry(bytes(SIZE)))
     refused_ns = time.monotonic_ns()
     assert names(journal) == ["journal_full"]
@@ -120,7 +121,7 @@ def test_a_probe_leaves_nothing_behind(opener: Opener, tmp_path: Path) -> None:
     journal = opener(disk=disk)
     end = journal.append(entry(b"before")).result()
     disk.write_error = ENOSPC
-    with pytest.raises(JournalFull):
+    with refused("journal_full"):
         journal.append(entry(bytes(SIZE))).result()
     disk.write_error = 0
     eventually(lambda: names(journal) == [])

@@ -5,7 +5,8 @@ import pytest
 from tests.journal.conftest import SIZE, FakeClock, Opener, entry, payloads
 
 from build import each
-from tracegrade.journal.errors import JournalFull
+from build.refused import refused
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Signal
 from tracegrade.journal.retention import Consumer, Deletable, Segment, decide
@@ -57,7 +58,7 @@ def fill(journal: LocalJournal) -> int:
     for taken in range(100):
         try:
             journal.append(entry(taken.to_bytes(1, "big") * SIZE, items=3)).result()
-        except JournalFull:
+        except JournalRefused:
             return taken
     raise AssertionError("never refused")
 
@@ -66,8 +67,8 @@ def test_at_the_bound_a_refuse_consumer_has_appends_refused_until_it_has_read_on
     journal = opener()
     assert fill(journal) == 4000 // 200
     assert journal.trim({"otlp": Consumer(0, "refuse")}) == {}
-    with pytest.raises(
-        JournalFull,
+    with refused(
+        "journal_full",
         match=r"journal is full \(0.0 of 0.0 MiB, the bound journal.max_size_mib\), waiting for otlp; the",
     ):
         journal.append(entry(bytes(SIZE)))

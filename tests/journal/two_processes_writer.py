@@ -10,7 +10,7 @@ from collections import deque
 from concurrent.futures import Future
 from pathlib import Path
 
-from tracegrade.journal.errors import JournalFull
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.journal.record import Encoding, Entry, Signal
@@ -41,7 +41,7 @@ def main() -> None:
         try:
             in_flight.append((number, journal.append(Entry(Signal.TRACES, Encoding.PROTOBUF, "default", 1, payload))))
             number += 1
-        except JournalFull:
+        except JournalRefused:
             full_s = 0.005  # for the reader to read on
             trim_due = True
         if trim_due:

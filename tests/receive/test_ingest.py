@@ -8,13 +8,14 @@ import orjson
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
 from tracegrade.receive import ingest
 from tracegrade.receive.ingest import Accepted, InFlight, Ingest, Refused
-from tracegrade.receive.redacted import Redacted, RedactionFailedError
+from tracegrade.receive.redacted import Redacted
 from tracegrade.receive.redaction import trial_door
 from tracegrade.receive.validate import Checked, check
 from tracegrade.redact.requests.item import Redaction
@@ -71,14 +72,14 @@ def test_12_nothing_is_answered_before_the_journal_says_durable(bench: Bench, wi
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("error", [JournalFull, JournalUnavailable, JournalClosed])
+@pytest.mark.parametrize("reason", ["journal_full", "journal_unavailable", "shutting_down"])
 @pytest.mark.parametrize("how", ["refuse_with", "fail_with"])
 def test_16_a_journal_that_refuses_means_come_back_in_a_second_or_two(
-    bench: Bench, wire: bytes, error: Any, how: str
+    bench: Bench, wire: bytes, reason: str, how: str
 ) -> None:
-    setattr(bench.journal, how, error("no room"))
-    assert asyncio.run(bench.accept(wire)) == Refused(error.reason, "no room", 1)
-    assert bench.counted() == {("refused", error.reason): 1}
+    setattr(bench.journal, how, JournalRefused(reason, "no room"))
+    assert asyncio.run(bench.accept(wire)) == Refused(reason, "no room", 1)
+    assert bench.counted() == {("refused", reason): 1}
     assert bench.telemetry.value("tracegrade.receiver.accepted_items") == 0
 
 
@@ -93,7 +94,7 @@ def test_a_sender_that_hangs_up_does_not_lose_what_is_counted(bench: Bench, wire
         durable, failed = bench.journal.futures
         assert not durable.cancelled()
         durable.set_result(1)
-        failed.set_exception(JournalUnavailable("disk"))
+        failed.set_exception(JournalRefused("journal_unavailable", "disk"))
         for _ in range(20):
             await asyncio.sleep(0)
 
@@ -123,7 +124,7 @@ def test_4_bad_spans_are_rejected_for_good_with_a_message(bench: Bench, request_
 
 
 def test_6_what_could_not_be_kept_is_no_partial_success(bench: Bench, request_of: RequestOf) -> None:
-    bench.journal.refuse_with = JournalFull("2.0 of 2.0 GiB")
+    bench.journal.refuse_with = JournalRefused("journal_full", "2.0 of 2.0 GiB")
     request = request_of((b"t" * 16, b"s" * 8, b""), (b"", b"s" * 8, b""))
     outcome = asyncio.run(bench.accept(request.SerializeToString()))
     assert outcome == Refused("journal_full", "2.0 of 2.0 GiB", 1)
@@ -284,7 +285,7 @@ def test_what_is_redacted_is_what_the_journal_gets_and_counted(journal: Any, wir
 
 
 def test_a_request_that_cannot_be_redacted_is_refused_for_good(journal: Any, wire: bytes) -> None:
-    bench = Bench(journal, redaction=Redacts(error=RedactionFailedError("it could not be redacted")))
+    bench = Bench(journal, redaction=Redacts(error=NotTaken("redaction_failed", "it could not be redacted")))
     assert asyncio.run(bench.accept(wire)) == Refused("redaction_failed", "it could not be redacted", None)
     assert journal.entries == []
     assert bench.counted() == {("refused", "redaction_failed"): 1}

@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 
 from build import each
 from receive.conftest import exports_after_idle
-from tracegrade.journal.errors import JournalClosed, JournalFull, JournalUnavailable
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.answer import grpc_failure
@@ -157,7 +157,7 @@ def test_15_oversize_is_final_and_memory_stays_flat(
 
 def test_16_19_a_full_journal_says_when_to_come_back_in_both_places(serve: Serve, wire: bytes) -> None:
     served = serve()
-    served.journal.refuse_with = JournalFull("2.0 of 2.0 GiB")
+    served.journal.refuse_with = JournalRefused("journal_full", "2.0 of 2.0 GiB")
     error = error_of(served, wire)
     assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, "2.0 of 2.0 GiB")
     trailers = trailers_of(error)
@@ -200,9 +200,9 @@ def test_17_a_mistake_of_ours_is_internal_and_never_unknown(serve: Serve, wire: 
 @each(
     ("trouble", "is_retried"),
     [
-        (JournalFull("no room"), True),
-        (JournalUnavailable("disk failed"), True),
-        (JournalClosed("stopping"), True),
+        (JournalRefused("journal_full", "no room"), True),
+        (JournalRefused("journal_unavailable", "disk failed"), True),
+        (JournalRefused("shutting_down", "stopping"), True),
         (ZeroDivisionError("a bug"), False),
         (None, False),
     ],

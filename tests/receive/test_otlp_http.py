@@ -24,7 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from build import each
 from receive.conftest import until_closed
-from tracegrade.journal.errors import JournalFull, JournalUnavailable
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.record import Encoding
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
@@ -258,7 +258,13 @@ def test_28_oversize_raw_or_decompressed_is_413_and_memory_stays_flat(
     assert memory.growth_mib() < 16
 
 
-@each(("error", "status"), [(JournalFull("2.0 of 2.0 GiB"), 429), (JournalUnavailable("disk failed"), 503)])
+@each(
+    ("error", "status"),
+    [
+        (JournalRefused("journal_full", "2.0 of 2.0 GiB"), 429),
+        (JournalRefused("journal_unavailable", "disk failed"), 503),
+    ],
+)
 def test_29_overload_says_when_to_come_back(serve: Serve, wire: bytes, error: Exception, status: int) -> None:
     served = serve()
     served.journal.refuse_with = error

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from build import each
-from tracegrade.journal.errors import JournalFull
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.model.signal import Signal
 
 Serve = Callable[..., Any]
@@ -70,7 +70,7 @@ def test_spans_arrive_whole(serve: Serve, spans: Any, transport: str, compressio
 @pytest.mark.parametrize("transport", ["grpc", "http"])
 def test_an_exporter_told_to_come_back_does_and_loses_nothing(serve: Serve, spans: Any, transport: str) -> None:
     served = serve()
-    served.journal.refuse_first = [JournalFull("full")]
+    served.journal.refuse_first = [JournalRefused("journal_full", "full")]
     exporter = span_exporter(served, transport, timeout=10)
     assert exporter.export(spans) is SpanExportResult.SUCCESS
     exporter.shutdown()

@@ -3,7 +3,6 @@ from contextlib import suppress
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -11,10 +10,12 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from build import each
+from build.refused import not_taken
 from tracegrade.journal.record import Encoding
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import to_json
-from tracegrade.receive.validate import UndecodableError, check
+from tracegrade.receive.validate import check
 
 T, S = bytes(range(1, 17)), bytes(range(1, 9))
 RequestOf = Callable[..., ExportTraceServiceRequest]
@@ -129,9 +130,9 @@ def test_37_ignored_snake_case_keys_are_a_warning(request_of: RequestOf) -> None
 
 @each("signal", [Signal.TRACES, Signal.LOGS, Signal.METRICS])
 def test_garbage_is_undecodable(signal: Signal) -> None:
-    with pytest.raises(UndecodableError, match=f"not an OTLP {signal.name.lower()} request in protobuf"):
+    with not_taken("undecodable", match=f"not an OTLP {signal.name.lower()} request in protobuf"):
         check(signal, Encoding.PROTOBUF, b"\xff\xff\xff garbage")
-    with pytest.raises(UndecodableError, match=f"not an OTLP {signal.name.lower()} request in JSON: \\$: not JSON"):
+    with not_taken("undecodable", match=f"not an OTLP {signal.name.lower()} request in JSON: \\$: not JSON"):
         check(signal, Encoding.JSON, b"\x0a\x00")
 
 
@@ -169,7 +170,7 @@ def test_44_damaged_bytes_cost_a_log_record_and_no_request() -> None:
     encoding=st.sampled_from(list(Encoding)),
 )
 def test_checking_never_raises_but_its_own_error_on_any_bytes(wire: bytes, signal: Signal, encoding: Encoding) -> None:
-    with suppress(UndecodableError):
+    with suppress(NotTaken):
         check(signal, encoding, wire)
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from tracegrade.journal.append import Append, answer
-from tracegrade.journal.errors import JournalClosed, JournalUnavailable
+from tracegrade.journal.errors import JournalRefused
 
 
 class QueuedWork(NamedTuple):
@@ -35,11 +35,11 @@ class CommitQueue:
             check_room: raises when there is no room for this many more bytes (second) besides those that wait (first).
 
         Raises:
-            JournalRefused: by `check_room`, or `JournalClosed`.
+            JournalRefused: by `check_room`, or shutting down.
         """
         with self._wake:
             if self._closing:
-                raise JournalClosed("the journal is shutting down; the sender should retry")
+                raise JournalRefused("shutting_down", "the journal is shutting down; the sender should retry")
             check_room(self.waiting_bytes, append.size)
             self._appends.append(append)
             self.waiting_bytes += append.size
@@ -50,12 +50,12 @@ class CommitQueue:
         """Let the writing thread make `call` between two commits; its exceptions are raised here.
 
         Raises:
-            JournalClosed: shutting down.
+            JournalRefused: shutting down.
         """
         future: Future[None] = Future()
         with self._wake:
             if self._closing:
-                raise JournalClosed("the journal is shutting down; try again")
+                raise JournalRefused("shutting_down", "the journal is shutting down; try again")
             self._calls.append((call, future))
             self._wake.notify()
         future.result()
@@ -83,9 +83,11 @@ class CommitQueue:
         with self._wake:
             self._closing = True
             rest = self._take()
-        answer(rest.appends, JournalUnavailable("the journal's writer has ended; restart this process"))
+        answer(
+            rest.appends, JournalRefused("journal_unavailable", "the journal's writer has ended; restart this process")
+        )
         for _, future in rest.calls:
-            future.set_exception(JournalClosed("the journal is shutting down; try again"))
+            future.set_exception(JournalRefused("shutting_down", "the journal is shutting down; try again"))
 
     def _take(self) -> QueuedWork:
         work = QueuedWork(self._appends, self._calls, self._closing)

@@ -11,7 +11,7 @@ from itertools import chain
 from tracegrade.journal.append import Append, answer
 from tracegrade.journal.clock import JournalClock
 from tracegrade.journal.commit_queue import CommitQueue
-from tracegrade.journal.errors import FolderGoneError, JournalUnavailable
+from tracegrade.journal.errors import FolderGoneError, JournalRefused
 from tracegrade.journal.recent import RecentRecords
 from tracegrade.journal.refusals import Refusals
 from tracegrade.journal.settings import JournalSettings
@@ -135,7 +135,7 @@ class Committer:
         except OSError as error:
             return self._refusals.refuse(error, size)
         except Exception as error:  # a bug: the thread must go on, and senders must get an answer
-            return JournalUnavailable(f"the journal failed: {error!r}; the sender should retry")
+            return JournalRefused("journal_unavailable", f"the journal failed: {error!r}; the sender should retry")
         self._telemetry.add("tracegrade.journal.commits", journal=self._name)
         if self.recent is not None:
             self.recent.add(chain.from_iterable([append.records(clock_ns) for append in run]))

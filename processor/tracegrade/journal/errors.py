@@ -5,15 +5,9 @@ JournalError
 +-- JournalNotFound      there is no journal here (yet)
 +-- KafkaUnfit           Kafka, its topics or its client's settings cannot be the journal
     +-- KafkaAway            no broker answers
-+-- JournalCannotTake    not taken, and sending it again will not help
 +-- SegmentDeleted       the wanted position was deleted by retention
 +-- JournalRefused       nothing was taken; the sender should retry
-    +-- JournalFull          a bound was reached: journal.max_size_mib, the disk, memory
-    +-- JournalUnavailable   the disk failed
-    +-- JournalClosed        shutting down
 """
-
-from typing import ClassVar
 
 from tracegrade.model.errors import TraceGradeError
 
@@ -38,14 +32,6 @@ class KafkaAway(KafkaUnfit):
     """No broker answers; a later start may succeed."""
 
 
-class JournalCannotTake(JournalError):
-    """Something was not taken, and sending it again will not help; ``reason`` is a label for counting."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        self.reason = reason
-        super().__init__(message)
-
-
 class FolderGoneError(OSError):
     """The journal's files were deleted, moved or replaced: no reader would find what is written now."""
 
@@ -66,24 +52,12 @@ class SegmentDeleted(JournalError):
 
 
 class JournalRefused(JournalError):
-    """An append was not taken and the sender should retry; ``reason`` is a label for counting."""
+    """An append was not taken and the sender should retry; ``reason`` is a label for counting.
 
-    reason: ClassVar[str] = "journal_refused"
+    It is ``journal_full`` (a bound was reached: journal.max_size_mib, the disk, memory), ``journal_unavailable`` (the
+    disk, or Kafka, failed; nothing of this append counts as taken) or ``shutting_down``.
+    """
 
-
-class JournalFull(JournalRefused):
-    """No room: the size bound with a consumer behind it, the disk, or too much waiting for the disk."""
-
-    reason = "journal_full"
-
-
-class JournalUnavailable(JournalRefused):
-    """The disk failed; nothing of this append counts as taken."""
-
-    reason = "journal_unavailable"
-
-
-class JournalClosed(JournalRefused):
-    """The journal is shutting down."""
-
-    reason = "shutting_down"
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)

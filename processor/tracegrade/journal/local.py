@@ -148,7 +148,7 @@ class LocalJournal:
                 thread, in the order of the records.
 
         Returns:
-            The record's end position, once it is durable. It fails with `JournalFull` or `JournalUnavailable` when the
+            The record's end position, once it is durable. It fails with `JournalRefused` when the
             disk did not take it.
 
         Raises:
@@ -228,7 +228,7 @@ class LocalJournal:
 
         Raises:
             OSError: the disk refused; some segments may already be changed.
-            JournalClosed: shutting down.
+            JournalRefused: shutting down.
         """
         with self._trimming:
             self.committer.check_in_place()

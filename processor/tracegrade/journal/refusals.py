@@ -4,7 +4,7 @@ import time
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
-from tracegrade.journal.errors import FolderGoneError, JournalFull, JournalUnavailable
+from tracegrade.journal.errors import FolderGoneError, JournalRefused
 from tracegrade.journal.writer import SegmentWriter
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -33,31 +33,31 @@ class Refusals:
         """Check that there is room for `size` bytes in addition to those that wait to be written.
 
         Raises:
-            JournalFull: there is none.
+            JournalRefused: there is none.
         """
         waiting = waiting_bytes + size
         if waiting > MAX_WAITING_BYTES and waiting_bytes:
             found = f"the disk is too slow: {waiting_bytes / 1e6:.0f} MB wait to be written"
             self._note("disk_slow", found, size)
-            raise JournalFull(f"{found}; the sender should retry")
+            raise JournalRefused("journal_full", f"{found}; the sender should retry")
         if self._writer.used + waiting > self._max_bytes:
             found = self._full()
             self._note("journal_full", found, size)
-            raise JournalFull(f"{found}; the sender should retry")
+            raise JournalRefused("journal_full", f"{found}; the sender should retry")
 
     def refuse(self, error: OSError, size: int) -> Exception:
         """Count that `size` bytes could not be written. Returns the error for the senders."""
         if isinstance(error, FolderGoneError):
             self._count("folder_gone")
             self.folder_gone(error, size)
-            return JournalUnavailable(f"{error}; the sender should retry")
+            return JournalRefused("journal_unavailable", f"{error}; the sender should retry")
         no_room = error.errno in (ENOSPC, EDQUOT)
         self._count("disk_full" if no_room else "disk_error")
         found = f"{self._folder}: the disk {'is full' if no_room else 'failed'} ({error.strerror})"
         self._note("disk_failing", found, size)
         if no_room:
-            return JournalFull(f"{found}; make room, the sender should retry")
-        return JournalUnavailable(f"{found}; check it, the sender should retry")
+            return JournalRefused("journal_full", f"{found}; make room, the sender should retry")
+        return JournalRefused("journal_unavailable", f"{found}; check it, the sender should retry")
 
     def folder_gone(self, error: FolderGoneError, size: int = 0) -> None:
         """Note that no reader could find what is written."""

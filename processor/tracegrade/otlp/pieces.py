@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotTaken, TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.request import REQUESTS
 
@@ -52,20 +52,17 @@ class WireError(TraceGradeError):
     """Bytes that are not a protobuf message."""
 
 
-class TooManyMessagesError(TraceGradeError):
-    """A request that holds more messages than its bound; the message says how many were found, or where."""
-
-
 def parts_allowed(size: int) -> int:
     """The number of resources, scopes and items that a request or piece of `size` bytes may hold."""
     return _FREE_PARTS + size // _BYTES_A_PART
 
 
-def too_many_parts(size: int) -> TooManyMessagesError:
+def too_many_parts(size: int) -> NotTaken:
     """The error for more parts than allowed."""
-    return TooManyMessagesError(
+    return NotTaken(
+        "too_dense",
         f"{size} bytes with more than {parts_allowed(size)} resources, scopes and items (spans, log records, metrics) "
-        f"in them, the bound: {_FREE_PARTS}, and one for each {_BYTES_A_PART} bytes; nothing of use is so small"
+        f"in them, the bound: {_FREE_PARTS}, and one for each {_BYTES_A_PART} bytes; nothing of use is so small",
     )
 
 
@@ -76,7 +73,7 @@ def pieces(signal: Signal, wire: bytes) -> Iterator[bytes]:
     were looked at, so that the caller can do other work.
 
     Raises:
-        TooManyMessagesError: its parts are too small, or an item holds more than `UNIT_MESSAGES` messages.
+        NotTaken: its parts are too small, or an item holds more than `UNIT_MESSAGES` messages.
         WireError: not protobuf.
     """
     if len(wire) <= WHOLE_BYTES:
@@ -246,9 +243,10 @@ def _refuse_dense(wire: bytes, start: int, end: int, tables: _Tables) -> Iterato
                 waiting.append((inner, position, inner_tables))
             left -= 1
             if left < 0:
-                raise TooManyMessagesError(
+                raise NotTaken(
+                    "too_dense",
                     f"a resource, scope or item of {size} bytes with more than {2 * UNIT_MESSAGES} messages and values "
-                    f"in it, the bound for those larger than {PIECE_BYTES} bytes"
+                    f"in it, the bound for those larger than {PIECE_BYTES} bytes",
                 )
             if left % _FIELDS_A_TURN == 0:
                 yield _TURN

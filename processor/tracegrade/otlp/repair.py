@@ -14,6 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.json import MAX_NESTING, MAX_PROBLEMS
 from tracegrade.otlp.pieces import (
@@ -21,7 +22,6 @@ from tracegrade.otlp.pieces import (
     ITEMS,
     LENGTH_DELIMITED,
     PIECE_BYTES,
-    TooManyMessagesError,
     WireError,
     as_varint,
     parts_allowed,
@@ -79,7 +79,7 @@ def repair(signal: Signal, wire: bytes, max_fields: int = MAX_FIELDS) -> Generat
     counts as one item.
 
     Raises:
-        TooManyMessagesError: more than `max_fields` fields, or more parts than its size allows.
+        NotTaken: more than `max_fields` fields, or more parts than its size allows.
         WireError: no item is left, and the fields around items are damaged: this is not such a request.
     """
     walk = _Walk(signal, wire, max_fields)
@@ -308,9 +308,10 @@ class _Walk:
         """Count a field; whether others should have a turn before it is read."""
         self._fields += 1
         if self._fields > self._max_fields:
-            raise TooManyMessagesError(
+            raise NotTaken(
+                "too_dense",
                 f"the request, whose bytes are damaged or hold text that is not UTF-8, has more than "
-                f"{self._max_fields} fields, the bound for such; send smaller batches"
+                f"{self._max_fields} fields, the bound for such; send smaller batches",
             )
         return self._fields % _FIELDS_A_TURN == 0
 

@@ -8,18 +8,17 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from tracegrade.journal.errors import JournalCannotTake, JournalRefused
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.record import Encoding, Entry
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.receive.circle import Circle
-from tracegrade.receive.redacted import Redacted, RedactionFailedError, Redacts, next_turn
+from tracegrade.receive.redacted import Redacted, Redacts, next_turn
 from tracegrade.receive.validate import (
     REPAIR_ROOM,
     Checked,
     DamagedError,
-    TooDenseError,
-    UndecodableError,
     check_in_turns,
     check_unrepaired,
     decoded_bytes,
@@ -87,7 +86,7 @@ class JournalWriter(Protocol):
     """What ingest needs of a journal."""
 
     def append(self, entry: Entry) -> Future[int]:
-        """Take an entry; the future resolves once it is durable, or fails: `JournalRefused`, `JournalCannotTake`."""
+        """Take an entry; the future resolves once it is durable, or fails: `JournalRefused`, `NotTaken`."""
 
 
 class InFlight:
@@ -201,20 +200,14 @@ class Ingest:
             return self.refuse(signal, transport, shutting_down())
         try:
             return await self._accept(signal, wire, encoding, transport, tenant, own_loop, much_expanded)
-        except UndecodableError as error:
-            refused = Refused("undecodable", str(error))
-        except TooDenseError as error:
-            refused = Refused("too_dense", str(error))
-        except RedactionFailedError as error:
-            refused = Refused("redaction_failed", str(error))
+        except NotTaken as error:
+            refused = Refused(error.reason, str(error))
         except _OverQuotaError as error:
             refused = error.refused
         except _NoRoomError:
             refused = self.in_flight.refusal()
         except JournalRefused as error:
             refused = Refused(error.reason, str(error), RETRY_AFTER_S)
-        except JournalCannotTake as error:
-            refused = Refused(error.reason, str(error))
         except Exception as error:
             self._log(error)
             refused = Refused("internal", "internal error; see this receiver's log")
@@ -300,10 +293,11 @@ class Ingest:
     ) -> Checked:
         room = decoded_bytes(encoding, wire)
         if len(wire) + room > self.in_flight.bound_bytes:
-            raise TooDenseError(
+            raise NotTaken(
+                "too_dense",
                 f"the request takes about {room} bytes of memory once decoded, in addition to its own {len(wire)}; "
                 f"the bound for all together is {self.in_flight.bound_bytes} (receivers.otlp.max_in_flight_mib); "
-                "send smaller batches, or protobuf"
+                "send smaller batches, or protobuf",
             )
         if not self.in_flight.take(room, tenant):
             raise _NoRoomError

@@ -8,7 +8,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Self
 
-from tracegrade.journal.errors import JournalUnavailable
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.record import Entry
 from tracegrade.model.signal import Signal
 from tracegrade.receive.ingest import Ingest
@@ -105,7 +105,7 @@ class Listener:
         try:
             self._take(entry.signal, entry.payload)
         except OSError as error:
-            done.set_exception(JournalUnavailable(str(error)))
+            done.set_exception(JournalRefused("journal_unavailable", str(error)))
         else:
             done.set_result(0)
         return done

@@ -5,15 +5,10 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.signal import Signal
 
 if TYPE_CHECKING:
     from tracegrade.redact.requests.item import Redaction
-
-
-class RedactionFailedError(TraceGradeError):
-    """A request could not be redacted, so it is not taken; sending it again will not help. Says nothing of values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ class Redacts(Protocol):
         """The request `payload`, in protobuf, as it may be kept.
 
         Raises:
-            RedactionFailedError: it could not be redacted.
+            NotTaken: it could not be redacted.
         """
         ...
 

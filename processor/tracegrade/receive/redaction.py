@@ -4,11 +4,11 @@ from collections.abc import Generator
 from pathlib import Path
 from secrets import token_hex
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotTaken, TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.receive.presidio import presidio_detector
-from tracegrade.receive.redacted import Redacted, RedactionFailedError, next_turn
+from tracegrade.receive.redacted import Redacted, next_turn
 from tracegrade.receive.redacted_parts import RedactedParts
 from tracegrade.receive.redaction_keys import id_key, note_key
 from tracegrade.redact.requests.request import OnFound, RequestRedaction
@@ -59,9 +59,10 @@ class Door:
             redacted = yield from parts.request()
         except Exception as error:
             # The error itself may quote what it failed at.
-            raise RedactionFailedError(
+            raise NotTaken(
+                "redaction_failed",
                 f"the request could not be redacted ({type(error).__name__}), so it is not taken; "
-                "tell who runs this receiver"
+                "tell who runs this receiver",
             ) from None
         return Redacted(redacted, parts.counts)
 

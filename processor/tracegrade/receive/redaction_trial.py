@@ -29,7 +29,7 @@ def try_redaction(door: Door, records: Iterable[Record]) -> Trial:
     """Redact `records`, and keep what was found by its form alone.
 
     Raises:
-        RedactionFailedError: one of them could not be redacted, and would be refused.
+        NotTaken: one of them could not be redacted, and would be refused.
     """
     trial = Trial()
 

@@ -13,19 +13,11 @@ from typing import Any
 from google.protobuf.message import DecodeError, Message
 
 from tracegrade.journal.record import Encoding
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.ids import BAD_IDS, all_ids_are_whole, take_out_bad_spans
 from tracegrade.otlp.json import OtlpJsonError, parse_document, read_request
-from tracegrade.otlp.pieces import (
-    WHOLE_BYTES,
-    TooManyMessagesError,
-    WireError,
-    count_messages,
-    parts_allowed,
-    pieces,
-    too_many_parts,
-)
+from tracegrade.otlp.pieces import WHOLE_BYTES, WireError, count_messages, parts_allowed, pieces, too_many_parts
 from tracegrade.otlp.repair import MAX_FIELDS, finished, repair
 from tracegrade.otlp.request import ITEM_NAMES, PATHS, REQUESTS
 from tracegrade.otlp.service import service_of_resource
@@ -52,16 +44,11 @@ _FREE_MESSAGES = 1000
 _BYTES_A_MESSAGE = 8
 
 
-class UndecodableError(TraceGradeError):
-    """A request that cannot be read at all; sending it again will not help."""
-
-
-class DamagedError(UndecodableError):
+class DamagedError(NotTaken):
     """Bytes that protobuf does not parse, and that `repair_in_turns` may make readable."""
 
-
-class TooDenseError(TraceGradeError):
-    """A request that is small enough as bytes and too large once decoded; sending it again will not help."""
+    def __init__(self, message: str) -> None:
+        super().__init__("undecodable", message)
 
 
 @dataclass(slots=True)
@@ -114,8 +101,7 @@ def check(signal: Signal, encoding: Encoding, wire: bytes) -> Checked:
     """Read a request, repair what can be repaired, and take out what cannot be accepted.
 
     Raises:
-        UndecodableError: not protobuf, or not OTLP/JSON, of this signal.
-        TooDenseError: more resources, scopes and items than its size allows.
+        NotTaken: not protobuf, or not OTLP/JSON, of this signal; more resources, scopes and items than its size allows.
     """
     try:
         return check_unrepaired(signal, encoding, wire)
@@ -128,13 +114,9 @@ def check_unrepaired(signal: Signal, encoding: Encoding, wire: bytes) -> Checked
 
     Raises:
         DamagedError: protobuf that does not parse.
-        UndecodableError: not OTLP/JSON of this signal.
-        TooDenseError: more resources, scopes and items than its size allows.
+        NotTaken: not OTLP/JSON of this signal; more resources, scopes and items than its size allows.
     """
-    try:
-        return _check_json(signal, wire) if encoding is Encoding.JSON else _check_protobuf(signal, wire)
-    except TooManyMessagesError as error:
-        raise TooDenseError(str(error)) from None
+    return _check_json(signal, wire) if encoding is Encoding.JSON else _check_protobuf(signal, wire)
 
 
 def check_in_turns(
@@ -144,7 +126,7 @@ def check_in_turns(
 
     Raises:
         DamagedError: protobuf that does not parse.
-        TooDenseError: more messages (spans, attributes, values, ...) than `max_messages`, or than its size allows;
+        NotTaken: more messages (spans, attributes, values, ...) than `max_messages`, or than its size allows;
             its size allows fewer when it was `much_expanded` by decompression.
     """
     checked = Checked(signal, wire, 0)
@@ -165,8 +147,6 @@ def check_in_turns(
                     checked.rejected[reason] = checked.rejected.get(reason, 0) + count
                 payloads.append(part.payload if part.rejected else piece)
             yield
-    except TooManyMessagesError as error:
-        raise TooDenseError(str(error)) from None
     except (WireError, DecodeError) as error:
         raise _not_protobuf(signal, error) from None
     if checked.rejected:
@@ -181,13 +161,11 @@ def repair_in_turns(
     """As `check_in_turns`, for what that found damaged: texts are repaired, and damaged items taken out, before.
 
     Raises:
-        UndecodableError: not protobuf of this signal.
-        TooDenseError: as of `check_in_turns`; and more fields than `max_messages` in what is damaged.
+        NotTaken: not protobuf of this signal; as of `check_in_turns`; more fields than `max_messages` in what is
+            damaged.
     """
     try:
         repaired = yield from repair(signal, wire, max_messages)
-    except TooManyMessagesError as error:
-        raise TooDenseError(str(error)) from None
     except WireError as error:
         raise _not_protobuf(signal, error) from None
     checked = yield from check_in_turns(signal, repaired.payload, max_messages, much_expanded=much_expanded)
@@ -208,15 +186,16 @@ def _note_repaired(checked: Checked, texts: Counter[str], first: str) -> None:
         )
 
 
-def _too_many_messages(size: int, allowed: int, max_messages: int) -> TooDenseError:
+def _too_many_messages(size: int, allowed: int, max_messages: int) -> NotTaken:
     found = f"the request, of {size} bytes, holds more than {allowed} messages (spans, attributes, values, ...)"
     if allowed == max_messages:
-        return TooDenseError(
-            f"{found}, the bound receivers.otlp.max_request_messages; send smaller batches, or raise it"
+        return NotTaken(
+            "too_dense", f"{found}, the bound receivers.otlp.max_request_messages; send smaller batches, or raise it"
         )
-    return TooDenseError(
+    return NotTaken(
+        "too_dense",
         f"{found}: the bound for what is compressed this far is {_FREE_MESSAGES}, and one for each {_BYTES_A_MESSAGE} "
-        "bytes; send it uncompressed if this is meant"
+        "bytes; send it uncompressed if this is meant",
     )
 
 
@@ -238,7 +217,7 @@ def _check_json(signal: Signal, wire: bytes) -> Checked:
         document = parse_document(wire)
         read = read_request(signal, document.value)
     except OtlpJsonError as error:
-        raise UndecodableError(f"not an OTLP {signal.name.lower()} request in JSON: {error}") from None
+        raise NotTaken("undecodable", f"not an OTLP {signal.name.lower()} request in JSON: {error}") from None
     items, rejected = _take_out_bad_items(signal, read.message, len(wire))
     notes = list(read.problems)
     if read.dropped:
@@ -262,7 +241,7 @@ def _take_out_bad_items(signal: Signal, request: Message, size: int) -> tuple[in
     """Delete bad spans from `request`, of `size` bytes; the number of items left, and what was rejected.
 
     Raises:
-        TooManyMessagesError: it has more parts than a request of this size may have.
+        NotTaken: it has more parts than a request of this size may have.
     """
     rejected: dict[str, int] = {}
     items = 0

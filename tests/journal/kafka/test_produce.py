@@ -8,13 +8,14 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from build.mock_cluster import PARTITIONS, MockCluster
 from build.otlp import log_payload, otlp_span, payload
+from build.refused import refused
 from journal.kafka.librdkafka import INVALID_PRODUCER_EPOCH, fail_for_good
-from tracegrade.journal.errors import JournalCannotTake, JournalClosed, JournalFull, JournalUnavailable
 from tracegrade.journal.kafka import produce
 from tracegrade.journal.kafka.partition_hash import partition_of
 from tracegrade.journal.kafka.produce import KafkaJournal
 from tracegrade.journal.kafka.topics import Topics
 from tracegrade.journal.record import Encoding, Entry, Signal
+from tracegrade.model.errors import NotTaken
 from tracegrade.telemetry.metrics import Telemetry
 from waiting import WITHIN_S, eventually
 
@@ -90,7 +91,7 @@ def test_metrics_go_to_their_topic_as_they_came(journal: KafkaJournal, cluster: 
 
 def test_without_a_topic_for_metrics_they_are_refused_for_good(cluster: MockCluster, telemetry: Telemetry) -> None:
     journal = KafkaJournal(cluster.settings(), telemetry, Topics())
-    with pytest.raises(JournalCannotTake, match=r"metrics are not taken here: journal\.kafka\.metrics_topic") as caught:
+    with pytest.raises(NotTaken, match=r"metrics are not taken here: journal\.kafka\.metrics_topic") as caught:
         journal.append(Entry(Signal.METRICS, Encoding.PROTOBUF, "default", 1, b"\x0a\x00"))
     assert caught.value.reason == "no_metrics_topic"
     journal.close()
@@ -117,7 +118,7 @@ def test_a_trace_that_is_too_large_for_a_message_is_several_on_one_partition(
 
 def test_a_span_that_is_too_large_is_refused_for_good_with_its_size(cluster: MockCluster, telemetry: Telemetry) -> None:
     journal = KafkaJournal(cluster.settings(), telemetry, Topics(max_message_bytes={SPANS: 100_000}))
-    with pytest.raises(JournalCannotTake, match=r"of 120\d\d\d bytes .*expected at most 97952; send less") as caught:
+    with pytest.raises(NotTaken, match=r"of 120\d\d\d bytes .*expected at most 97952; send less") as caught:
         journal.append(_traces(otlp_span(1, 1), otlp_span(2, 2, text="x" * 120_000)))
     assert caught.value.reason == "too_large"
     assert cluster.messages(SPANS) == []
@@ -135,7 +136,7 @@ def test_more_traces_than_a_batch_has_are_refused_for_good(
     journal: KafkaJournal, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(produce, "MAX_PARTS", 40)
-    with pytest.raises(JournalCannotTake, match="holds 50 traces; expected at most 40"):
+    with pytest.raises(NotTaken, match="holds 50 traces; expected at most 40"):
         journal.append(_traces(*(otlp_span(trace, 1, text=text) for trace in range(1, 51)))).result(WITHIN_S)
 
 
@@ -145,7 +146,7 @@ def test_a_broker_that_is_gone_is_a_retryable_refusal_and_a_condition(
     journal = KafkaJournal(cluster.settings(client={"message.timeout.ms": 3000}), telemetry, Topics())
     journal.append(_traces(otlp_span(1, 1))).result(WITHIN_S)
     cluster.end()
-    with pytest.raises(JournalUnavailable, match=r"Kafka does not take messages for 'otlp_spans' \(.*; the sender"):
+    with refused("journal_unavailable", match=r"Kafka does not take messages for 'otlp_spans' \(.*; the sender"):
         journal.append(_traces(otlp_span(1, 1), otlp_span(2, 2))).result(WITHIN_S)
     assert telemetry.conditions.holds("kafka_unavailable")
     assert _value(telemetry, "tracegrade.kafka.failed_messages") == 2
@@ -163,7 +164,7 @@ def test_too_much_that_waits_is_a_retryable_refusal(cluster: MockCluster, teleme
     client = {"queue.buffering.max.messages": 5, "linger.ms": 400}
     journal = KafkaJournal(cluster.settings(client=client), telemetry, Topics())
     first = journal.append(_traces(*(otlp_span(trace, 1) for trace in range(1, 5))))
-    with pytest.raises(JournalFull, match="Kafka is too slow: 5 messages wait to be confirmed; the sender should"):
+    with refused("journal_full", match="Kafka is too slow: 5 messages wait to be confirmed; the sender should"):
         journal.append(_traces(*(otlp_span(trace, 1) for trace in range(1, 5)))).result(WITHIN_S)
     assert first.result(WITHIN_S) == 4
     journal.close()
@@ -176,7 +177,7 @@ def test_a_stop_waits_for_what_is_not_confirmed_and_refuses_the_rest(
     waiting = journal.append(_traces(otlp_span(1, 1)))
     journal.close()
     assert waiting.result(0) == 1
-    with pytest.raises(JournalClosed):
+    with refused("shutting_down"):
         journal.append(_traces(otlp_span(1, 1)))
 
 
@@ -188,7 +189,7 @@ def test_a_stop_answers_what_the_brokers_do_not_confirm(
     cluster.end()
     waiting = journal.append(_traces(otlp_span(1, 1)))
     journal.close()
-    with pytest.raises(JournalUnavailable):
+    with refused("journal_unavailable"):
         waiting.result(0)
 
 
@@ -199,7 +200,7 @@ def test_a_client_that_failed_for_good_is_replaced_and_its_messages_are_answered
     waiting: Future[int] = journal.append(_traces(otlp_span(1, 1)))
     failed = journal._producer
     fail_for_good(failed, INVALID_PRODUCER_EPOCH)
-    with pytest.raises(JournalUnavailable):
+    with refused("journal_unavailable"):
         waiting.result(WITHIN_S)
     eventually(lambda: journal._producer is not failed)
     assert journal.append(_traces(otlp_span(1, 1))).result(WITHIN_S) == 1
@@ -217,5 +218,5 @@ def test_a_client_that_fails_while_the_journal_closes_keeps_nobody_waiting(
     waiting: Future[int] = journal.append(_traces(otlp_span(1, 1)))
     fail_for_good(journal._producer, INVALID_PRODUCER_EPOCH)
     journal.close()
-    with pytest.raises(JournalUnavailable):
+    with refused("journal_unavailable"):
         waiting.result(0)

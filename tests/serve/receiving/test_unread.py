@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tracegrade.journal.errors import JournalClosed
+from build.refused import refused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry
@@ -85,7 +85,7 @@ def test_a_refused_append_is_not_counted(tmp_path: Path) -> None:
     future = unread.append(entry(2))
     future.result()
     journal.close()
-    with pytest.raises(JournalClosed):
+    with refused("shutting_down"):
         unread.append(entry(7))
     assert unread.behind(0, 0, 0) == Items(2, 0)
     reader.close()

@@ -18,9 +18,9 @@ from reliability.conftest import Report
 from reliability.load import TRACES_PER_REQUEST, request_of, send, wait_until_stored
 from reliability.table import Row
 
+from build.refused import refused
 from build.served import TRACES, Server, export, served
 from tracegrade.journal.disk import Disk
-from tracegrade.journal.errors import JournalUnavailable
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
 from tracegrade.journal.record import Encoding, Entry, Record
@@ -151,7 +151,7 @@ def test_a_disk_that_became_read_only_is_refused_and_recovered_from(tmp_path: Pa
     journal.append(entry(b"before")).result()
     disk.is_read_only = True
     for _ in range(20):
-        with pytest.raises(JournalUnavailable):
+        with refused("journal_unavailable"):
             journal.append(entry(b"refused")).result()
     disk.is_read_only = False
     journal.append(entry(b"after")).result()

@@ -7,11 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-from tracegrade.journal.errors import JournalCannotTake, JournalClosed, JournalFull, JournalUnavailable
+from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.kafka.client import client_config, error_text, library
 from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
 from tracegrade.journal.kafka.topics import USUAL_MAX_MESSAGE_BYTES, Topics, examine_topics
 from tracegrade.journal.record import Encoding, Entry, Signal
+from tracegrade.model.errors import NotTaken
 from tracegrade.otlp.by_trace import ItemTooLargeError, Part, by_trace
 from tracegrade.otlp.pieces import WHOLE_BYTES
 from tracegrade.telemetry.metrics import Telemetry
@@ -79,16 +80,16 @@ class KafkaJournal:
         """Send `entry`.
 
         Returns:
-            How many messages it became, once the brokers have confirmed each. It fails with `JournalUnavailable` when
-            they did not, and with `JournalFull` when too much waits for them: part of it may be there, and the sender
+            How many messages it became, once the brokers have confirmed each. It fails with `JournalRefused` when
+            they did not, or when too much waits for them: part of it may be there, and the sender
             sends all of it again.
 
         Raises:
-            JournalClosed: shutting down.
-            JournalCannotTake: a span is too large, there are too many traces, or there is no topic for metrics.
+            JournalRefused: shutting down.
+            NotTaken: a span is too large, there are too many traces, or there is no topic for metrics.
         """
         if self._closed.is_set():
-            raise JournalClosed("shutting down; the sender should retry")
+            raise JournalRefused("shutting_down", "shutting down; the sender should retry")
         future: Future[int] = Future()
         if len(entry.payload) > WHOLE_BYTES:  # others would wait too long for the loop
             self._dividing.submit(self._divide_and_send, entry, future)
@@ -127,7 +128,7 @@ class KafkaJournal:
 
     def _parts(self, entry: Entry) -> Sequence[Part]:
         if entry.signal not in self._topics:
-            raise JournalCannotTake(
+            raise NotTaken(
                 "no_metrics_topic",
                 "metrics are not taken here: journal.kafka.metrics_topic names no topic; send them elsewhere",
             )
@@ -140,7 +141,7 @@ class KafkaJournal:
         except ItemTooLargeError as error:
             raise self._too_large(str(error)) from None
         if len(parts) > MAX_PARTS:
-            raise JournalCannotTake(
+            raise NotTaken(
                 "too_many_traces",
                 f"the request holds {len(parts)} traces; expected at most {MAX_PARTS}; send smaller batches",
             )
@@ -161,7 +162,9 @@ class KafkaJournal:
                 producer.produce(topic, part.payload, key, headers=headers, on_delivery=confirmation.heard)
             except BufferError:
                 found = f"Kafka is too slow: {len(producer)} messages wait to be confirmed"
-                confirmation.fail(JournalFull(f"{found}; the sender should retry"), len(parts) - number)
+                confirmation.fail(
+                    JournalRefused("journal_full", f"{found}; the sender should retry"), len(parts) - number
+                )
                 return
             except self._kafka.KafkaException as error:
                 confirmation.fail(self._failed(error.args[0], topic), len(parts) - number)
@@ -185,12 +188,10 @@ class KafkaJournal:
             return self._too_large(f"topic {topic!r}: {text}")
         found = f"Kafka does not take messages for {topic!r} ({text})"
         self._telemetry.conditions.begin(UNAVAILABLE, found)
-        return JournalUnavailable(f"{found}; the sender should retry")
+        return JournalRefused("journal_unavailable", f"{found}; the sender should retry")
 
-    def _too_large(self, found: str) -> JournalCannotTake:
-        return JournalCannotTake(
-            "too_large", f"{found}; send less in one, or raise max.message.bytes of the topics and restart"
-        )
+    def _too_large(self, found: str) -> NotTaken:
+        return NotTaken("too_large", f"{found}; send less in one, or raise max.message.bytes of the topics and restart")
 
     def _new_producer(self) -> Any:
         usual: dict[str, ClientValue] = {
@@ -225,7 +226,9 @@ class KafkaJournal:
         with self._lock:
             abandoned, self._unconfirmed = self._unconfirmed, set()
         for confirmation in abandoned:
-            confirmation.abandon(JournalUnavailable(f"Kafka has not confirmed it: {reason}; the sender should retry"))
+            confirmation.abandon(
+                JournalRefused("journal_unavailable", f"Kafka has not confirmed it: {reason}; the sender should retry")
+            )
 
 
 class _Confirmation:

@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotTaken, TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
 from tracegrade.otlp.files.source_request import MAX_REQUEST_BYTES, SourceRequest, whole_request
-from tracegrade.otlp.pieces import TooManyMessagesError, WireError
+from tracegrade.otlp.pieces import WireError
 from tracegrade.otlp.repair import Repaired, repaired
 from tracegrade.otlp.request import ITEM_NAMES, PATHS, REQUESTS, containers
 
@@ -142,7 +142,7 @@ def _readable(signal: Signal, payload: bytes) -> tuple[Repaired, Message] | None
     try:
         read = repaired(signal, payload)
         return read, REQUESTS[signal].FromString(read.payload)
-    except (TooManyMessagesError, WireError, DecodeError):
+    except (NotTaken, WireError, DecodeError):
         return None
 
 

@@ -9,20 +9,11 @@ from tracegrade.journal.kafka.consume import Message
 from tracegrade.journal.kafka.place import number_of
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.journal.record import Encoding, Record
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.model.tenant import DEFAULT_TENANT, checked_tenant
 from tracegrade.otlp.repair import finished
-from tracegrade.receive.validate import (
-    Checked,
-    DamagedError,
-    TooDenseError,
-    UndecodableError,
-    check,
-    check_in_turns,
-    is_large,
-    repair_in_turns,
-)
+from tracegrade.receive.validate import Checked, DamagedError, check, check_in_turns, is_large, repair_in_turns
 from tracegrade.telemetry.metrics import Telemetry
 
 TENANT_HEADER = "tenant"
@@ -30,14 +21,6 @@ TENANT_HEADER = "tenant"
 _KEY = re.compile(rb"[0-9a-f]{32}")
 
 logger = logging.getLogger(__name__)
-
-
-class _Malformed(TraceGradeError):
-    """The message cannot be judged; ``reason`` is a label for counting."""
-
-    def __init__(self, reason: str, text: str) -> None:
-        self.reason = reason
-        super().__init__(text)
 
 
 class KafkaRecords:
@@ -69,7 +52,7 @@ class KafkaRecords:
         try:
             tenant = _tenant(message)
             checked = self._checked(message)
-        except _Malformed as error:
+        except NotTaken as error:
             self._count(message, error.reason, str(error))
             return None
         received_ns = message.broker_ns
@@ -95,15 +78,10 @@ class KafkaRecords:
     def _checked(self, message: Message) -> Checked:
         value, signal = message.value, self._signals[message.topic]
         if value is None:
-            raise _Malformed("empty", "it has no value; expected an OTLP request in protobuf")
+            raise NotTaken("empty", "it has no value; expected an OTLP request in protobuf")
         if len(value) > self._max_bytes:
-            raise _Malformed("too_large", f"{len(value)} bytes; expected at most {self._max_bytes}")
-        try:
-            checked = self._read(signal, value)
-        except TooDenseError as error:
-            raise _Malformed("too_dense", str(error)) from None
-        except UndecodableError as error:
-            raise _Malformed("undecodable", str(error)) from None
+            raise NotTaken("too_large", f"{len(value)} bytes; expected at most {self._max_bytes}")
+        checked = self._read(signal, value)
         if signal is Signal.TRACES:
             _check_key(message.key, value)
         return checked
@@ -134,7 +112,7 @@ def trace_key(message: Message) -> TraceKey | None:
         return None
     try:
         return _tenant(message), bytes.fromhex(message.key.decode())
-    except _Malformed:
+    except NotTaken:
         return None
 
 
@@ -144,13 +122,13 @@ def _tenant(message: Message) -> str:
             try:
                 return checked_tenant(value.decode("utf-8", "backslashreplace"))
             except ValueError as error:
-                raise _Malformed("bad_tenant", f"the header {TENANT_HEADER!r}: {error}") from None
+                raise NotTaken("bad_tenant", f"the header {TENANT_HEADER!r}: {error}") from None
     return DEFAULT_TENANT
 
 
 def _check_key(key: bytes | None, value: bytes) -> None:
     """Spans of one trace are together only where the trace's id is the key; the id must be that of the spans, too."""
     if key is None:
-        raise _Malformed("no_key", "it has no key; set partition_traces_by_id: true in the Collector's Kafka exporter")
+        raise NotTaken("no_key", "it has no key; set partition_traces_by_id: true in the Collector's Kafka exporter")
     if not _KEY.fullmatch(key) or bytes.fromhex(key.decode()) not in value:
-        raise _Malformed("other_key", f"its key is {key[:40]!r}; expected the trace id of its spans, as 32 hex digits")
+        raise NotTaken("other_key", f"its key is {key[:40]!r}; expected the trace id of its spans, as 32 hex digits")
