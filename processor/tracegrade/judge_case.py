@@ -19,7 +19,6 @@ from tracegrade.evaluate.evaluator import Evidence, Score
 from tracegrade.evaluate.registry import evaluators
 from tracegrade.extract.extract import extract
 from tracegrade.extract.tool_calls import number_attempts
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.handoff import Handoff, handoffs_among
 from tracegrade.model.json_value import JsonValue
@@ -34,14 +33,6 @@ _OTHER_CALLS = ("tool_calls", "expected_trajectory", "expected_tools", "tool_nam
 # What other systems call ours.
 _OTHER_NAMES = {"tool-call-accuracy-f1": "tool-call-accuracy"}
 _STATUSES = ("ok", "repaired", "python_repr", "text", "truncated", "redacted", "elsewhere", "absent")
-
-
-class CaseError(TraceGradeError):
-    """A case that cannot be read; ``type`` is ``invalid_case`` or ``unknown_evaluator``."""
-
-    def __init__(self, type: str, message: str) -> None:
-        self.type = type
-        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +64,9 @@ def judge_case(case: object) -> CaseResult:
     case_id = case.get("id") if isinstance(case, dict) else None
     try:
         if not isinstance(case, dict):
-            raise CaseError("invalid_case", "expected an object {id, evaluator, config, criteria, calls | spans}")
+            raise EvaluatorError("invalid_case", "expected an object {id, evaluator, config, criteria, calls | spans}")
         return _judge(case_id, case)
-    except (CaseError, EvaluatorError) as error:
+    except EvaluatorError as error:
         return CaseResult(case_id, "error", explanation=str(error), error_type=error.type)
     except Exception as error:  # a bug in one evaluator must not end the batch; this case's line names it
         return CaseResult(case_id, "error", explanation=f"crashed: {error}", error_type=type(error).__name__)
@@ -84,10 +75,10 @@ def judge_case(case: object) -> CaseResult:
 def _judge(case_id: JsonValue, case: Mapping[str, Any]) -> CaseResult:
     threshold = case.get("threshold", 1.0)
     if not isinstance(threshold, int | float) or isinstance(threshold, bool) or not 0 <= threshold <= 1:
-        raise CaseError("invalid_case", f"threshold: expected a number from 0 to 1, found {threshold!r}")
+        raise EvaluatorError("invalid_case", f"threshold: expected a number from 0 to 1, found {threshold!r}")
     name = case.get("evaluator")
     if not isinstance(name, str):
-        raise CaseError("invalid_case", f"evaluator: expected the name of an evaluator, found {name!r}")
+        raise EvaluatorError("invalid_case", f"evaluator: expected the name of an evaluator, found {name!r}")
     hyphened = name.replace("_", "-")
     if "unified" in case:
         hyphened, case = "trajectory", _in_our_words(case)
@@ -110,10 +101,10 @@ def _in_our_words(case: Mapping[str, Any]) -> dict[str, Any]:
 def _evaluate(name: str, case: Mapping[str, Any]) -> Score:
     evaluator = evaluators().get(_OTHER_NAMES.get(name, name))
     if evaluator is None:
-        raise CaseError("unknown_evaluator", f"no evaluator {name!r}{did_you_mean(name, evaluators())}")
+        raise EvaluatorError("unknown_evaluator", f"no evaluator {name!r}{did_you_mean(name, evaluators())}")
     config = case.get("config") or {}
     if not isinstance(config, dict):
-        raise CaseError("invalid_case", "config: expected an object of settings")
+        raise EvaluatorError("invalid_case", "config: expected an object of settings")
     matchers = bool(case.get("matchers") or config.get("matchers"))
     settings = evaluator.read_settings({k: v for k, v in config.items() if k != "matchers"}, matchers=matchers)
     written = case.get("criteria", case.get("expected"))
@@ -144,14 +135,14 @@ _OF_SCORES: dict[str, Callable[[Mapping[str, Any]], Score]] = {
 def _number(actual: Mapping[str, Any], key: str) -> float:
     value = actual.get(key)
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise CaseError("invalid_case", f"{key}: expected a number, found {value!r}")
+        raise EvaluatorError("invalid_case", f"{key}: expected a number, found {value!r}")
     return float(value)
 
 
 def _text(case: Mapping[str, Any], key: str) -> str | None:
     value = case.get(key)
     if value is not None and not isinstance(value, str):
-        raise CaseError("invalid_case", f"{key}: expected a text, found {value!r}")
+        raise EvaluatorError("invalid_case", f"{key}: expected a text, found {value!r}")
     return value
 
 
@@ -216,10 +207,10 @@ def _objects(case: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise CaseError("invalid_case", f"{key}: expected a list of objects")
+        raise EvaluatorError("invalid_case", f"{key}: expected a list of objects")
     for i, item in enumerate(value):
         if not isinstance(item, dict):
-            raise CaseError("invalid_case", f"{key}[{i}]: expected an object, found {str(item)[:80]!r}")
+            raise EvaluatorError("invalid_case", f"{key}[{i}]: expected an object, found {str(item)[:80]!r}")
     return value
 
 
@@ -230,10 +221,10 @@ def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
     """
     name = call.get("name")
     if not isinstance(name, str):
-        raise CaseError("invalid_case", f"{where}.name: expected the tool's name, found {name!r}")
+        raise EvaluatorError("invalid_case", f"{where}.name: expected the tool's name, found {name!r}")
     batch = call.get("batch", call.get("step"))
     if batch is not None and (not isinstance(batch, int) or isinstance(batch, bool)):
-        raise CaseError("invalid_case", f"{where}: expected a number as batch (or step), found {batch!r}")
+        raise EvaluatorError("invalid_case", f"{where}: expected a number as batch (or step), found {batch!r}")
     arguments = call.get("arguments", call.get("args"))
     read: ValueStatus = "absent" if arguments is None else "ok" if isinstance(arguments, dict) else "text"
     has_output = call.get("output") is not None
@@ -259,14 +250,14 @@ def _read_call(call: Mapping[str, Any], position: int, where: str) -> ToolCall:
 def _whole(call: Mapping[str, Any], key: str, default: int, where: str) -> int:
     value = call.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise CaseError("invalid_case", f"{where}.{key}: expected a whole number, 0 or more, found {value!r}")
+        raise EvaluatorError("invalid_case", f"{where}.{key}: expected a whole number, 0 or more, found {value!r}")
     return value
 
 
 def _status(call: Mapping[str, Any], key: str, default: ValueStatus, where: str) -> ValueStatus:
     status: ValueStatus = call.get(key, default)
     if status not in _STATUSES:
-        raise CaseError("invalid_case", f"{where}.{key}: expected one of {', '.join(_STATUSES)}, found {status!r}")
+        raise EvaluatorError("invalid_case", f"{where}.{key}: expected one of {', '.join(_STATUSES)}, found {status!r}")
     return status
 
 
@@ -296,7 +287,7 @@ def _read_span(span: Mapping[str, Any], position: int, resource: Resource) -> Sp
     where = f"spans[{position}]"
     attributes = span.get("attributes") or {}
     if not isinstance(attributes, dict):
-        raise CaseError("invalid_case", f"{where}.attributes: expected an object")
+        raise EvaluatorError("invalid_case", f"{where}.attributes: expected an object")
     return Span(
         trace_id=bytes(15) + b"\1",
         span_id=(position + 1).to_bytes(8, "big"),
@@ -319,5 +310,5 @@ def _read_span(span: Mapping[str, Any], position: int, resource: Resource) -> Sp
 def _nanoseconds(span: Mapping[str, Any], key: str, where: str) -> int:
     value = span.get(key, 0)
     if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-        raise CaseError("invalid_case", f"{where}.{key}: expected a time in seconds, found {value!r}")
+        raise EvaluatorError("invalid_case", f"{where}.{key}: expected a time in seconds, found {value!r}")
     return round(value * _NS_PER_S)

@@ -5,15 +5,8 @@ import orjson
 import pytest
 
 from build.records import summary_of
-from tracegrade.codec.packing import pack
-from tracegrade.codec.results import (
-    ResultError,
-    decode_result,
-    encode_result,
-    new_result,
-    unpack_result,
-    unpack_summary,
-)
+from tracegrade.codec.packing import Unreadable, pack
+from tracegrade.codec.results import decode_result, encode_result, new_result, unpack_result, unpack_summary
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair, Pairing
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
@@ -71,9 +64,9 @@ def test_evaluations_from_before_pairings_were_stored_have_none() -> None:
 
 def test_damaged_results_and_those_of_another_version_are_named() -> None:
     for packed, said in ((b"?", "damaged"), (pack(b"[2]"), "version 2 found, expected 1"), (pack(b"[1]"), "cannot be")):
-        with pytest.raises(ResultError, match=said):
+        with pytest.raises(Unreadable, match=said):
             unpack_summary(packed)
-    with pytest.raises(ResultError, match="version 9 found, expected 2"):
+    with pytest.raises(Unreadable, match="version 9 found, expected 2"):
         decode_result(b"\x09\0\0\0\0")
-    with pytest.raises(ResultError, match="cannot be read"):
+    with pytest.raises(Unreadable, match="cannot be read"):
         decode_result(b"\x02")

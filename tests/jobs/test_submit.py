@@ -11,8 +11,9 @@ from build.jobs import Place, Placed, right, weather
 from build.scripted_models import Answer
 from tracegrade.access.quotas import QuotasSettings
 from tracegrade.history.runs.recorded_run import RunRefused
-from tracegrade.jobs.submit import MOST_WAITING, NoSuchJob, cancel, resume
-from tracegrade.jobs.suite_request import JobRefused, suite_request
+from tracegrade.jobs.submit import MOST_WAITING, cancel, resume
+from tracegrade.jobs.suite_request import suite_request
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.models.settings import NoSuchModel
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import delete_run
@@ -46,23 +47,23 @@ def _empty_suite(here: Place) -> Any:
     ("wrong", "kind", "message"),
     [
         ({"models": ["m-9"]}, NoSuchModel, "models: no model 'm-9' in the file of models; expected one of one::m-1"),
-        ({"models": []}, JobRefused, "models: "),
-        ({"suite": "000000000000"}, JobRefused, "there is no suite '000000000000'"),
-        (_empty_suite, JobRefused, "the suite 'Weather' has no cases; add one first"),
-        ({"temperature": 3}, JobRefused, "temperature: expected a number of at most 2, found 3"),
-        ({"temperature": "hot"}, JobRefused, "temperature: "),
-        ({"tool_choice": "any"}, JobRefused, "tool_choice: "),
+        ({"models": []}, NotPossible, "models: "),
+        ({"suite": "000000000000"}, NotPossible, "there is no suite '000000000000'"),
+        (_empty_suite, NotPossible, "the suite 'Weather' has no cases; add one first"),
+        ({"temperature": 3}, NotPossible, "temperature: expected a number of at most 2, found 3"),
+        ({"temperature": "hot"}, NotPossible, "temperature: "),
+        ({"tool_choice": "any"}, NotPossible, "tool_choice: "),
         (
             {"repeat": 1000, "models": ["m-1", "m-2"]},
-            JobRefused,
+            NotPossible,
             "expected at most 100000 runs of cases in a job, found 120000: 60 cases, 2 models, repeat 1000",
         ),
-        ({"repeat": 0}, JobRefused, "repeat: "),
-        ({"system_prompt": {"one::m-2": "x"}}, JobRefused, "system_prompt: 'one::m-2' is not asked; expected one of"),
-        ({"system_prompt": 7}, JobRefused, "system_prompt: "),
+        ({"repeat": 0}, NotPossible, "repeat: "),
+        ({"system_prompt": {"one::m-2": "x"}}, NotPossible, "system_prompt: 'one::m-2' is not asked; expected one of"),
+        ({"system_prompt": 7}, NotPossible, "system_prompt: "),
         ({"experiment": "../x"}, RunRefused, "experiment: expected at most 100 letters"),
         ({"experiment": "a/../b"}, RunRefused, "experiment: expected no part between its '/' that is empty"),
-        ({"tempreature": 1}, JobRefused, "tempreature: unknown key 'tempreature'; did you mean 'temperature'?"),
+        ({"tempreature": 1}, NotPossible, "tempreature: unknown key 'tempreature'; did you mean 'temperature'?"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_sentence(
@@ -86,10 +87,10 @@ def test_what_was_deleted_is_known_when_a_job_is_to_go_on(place: Placed) -> None
     cancel(here.config, "default", job.id)
     with changing_store(here.url) as connection:
         delete_suite(connection, "default", here.suite.id)
-    with pytest.raises(JobRefused, match=f"job {job.id} cannot go on: its suite {here.suite.id} was deleted; submit"):
+    with pytest.raises(NotPossible, match=f"job {job.id} cannot go on: its suite {here.suite.id} was deleted; submit"):
         resume(here.config, "default", job.id)
     delete_run(here.engine, "default", "weather/1")
-    with pytest.raises(JobRefused, match="what it had stored, run weather/1, was deleted; submit a new one"):
+    with pytest.raises(NotPossible, match="what it had stored, run weather/1, was deleted; submit a new one"):
         resume(here.config, "default", job.id)
     assert here.job(job.id).state == "cancelled"
 
@@ -107,7 +108,7 @@ def test_a_request_without_models_or_suite_is_refused() -> None:
     for missing in ("suite", "models"):
         written = {"suite": "x", "models": ["m"]}
         del written[missing]
-        with pytest.raises(JobRefused, match=f"key '{missing}' is missing"):
+        with pytest.raises(NotPossible, match=f"key '{missing}' is missing"):
             suite_request(written)
 
 
@@ -115,7 +116,7 @@ def test_without_a_file_of_models_nothing_is_submitted(place: Placed) -> None:
     here = place(right)
     Path(here.models).unlink()
     with pytest.raises(
-        JobRefused, match=r"there is no file .*one\.models\.yaml, where the setting suites\.models says"
+        NotPossible, match=r"there is no file .*one\.models\.yaml, where the setting suites\.models says"
     ):
         here.submit()
 
@@ -126,7 +127,7 @@ def test_no_more_than_so_many_jobs_of_one_token_wait(place: Placed, monkeypatch:
     here = place(right)
     for _ in range(3):
         here.submit(owner="one")
-    with pytest.raises(JobRefused, match="3 jobs wait already"):
+    with pytest.raises(NotPossible, match="3 jobs wait already"):
         here.submit(owner="one")
     here.submit(owner="two")
 
@@ -135,9 +136,9 @@ def test_a_job_of_another_tenant_or_none_is_not_found(place: Placed) -> None:
     here = place(right)
     job = here.submit()
     for change in (cancel, resume):
-        with pytest.raises(NoSuchJob, match="there is no job"):
+        with pytest.raises(NotFound, match="there is no job"):
             change(here.config, "other", job.id)
-        with pytest.raises(NoSuchJob):
+        with pytest.raises(NotFound):
             change(here.config, "default", "000000000000")
 
 
@@ -157,7 +158,7 @@ def test_no_more_jobs_of_a_tenant_than_its_quota_allows(place: Placed) -> None:
     quotas = QuotasSettings.model_validate({"tenants": {"default": {"jobs": 2}}})
     here.config = here.config.model_copy(update={"quotas": quotas})
     first, _ = here.submit(owner="one"), here.submit(owner="two")
-    with pytest.raises(JobRefused, match="2 jobs of tenant 'default' wait or run, the most that its quota allows"):
+    with pytest.raises(NotPossible, match="2 jobs of tenant 'default' wait or run, the most that its quota allows"):
         here.submit(owner="three")
     cancel(here.config, "default", first.id)
     here.submit(owner="three")

@@ -14,10 +14,11 @@ from pipeline.test_promises import SETTINGS, order_trace
 from pipeline.test_sessions import turn
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.journal.record import Record
+from tracegrade.model.errors import CannotTell
 from tracegrade.pipeline import workers
 from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.replay import replay_records
-from tracegrade.pipeline.workers import ReplayJob, WorkerEnded, shown_by_workers
+from tracegrade.pipeline.workers import ReplayJob, shown_by_workers
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.reading import FILES_ALONE
 from tracegrade.rule.rule_set import RuleSet
@@ -106,9 +107,7 @@ def shifted(records: list[Record], hours: int) -> list[Record]:
 def test_a_worker_that_is_killed_is_named_with_what_it_worked_on(rules: str) -> None:
     rule_set = load_rules([rules])
     judged = replay_records(journal(1), SETTINGS, rule_set, "replay", judges_traces=False)
-    with pytest.raises(
-        WorkerEnded, match=r"ended by SIGKILL while it judged one of \d+ traces, the first [0-9a-f]{32}"
-    ):
+    with pytest.raises(CannotTell, match=r"ended by SIGKILL while it judged one of \d+ traces, the first [0-9a-f]{32}"):
         list(shown_by_workers(judged, job(rule_set, rules, end_on_trace_4), rule_set, 2))
 
 
@@ -116,7 +115,7 @@ def test_rules_that_change_meanwhile_are_noticed(rules: str) -> None:
     rule_set = load_rules([rules])
     (Path(rules) / "traces.rule.yaml").write_text(RULES["traces"].replace("1]", "2]"))
     judged = replay_records(journal(1), SETTINGS, rule_set, "replay", judges_traces=False)
-    with pytest.raises(WorkerEnded, match="rules changed"):
+    with pytest.raises(CannotTell, match="rules changed"):
         list(shown_by_workers(judged, job(rule_set, rules), rule_set, 1))
 
 

@@ -29,7 +29,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.open import open_store
 from tracegrade.web import app as web_app
 from tracegrade.web.api.app import Api
-from tracegrade.web.own_process import OwnProcess, Refused
+from tracegrade.web.own_process import OwnProcess
 
 FAILING, PASSING, ENDLESS, HEADLESS, HANDED_OVER, ASKED, ALTERED = 1, 2, 3, 4, 5, 6, 7
 
@@ -70,7 +70,7 @@ def work_done_here() -> Iterator[None]:
         try:
             return work(*arguments)
         except TraceGradeError as error:
-            raise Refused(str(error)) from None
+            raise process._error(str(error)) from None
         finally:
             gc.enable()  # what ends with its process may leave this off
 

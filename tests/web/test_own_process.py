@@ -13,9 +13,10 @@ from build.site import Site
 from tracegrade.access.caller import KNOWN
 from tracegrade.compare.sides import CompareError
 from tracegrade.config import Config
+from tracegrade.model.errors import NotPossible
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.web.backtesting import AskedRule, Backtesting, NotBacktested
+from tracegrade.web.backtesting import AskedRule, Backtesting
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.own_process import Busy
 from tracegrade.web.sources import Sources
@@ -75,6 +76,6 @@ def test_a_backtest_that_takes_too_long_ends_and_leaves_nothing(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     backtesting = Backtesting(longest_s=0.0)
     for _ in range(2):
-        with pytest.raises(NotBacktested, match="not done within 0 s: choose a shorter time"):
+        with pytest.raises(NotPossible, match="not done within 0 s: choose a shorter time"):
             backtesting.backtest(sources, AskedRule(text=RULE, since_ns=0), KNOWN)
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from tracegrade.cli.rule_paths import reading_with
 from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
+from tracegrade.model.errors import CannotTell
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -75,11 +76,10 @@ def backtest(
     Exit codes: 0 done, 2 usage, 3 there is nothing to judge.
     """
     from tracegrade.cli.backtest_tables import backtest_markdown, print_backtest
-    from tracegrade.history.backtest.backtest import Asked, NothingStored
+    from tracegrade.history.backtest.backtest import Asked
     from tracegrade.history.backtest.backtest import backtest as judge
     from tracegrade.history.backtest.sources import Rules, other_rules
     from tracegrade.history.backtest.storing import store_backfill, waiting
-    from tracegrade.pipeline.workers import WorkerEnded
     from tracegrade.store.open import reading_store
 
     now_ns = time.time_ns()
@@ -105,7 +105,7 @@ def backtest(
         try:
             with reading_store(config.store_url, asked.tenant) as connection:
                 found = judge(connection, asked, progress, said.add if store else None)
-        except (NothingStored, WorkerEnded) as error:
+        except CannotTell as error:
             print_lines(f"Error: {error}", err=True)
             sys.exit(EXIT_CANNOT_TELL)
         if store and found.changes:

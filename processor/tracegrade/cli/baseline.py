@@ -22,6 +22,7 @@ from tracegrade.cli.settings_option import settings_options
 from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import time_of
 from tracegrade.display import count, time_text
+from tracegrade.model.errors import CannotTell
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -151,9 +152,7 @@ def _stored(config: "Config", text: str, tenant: str | None) -> "Results":
 def _judged(
     config: "Config", sources: tuple[str, ...], rule_paths: tuple[str, ...], jobs: int, tenant: str | None
 ) -> "Results":
-    from tracegrade.pipeline.latest_results import NoRoom
     from tracegrade.pipeline.replay import Selection
-    from tracegrade.pipeline.workers import WorkerEnded
 
     paths = tuple(rule_paths or config.rules.paths)
     rule_set = config.load_rules(rule_paths)
@@ -161,7 +160,7 @@ def _judged(
         raise click.UsageError("no rules to judge by: give --rules PATH, or rules.paths in the settings")
     try:
         return judged_results(sources, config, rule_set, paths, jobs, Selection(tenant=tenant))
-    except (WorkerEnded, NoRoom) as error:
+    except CannotTell as error:
         print_lines(f"Error: {error}", err=True)
         sys.exit(EXIT_CANNOT_TELL)
 

@@ -20,6 +20,7 @@ from tracegrade.cli.private_files import make_files_private
 from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.tenant_option import own_tenant_option
 from tracegrade.display import count
+from tracegrade.model.errors import NotPossible
 
 if TYPE_CHECKING:
     from tracegrade.history.runs.experiments import Timeline
@@ -177,7 +178,7 @@ def baseline(
 
     Only a complete run with a score can be pinned. JSON: as 'list'.
     """
-    from tracegrade.history.runs.run_changes import NotChangeable, pin
+    from tracegrade.history.runs.run_changes import pin
 
     if run is not None and unpin:
         raise click.UsageError("--unpin takes the pin away: leave RUN out")
@@ -186,7 +187,7 @@ def baseline(
         make_files_private()
         try:
             pin(settings.store_url, tenant, experiment, run)
-        except NotChangeable as error:
+        except NotPossible as error:
             raise click.UsageError(str(error)) from None
         found = _timeline(settings, tenant, experiment)
     if output_format == "json":

@@ -147,8 +147,7 @@ def judged_results(
     """The results of `sources`, judged by the rules at `paths`, which are `rule_set`; says what was not read of them.
 
     Raises:
-        WorkerEnded: a worker was killed, crashed, or found other rules.
-        NoRoom: a temporary file cannot be written.
+        CannotTell: a worker was killed, crashed, or found other rules; a temporary file cannot be written.
     """
     from tracegrade.gate.results import JudgedResults, JudgedUnits
     from tracegrade.otlp.files.report import SourceReport

@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from tracegrade.cli.replaying import NothingToJudge
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import CannotTell, TraceGradeError
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import SourceReport
 from tracegrade.receive.environment import exporting_to
@@ -74,7 +73,7 @@ class Received:
         """What came, after `run`; what was rejected, and is not sent again, is noted in `report`.
 
         Raises:
-            NothingToJudge: no span came.
+            CannotTell: no span came.
         """
         for reason, number in self.refused.items():
             if reason in REJECT_REASONS:
@@ -86,7 +85,7 @@ class Received:
         if not self._has_spans:
             lines = [_NOTHING_CAME]
             lines += [f"Refused requests or spans: {number}, {reason}." for reason, number in self.refused.items()]
-            raise NothingToJudge("\n".join(lines))
+            raise CannotTell("\n".join(lines))
         return (str(self._folder),)
 
 

@@ -18,8 +18,8 @@ from tracegrade.cli.source_report import print_source_report
 from tracegrade.display import count, json_text, printable_json
 from tracegrade.gate.bounds import Bounds, needs_baseline
 from tracegrade.gate.decide import Verdict, judged_by, with_unread
-from tracegrade.model.errors import TraceGradeError
-from tracegrade.pipeline.latest_results import LatestResults, NoRoom
+from tracegrade.model.errors import CannotTell
+from tracegrade.pipeline.latest_results import LatestResults
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     Shown = tuple[TraceKey, bytes, bytes]  # what is shown, and what is stored of it
 
 _MAX_LISTED = 50
-
-
-class NothingToJudge(TraceGradeError):
-    """There are no traces, where some were expected; the message says what may be the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,6 @@ def judged_as_asked(
     """
     from tracegrade.journal.errors import SegmentDeleted
     from tracegrade.otlp.files.report import SourceReport
-    from tracegrade.pipeline.workers import WorkerEnded
 
     config, comparing = asked.config, asked.comparing
     try:
@@ -149,7 +144,7 @@ def judged_as_asked(
             )
             if recording is not None and verdict.word != "not_gated":
                 recording.note_gate(verdict.word)
-    except (SegmentDeleted, WorkerEnded, NoRoom, NothingToJudge) as error:
+    except (SegmentDeleted, CannotTell) as error:
         print_lines(f"Error: {error}", err=True)
         return EXIT_CANNOT_TELL
     print_source_report(unread, asked.output_format)

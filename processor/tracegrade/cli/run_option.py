@@ -23,7 +23,7 @@ def check_run(connection: "Connection", run: str) -> None:
     """Check that there is such a run.
 
     Raises:
-        NoSuchRun: there is none of that name.
+        NotFound: there is none of that name.
     """
     if run != LIVE:
         from tracegrade.history.runs.experiments import check_stored

@@ -231,7 +231,7 @@ def kept_requests(stored: "TraceResult") -> "list[Message]":
     """What was kept of a trace as export requests: its spans, and its log records if it has any.
 
     Raises:
-        KeptSpansError: its spans are damaged, or were stored by another version.
+        Unreadable: its spans are damaged, or were stored by another version.
     """
     from tracegrade.codec.kept_spans import trace_of
     from tracegrade.otlp.from_spans import requests_of

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from tracegrade.codec.packing import pack, unpack
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.codec.packing import Unreadable, pack, unpack
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -42,11 +41,7 @@ class KeptSpans(NamedTuple):
     filter_hash: str = ""  # hash of the attribute filter; "" when unknown or not the same for all spans
 
 
-class KeptSpansError(TraceGradeError):
-    """A blob of kept spans cannot be read: damaged, or written by another version."""
-
-
-class ValuesGone(KeptSpansError):
+class ValuesGone(Unreadable):
     """The values of a trace are older than they may be; names, ids, times and scores are there."""
 
     def __init__(self) -> None:
@@ -155,7 +150,7 @@ def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
 
     Raises:
         ValuesGone: they were deleted, since they are too old.
-        KeptSpansError: `blob` is damaged or of another version.
+        Unreadable: `blob` is damaged or of another version.
     """
     if blob == VALUES_GONE:
         raise ValuesGone
@@ -165,7 +160,7 @@ def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
         kept = _decode_as_they_came(blob)
         return kept if as_they_came else kept._replace(spans=sorted(map(plain, kept.spans), key=SPAN_ORDER))
     if blob[:1] not in (_VERSION_BYTE, _WITHOUT_FILTER_HASH):
-        raise KeptSpansError(f"kept spans of version {blob[:1].hex() or None} found, expected {_VERSION_BYTE.hex()}")
+        raise Unreadable(f"kept spans of version {blob[:1].hex() or None} found, expected {_VERSION_BYTE.hex()}")
     try:
         hex_trace_ids, scopes, resources, replaced, rows, log_rows, *filter_hash = orjson.loads(unpack(blob[1:]))
         trace_ids = [bytes.fromhex(trace_id) for trace_id in hex_trace_ids]
@@ -179,7 +174,7 @@ def decode_spans(blob: bytes, *, as_they_came: bool = False) -> KeptSpans:
             *filter_hash,
         )
     except (ValueError, TypeError, IndexError) as error:
-        raise KeptSpansError(f"kept spans cannot be read: {error}") from None
+        raise Unreadable(f"kept spans cannot be read: {error}") from None
 
 
 def _decode_as_they_came(blob: bytes) -> KeptSpans:
@@ -200,7 +195,7 @@ def _decode_as_they_came(blob: bytes) -> KeptSpans:
             reader.reader.filter_hash,  # that of now: all attributes are there
         )
     except (ValueError, TypeError, IndexError, StructError, DecodeError) as error:
-        raise KeptSpansError(f"kept spans cannot be read: {error}") from None
+        raise Unreadable(f"kept spans cannot be read: {error}") from None
 
 
 def _parts_as_they_came(blob: bytes) -> list[Any]:
@@ -213,7 +208,7 @@ def filter_hash_in(blob: bytes) -> str:
     """The filter hash alone of what `encode_spans` packed: a tenth of the time, as nothing else is decoded.
 
     Raises:
-        KeptSpansError: `blob` is damaged or of another version.
+        Unreadable: `blob` is damaged or of another version.
     """
     try:
         if blob[:1] == _AS_THEY_CAME:
@@ -225,14 +220,14 @@ def filter_hash_in(blob: bytes) -> str:
         # The last item of the list.
         return str(orjson.loads(unpack(blob[1:]).rpartition(b",")[2].removesuffix(b"]")))
     except (ValueError, TypeError, IndexError, StructError) as error:
-        raise KeptSpansError(f"kept spans cannot be read: {error}") from None
+        raise Unreadable(f"kept spans cannot be read: {error}") from None
 
 
 def trace_of(result: TraceResult) -> Trace:
     """The trace as it was judged; not for a session, which has no spans of its own.
 
     Raises:
-        KeptSpansError: its spans are damaged, or were stored by another version.
+        Unreadable: its spans are damaged, or were stored by another version.
     """
     summary = result.trace
     kept = decode_spans(result.spans)

@@ -34,7 +34,7 @@ class PackedTrace(NamedTuple):
         """The hash of the attribute filter of its spans.
 
         Raises:
-            KeptSpansError: as `unpacked`.
+            Unreadable: as `unpacked`.
         """
         return self.trace.filter_hash or filter_hash_in(self.spans)
 
@@ -42,7 +42,7 @@ class PackedTrace(NamedTuple):
         """The trace with its spans.
 
         Raises:
-            KeptSpansError: they are damaged, or were stored by another version.
+            Unreadable: they are damaged, or were stored by another version.
         """
         kept = decode_spans(self.spans)
         return replace(

@@ -4,9 +4,15 @@ import threading
 
 import zstandard
 
+from tracegrade.model.errors import TraceGradeError
+
 # Level 3 is 15 % slower here, and the result no smaller; the negative levels save 4 µs a trace, but their result is
 # 50 % larger, which SQLite then has to write.
 _LEVEL = 1
+
+
+class Unreadable(TraceGradeError):
+    """What was packed, results or kept spans, cannot be read: it is damaged, or was written by another version."""
 
 
 class _Contexts(threading.local):

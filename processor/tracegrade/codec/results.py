@@ -14,8 +14,7 @@ from struct import error as StructError
 from typing import Any
 
 from tracegrade.codec.json_text import from_json, to_json
-from tracegrade.codec.packing import pack, unpack
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.codec.packing import Unreadable, pack, unpack
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
 from tracegrade.model.record import json_of, rows_of
 from tracegrade.model.tool_call import ToolCall, ToolError
@@ -34,10 +33,6 @@ _values_of = itemgetter(*[field.name for field in fields(TraceSummary)][:-3])
 _RUN = [field.name for field in fields(RunSummary)]
 
 
-class ResultError(TraceGradeError):
-    """Packed results cannot be read: damaged, or written by another version."""
-
-
 def encode_result(result: TraceResult) -> bytes:
     """The record of the results journal; equal results give equal bytes."""
     return b"".join((_RECORD_HEAD.pack(_RECORD_VERSION, len(result.packed)), result.packed, result.spans))
@@ -47,21 +42,21 @@ def decode_result(payload: bytes) -> TraceResult:
     """The result that `encode_result` wrote.
 
     Raises:
-        ResultError: the bytes are not such a record.
+        Unreadable: the bytes are not such a record.
     """
     try:
         version, length = _RECORD_HEAD.unpack_from(payload)
     except StructError as error:
-        raise ResultError(f"a record of the results journal cannot be read: {error}") from None
+        raise Unreadable(f"a record of the results journal cannot be read: {error}") from None
     if version != _RECORD_VERSION:
-        raise ResultError(
+        raise Unreadable(
             f"a record of the results journal cannot be read: version {version} found, expected {_RECORD_VERSION}"
         )
     end = _RECORD_HEAD.size + length
     try:
         return unpack_result(payload[_RECORD_HEAD.size : end], payload[end:])
-    except ResultError as error:
-        raise ResultError(f"a record of the results journal cannot be read: {error}") from None
+    except Unreadable as error:
+        raise Unreadable(f"a record of the results journal cannot be read: {error}") from None
 
 
 def erased(payload: bytes) -> bytes:
@@ -98,13 +93,13 @@ def with_backfilled(packed: bytes, rule_ids: Collection[str], decisions: Sequenc
         decisions: theirs, in the order of their rules.
 
     Raises:
-        ResultError: as `unpack_result`.
+        Unreadable: as `unpack_result`.
     """
     try:
         *parts, backfilled = [*_parts(packed), {}][: _BACKFILLED + 1]
         left = {rule_id: found for rule_id, found in backfilled.items() if rule_id not in rule_ids}
     except (ValueError, TypeError, AttributeError) as error:
-        raise ResultError(f"packed results cannot be read: {error}") from None
+        raise Unreadable(f"packed results cannot be read: {error}") from None
     for rule_id, of_rule in groupby(decisions, lambda decision: decision.pair.rule_id):
         left[rule_id] = _decision_parts(list(of_rule))
     return pack(to_json((_VERSION, *parts, left) if left else (_VERSION, *parts)))
@@ -139,7 +134,7 @@ def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
     """The result with this ``packed`` and these ``spans``.
 
     Raises:
-        ResultError: `packed` is damaged or of another version.
+        Unreadable: `packed` is damaged or of another version.
     """
     try:
         summary, calls, subjects, rows, *backfilled = _parts(packed)
@@ -149,45 +144,45 @@ def unpack_result(packed: bytes, spans: bytes) -> TraceResult:
             added += _decisions({**summary, "run": BACKFILL}, *of_rule)
         return TraceResult(_summary(summary), spans, [_call(row) for row in calls], decisions, packed, added)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-        raise ResultError(f"packed results cannot be read: {error}") from None
+        raise Unreadable(f"packed results cannot be read: {error}") from None
 
 
 def unpack_summary(packed: bytes) -> TraceSummary:
     """Only the summary of the result with this ``packed``.
 
     Raises:
-        ResultError: `packed` is damaged or of another version.
+        Unreadable: `packed` is damaged or of another version.
     """
     try:
         return _summary(_parts(packed)[0])
     except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-        raise ResultError(f"packed results cannot be read: {error}") from None
+        raise Unreadable(f"packed results cannot be read: {error}") from None
 
 
 def unpack_calls(packed: bytes) -> list[ToolCall]:
     """Only the calls of the result with this ``packed``.
 
     Raises:
-        ResultError: `packed` is damaged or of another version.
+        Unreadable: `packed` is damaged or of another version.
     """
     try:
         return [_call(row) for row in _parts(packed)[1]]
     except (ValueError, TypeError, IndexError) as error:
-        raise ResultError(f"packed results cannot be read: {error}") from None
+        raise Unreadable(f"packed results cannot be read: {error}") from None
 
 
 def with_runs(packed: bytes, runs: Sequence[RunSummary]) -> bytes:
     """The ``packed`` of the same result with these runs in its summary.
 
     Raises:
-        ResultError: as `unpack_result`.
+        Unreadable: as `unpack_result`.
     """
     try:
         summary, *rest = _parts(packed)
         summary["runs"] = [json_of(run) for run in runs]
         return pack(to_json((_VERSION, summary, *rest)))
     except (ValueError, TypeError) as error:
-        raise ResultError(f"packed results cannot be read: {error}") from None
+        raise Unreadable(f"packed results cannot be read: {error}") from None
 
 
 def _parts(packed: bytes) -> list[Any]:

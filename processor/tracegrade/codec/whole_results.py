@@ -12,8 +12,7 @@ def whole_result(packed: bytes, spans: bytes) -> TraceResult:
     All who show or use the calls and runs of a stored trace read it by this.
 
     Raises:
-        ResultError: as `unpack_result`.
-        KeptSpansError: the spans of a trace that was not decoded are damaged, or were stored by another version.
+        Unreadable: as `unpack_result`; or the spans of a trace that was not decoded.
     """
     result = unpack_result(packed, spans)
     not_decoded = result.trace.not_decoded

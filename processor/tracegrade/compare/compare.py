@@ -86,7 +86,7 @@ def compare_rejudged(
 
     Raises:
         CompareError: the sides are the same, or no rule matches a trace of one.
-        WorkerEnded: a process that judges was killed, or crashed.
+        CannotTell: a process that judges was killed, or crashed.
     """
     check_different(a, b)
     texts = RuleTexts({rule.hash: rule for rule in by.rule_set.rules})

@@ -64,7 +64,7 @@ def rejudge(connection: Connection, side: Side, by: Rejudging, most: int, progre
     """Judge the newest traces of a side again, at most `most`, and its sessions; `progress` shows how far it is.
 
     Raises:
-        WorkerEnded: a process that judges was killed, or crashed.
+        CannotTell: a process that judges was killed, or crashed.
     """
     found = Rejudged()
     chosen = side.result_filter

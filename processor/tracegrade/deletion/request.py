@@ -22,10 +22,6 @@ _ID = re.compile("[A-Za-z0-9][A-Za-z0-9_-]*")  # the name of a file, whoever ask
 _NOTED = ".erased"
 
 
-class DeletionError(TraceGradeError):
-    """A deletion cannot be asked for, or its file cannot be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which traces: of ``session``, of ``user``, or first received before ``before_ns``; none set: by id alone.
@@ -238,7 +234,7 @@ class Deletions:
                 deletion = _read(path)
             except FileNotFoundError:  # done a day ago, and another process forgot it just now
                 continue
-            except (OSError, DeletionError) as error:
+            except (OSError, TraceGradeError) as error:
                 self.unreadable.append(str(error))
                 continue
             if deletion.state in states:
@@ -263,6 +259,6 @@ def _read(path: Path) -> Deletion:
             content["done_ns"],
         )
     except (ValueError, TypeError, KeyError) as error:
-        raise DeletionError(
+        raise TraceGradeError(
             f"{path}: no deletion of ours, or a damaged one: {error}; ask again for what it asked for, and remove it"
         ) from None

@@ -11,7 +11,7 @@ from tracegrade.gate.against import Baseline
 from tracegrade.gate.baseline_file import OtherVersion, SavedBaseline, baseline_text, read_baseline
 from tracegrade.gate.bounds import Bounds
 from tracegrade.gate.results import Results, results_of
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotFound, TraceGradeError
 from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import ANY_BASELINE, BASELINE_NAME, LONGEST_NAME
 from tracegrade.rule.rule_set import RuleSet
@@ -23,10 +23,6 @@ FOLDER = Path(".tracegrade/baselines")
 """Where baselines are saved, below the folder in which a command is called."""
 
 _SUFFIX = ".json"
-
-
-class NoSuchBaseline(TraceGradeError):
-    """Nothing has this name; the message says which baselines there are."""
 
 
 class Baselines:
@@ -65,7 +61,7 @@ class Baselines:
 
         Raises:
             FileError: the one that the command line names is no baseline, or damaged.
-            NoSuchBaseline: there is none of that name.
+            NotFound: there is none of that name.
             CompareError: it is a side without a result.
         """
         known = {} if bounds.baseline is None else {bounds.baseline: self.asked(bounds.baseline)}
@@ -88,7 +84,7 @@ class Baselines:
 
         Raises:
             FileError: the file is no baseline, or damaged.
-            NoSuchBaseline: there is none.
+            NotFound: there is none.
             CompareError: the side has no result.
         """
         if text not in self._asked:
@@ -101,7 +97,7 @@ class Baselines:
             return self._saved(path, text)
         if text.endswith(_SUFFIX) or (os.sep in text and Path(text).is_file()):
             if not Path(text).exists():
-                raise NoSuchBaseline(f"--baseline: no file {text!r}; 'tracegrade baseline save' writes one")
+                raise NotFound(f"--baseline: no file {text!r}; 'tracegrade baseline save' writes one")
             return self._saved(Path(text), text)
         side = named_side(text, self._time_of)
         return Baseline(text, self._stored(text, side), side=side)
@@ -116,7 +112,7 @@ class Baselines:
         side = Side(saved.run, ResultFilter(run=saved.run, tenant=saved.tenant))
         try:
             return Baseline(name, self._stored(saved.run, side), side=side)
-        except (CompareError, NoSuchBaseline) as error:
+        except (CompareError, NotFound) as error:
             return Baseline(name, None, f"{name} names the run {saved.run!r}: {error}")
 
     def _stored(self, text: str, side: Side) -> Results:
@@ -127,12 +123,12 @@ class Baselines:
                 return results_of(connection, side, self._rule_set, self._progress)
         except StoreError as error:
             hint = did_you_mean(text, saved_names(self._folder))
-            raise NoSuchBaseline(f"no baseline {text!r} in {self._folder}, and no stored run ({error}){hint}") from None
+            raise NotFound(f"no baseline {text!r} in {self._folder}, and no stored run ({error}){hint}") from None
 
-    def _nothing(self, text: str, runs: list[str]) -> NoSuchBaseline:
+    def _nothing(self, text: str, runs: list[str]) -> NotFound:
         hint = did_you_mean(text, [*saved_names(self._folder), *runs])
         hint = hint or f"; 'tracegrade baseline save {text}' saves one"
-        return NoSuchBaseline(f"no baseline {text!r} in {self._folder}, and no run of that name in the store{hint}")
+        return NotFound(f"no baseline {text!r} in {self._folder}, and no run of that name in the store{hint}")
 
 
 def saved_names(folder: Path = FOLDER) -> list[str]:
@@ -144,24 +140,24 @@ def saved_path(text: str, folder: Path = FOLDER) -> Path:
     """The file of a baseline, by its name or its path.
 
     Raises:
-        NoSuchBaseline: there is none.
+        NotFound: there is none.
     """
     if (path := folder / f"{text}{_SUFFIX}").exists():
         return path
     if Path(text).is_file():
         return Path(text)
     hint = did_you_mean(text, saved_names(folder)) or "; 'tracegrade baseline save NAME' saves one"
-    raise NoSuchBaseline(f"no baseline {text!r} in {folder}{hint}")
+    raise NotFound(f"no baseline {text!r} in {folder}{hint}")
 
 
 def check_name(name: str) -> None:
     """Refuse what cannot name a baseline.
 
     Raises:
-        NoSuchBaseline: it cannot.
+        NotFound: it cannot.
     """
     if not re.fullmatch(BASELINE_NAME, name) or len(name) > LONGEST_NAME or name == ANY_BASELINE:
-        raise NoSuchBaseline(
+        raise NotFound(
             f"a baseline cannot be called {name!r}: expected at most {LONGEST_NAME} letters, digits, '_', '.', '+' and "
             f"'-', none of the last three at the beginning, and not {ANY_BASELINE!r}, which stands for the one that "
             "--baseline names"

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
-from tracegrade.codec.kept_spans import KeptSpansError
+from tracegrade.codec.packing import Unreadable
 from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.trace_result import TraceResult
@@ -62,7 +62,7 @@ class EarlierTurns:
         for turn in earlier_turns(self._connection, self._stored, _MAX_TURNS):
             try:
                 calls = extract_stored(turn, self._settings).calls
-            except KeptSpansError:
+            except Unreadable:
                 continue
             for call in calls:
                 called.setdefault(call.name, turn.trace.trace_id)

@@ -37,7 +37,7 @@ def late_arrivals(folder: Path, stored: TraceResult, settings: TracesSettings, r
     is missing, or was begun again, holds nothing of it. Takes about 1 s for a GB of journal since then.
 
     Raises:
-        KeptSpansError: the stored spans are damaged, or were stored by another version.
+        Unreadable: the stored spans are damaged, or were stored by another version.
     """
     trace = trace_of(stored)
     tenant, trace_id = key = (trace.tenant, trace.trace_id)

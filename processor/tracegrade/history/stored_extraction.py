@@ -19,7 +19,7 @@ def extract_stored(stored: TraceResult, settings: TracesSettings) -> Extraction:
     """The calls and runs of `stored`, under the tool names that `settings` give.
 
     Raises:
-        KeptSpansError: its spans are damaged, or were stored by another version.
+        Unreadable: its spans are damaged, or were stored by another version.
     """
     return extract(trace_of(stored), ToolAliases(settings.tool_aliases))
 
@@ -28,7 +28,7 @@ def stored_session_of(connection: Connection, stored: TraceResult, settings: Tra
     """The session whose results `stored` holds, made of its stored traces, but those whose values were deleted.
 
     Raises:
-        KeptSpansError: as `extract_stored`.
+        Unreadable: as `extract_stored`.
     """
     tenant, name = stored.trace.tenant, stored.trace.session or ""
     there = [trace for trace in traces_of(connection, stored) if not trace.values_are_gone]

@@ -24,7 +24,7 @@ def stored_json(stored: TraceResult, shown: Callable[[Any], Any] = lambda found:
         shown: makes of a trace, and of a list of spans, what is shown of it.
 
     Raises:
-        KeptSpansError: its spans are damaged, or were stored by another version.
+        Unreadable: its spans are damaged, or were stored by another version.
     """
     spans: Sequence[Span] = []
     unread: Sequence[UnreadSpan] = []

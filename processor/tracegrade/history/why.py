@@ -42,7 +42,7 @@ def read_judgement(connection: Connection, stored: TraceResult, settings: Traces
     """The stored trace or session, with what `stored_pairs` and `derived_pairs` need to explain it.
 
     Raises:
-        KeptSpansError: its spans are damaged, or were stored by another version.
+        Unreadable: its spans are damaged, or were stored by another version.
     """
     if stored.trace.members is not None:
         session = stored_session_of(connection, stored, settings)

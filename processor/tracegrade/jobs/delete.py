@@ -2,10 +2,8 @@
 
 from contextlib import suppress
 
-from tracegrade.history.runs.experiments import NoSuchRun
 from tracegrade.history.runs.run_changes import check_unpinned, delete_stored_run
-from tracegrade.jobs.submit import NoSuchJob
-from tracegrade.jobs.suite_request import JobRefused
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.store.jobs import UNFINISHED, delete_job, stored_job
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import stored_run
@@ -18,17 +16,16 @@ def delete_with_runs(store_url: str, tenant: str, id_: str, *, force: bool = Fal
         How many traces went.
 
     Raises:
-        NoSuchJob: there is none.
-        JobRefused: it is not finished.
-        NotChangeable: without `force`, another experiment has a run of it pinned as its baseline.
+        NotFound: there is none.
+        NotPossible: it is not finished; or, without `force`, another experiment has a run of it pinned as its baseline.
         StoreError: the store cannot be written.
     """
     with changing_store(store_url) as connection:
         job = stored_job(connection, tenant, id_)
     if job is None:
-        raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
+        raise NotFound(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
     if job.state in UNFINISHED:
-        raise JobRefused(f"job {id_} is {job.state}: cancel it before you delete it")
+        raise NotPossible(f"job {id_} is {job.state}: cancel it before you delete it")
     if not force:
         with changing_store(store_url) as connection:
             for run in job.runs:
@@ -36,12 +33,12 @@ def delete_with_runs(store_url: str, tenant: str, id_: str, *, force: bool = Fal
                     check_unpinned(connection, tenant, job.runs, (), but=found.experiment)
     deleted = 0
     for run in job.runs:
-        with suppress(NoSuchRun):  # deleted before
+        with suppress(NotFound):  # deleted before
             deleted += delete_stored_run(store_url, tenant, run, force=force)
     # At the end, as it names the runs. If it was queued meanwhile, it fails: what it had stored is gone.
     with changing_store(store_url) as connection:
         current = stored_job(connection, tenant, id_)
         if current is not None and current.state in UNFINISHED:
-            raise JobRefused(f"job {id_} was queued again meanwhile: cancel it before you delete it")
+            raise NotPossible(f"job {id_} was queued again meanwhile: cancel it before you delete it")
         delete_job(connection, tenant, id_)
     return deleted

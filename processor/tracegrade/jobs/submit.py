@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from tracegrade.config import Config
 from tracegrade.history.runs.recorded_run import deleted_run
 from tracegrade.history.suite_runs.suite_experiment import experiment_for
-from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, WrongRequest, known_models
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.jobs.suite_request import SuiteRequest, WrongRequest, known_models
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.models.settings import chosen_models
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.rule.reading import RuleReading
@@ -34,10 +34,6 @@ MOST_WAITING = 100
 """Jobs of one token that wait; beyond them none is queued."""
 
 
-class NoSuchJob(TraceGradeError):
-    """No job has this id."""
-
-
 def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     """Queue the run of a stored suite.
 
@@ -52,7 +48,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
 
     Raises:
         WrongRequest: a system prompt for a model that is not asked, or too many runs of cases.
-        JobRefused: no such suite, one without cases or with one that needs what is not set, or too many jobs wait.
+        NotPossible: no such suite, one without cases or with one that needs what is not set, or too many jobs wait.
         NoSuchModel: a model is not in the file of models.
         RunRefused: the name of the experiment cannot be one.
         OtherSuite: the experiment is about another suite.
@@ -66,23 +62,23 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     with changing_store(config.store_url) as connection:
         suite = stored_suite(connection, tenant, asked.suite)
         if suite is None:
-            raise JobRefused(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
+            raise NotPossible(f"there is no suite {asked.suite!r}; 'tracegrade suite list' shows which there are")
         if not suite.cases:
-            raise JobRefused(f"the suite {suite.name!r} has no cases; add one first")
+            raise NotPossible(f"the suite {suite.name!r} has no cases; add one first")
         if unset := unset_needs(suite.cases, config.rules.reading):
-            raise JobRefused(f"the suite {suite.name!r} cannot be run: {unset[0]}")
+            raise NotPossible(f"the suite {suite.name!r} cannot be run: {unset[0]}")
         units = len(suite.cases) * asked.repeat * len(keys)
         if units > MOST_UNITS:
             parts = f"{len(suite.cases)} cases, {len(keys)} models, repeat {asked.repeat}"
             raise WrongRequest(f"expected at most {MOST_UNITS} runs of cases in a job, found {units}: {parts}")
         most = config.quotas.of(tenant).jobs
         if most is not None and len(stored_jobs(connection, tenant, UNFINISHED)) >= most:
-            raise JobRefused(
+            raise NotPossible(
                 f"{most} jobs of tenant {tenant!r} wait or run, the most that its quota allows; cancel one, or wait"
             )
         waiting = sum(found.owner == owner for found in stored_jobs(connection, None, WAITING))
         if waiting >= MOST_WAITING:
-            raise JobRefused(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")
+            raise NotPossible(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")
         experiment = experiment_for(connection, suite, asked.experiment, now_ns)
         request = asked.model_copy(update={"models": keys, "experiment": experiment.name}).model_dump(mode="json")
         job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
@@ -98,7 +94,7 @@ def cancel(config: Config, tenant: str, id_: str) -> Job:
         The job as it stands now; one that has ended stays as it is.
 
     Raises:
-        NoSuchJob: there is none.
+        NotFound: there is none.
     """
     with changing_store(config.store_url) as connection:
         known_job(connection, tenant, id_)
@@ -113,14 +109,14 @@ def resume(config: Config, tenant: str, id_: str) -> Job:
         The job as it stands now; one that waits, runs or was interrupted goes on by itself.
 
     Raises:
-        NoSuchJob: there is none.
-        JobRefused: it is done, its suite or a run of it was deleted, or a case needs what is not set.
+        NotFound: there is none.
+        NotPossible: it is done, its suite or a run of it was deleted, or a case needs what is not set.
         OtherSuite: its experiment is about another suite by now.
     """
     with changing_store(config.store_url) as connection:
         job = known_job(connection, tenant, id_)
         if job.state == "done":
-            raise JobRefused(f"job {id_} is done: nothing is left to do")
+            raise NotPossible(f"job {id_} is done: nothing is left to do")
         if job.state not in UNFINISHED:
             suite = _check_goes_on(connection, job, config.rules.reading)
             if not job.runs:  # its experiment may have been deleted, or taken by another suite
@@ -138,15 +134,15 @@ def _check_goes_on(connection: Connection, job: Job, reading: RuleReading) -> St
     stored = stored_suite(connection, job.tenant, suite)
     if gone is None and stored is not None:
         if unset := unset_needs(stored.cases, reading):
-            raise JobRefused(f"job {job.id} cannot go on: {unset[0]}")
+            raise NotPossible(f"job {job.id} cannot go on: {unset[0]}")
         return stored
     what = f"its suite {suite}" if gone is None else f"what it had stored, run {gone},"
-    raise JobRefused(f"job {job.id} cannot go on: {what} was deleted; submit a new one")
+    raise NotPossible(f"job {job.id} cannot go on: {what} was deleted; submit a new one")
 
 
 def known_job(connection: Connection, tenant: str, id_: str) -> Job:
-    """The job with this id; raises `NoSuchJob`."""
+    """The job with this id; raises `NotFound`."""
     job = stored_job(connection, tenant, id_)
     if job is None:
-        raise NoSuchJob(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
+        raise NotFound(f"there is no job {id_!r}; 'tracegrade jobs list' shows which there are")
     return job

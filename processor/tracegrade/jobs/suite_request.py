@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from tracegrade.document.document import Document
 from tracegrade.document.file_model import FileModel
 from tracegrade.document.validate import problems
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotPossible
 from tracegrade.models.asking import ToolChoice
 from tracegrade.models.settings import SEPARATOR, Target, load_models
 
@@ -20,11 +20,7 @@ MOST_MODELS = 100
 LONGEST_PROMPT = 100_000
 
 
-class JobRefused(TraceGradeError):
-    """What was asked of a job cannot be done; the message says why."""
-
-
-class WrongRequest(JobRefused):
+class WrongRequest(NotPossible):
     """What was asked cannot be a job, whatever there is: its fields do not go together, or ask too much."""
 
 
@@ -59,25 +55,25 @@ def suite_request(written: Mapping[str, Any]) -> SuiteRequest:
     """The request that `written` is.
 
     Raises:
-        JobRefused: a field is missing, unknown, or of a wrong type or range.
+        NotPossible: a field is missing, unknown, or of a wrong type or range.
     """
     try:
         return SuiteRequest.model_validate(dict(written))
     except ValidationError as error:
         first = problems(Document("request", dict(written)), error, SuiteRequest)[0]
-        raise JobRefused(first.message) from None
+        raise NotPossible(first.message) from None
 
 
 def known_models(config: "Config") -> list[Target]:
     """The models that jobs can ask: those of the file that the setting ``suites.models`` names.
 
     Raises:
-        JobRefused: there is no such file.
+        NotPossible: there is no such file.
         FileError: it has mistakes.
     """
     path = config.suites.models
     if not Path(path).exists():
-        raise JobRefused(f"there is no file {path}, where the setting suites.models says that models are")
+        raise NotPossible(f"there is no file {path}, where the setting suites.models says that models are")
     return load_models(Path(path), config.traces.prices)
 
 

@@ -5,6 +5,18 @@ class TraceGradeError(Exception):
     """Base of all errors raised on purpose; the message says where, what was found, what was expected, what to do."""
 
 
+class NotFound(TraceGradeError):
+    """Nothing has the name or id that was asked for; the message says what there is."""
+
+
+class NotPossible(TraceGradeError):
+    """What was asked for cannot be done as things are; the message says why."""
+
+
+class CannotTell(TraceGradeError):
+    """There is no result from which to decide: nothing was there to judge, or judging did not come to its end."""
+
+
 class NotTaken(TraceGradeError):
     """A request, or a message, is not taken, and sending it again will not help; ``reason`` is a label for counting."""
 

@@ -45,35 +45,29 @@ class ModelError(TraceGradeError):
     ``status`` is that of HTTP, None where there was no answer. ``for_all``: every other request would end the same, as
     with a wrong key. ``refuses_required``: the same request with another tool choice may be answered. ``fell_back``:
     ``auto`` was asked for, since ``required`` had been refused.
+
+    ``again``: the same request may go better the next time, after ``after_s`` seconds where the provider says so;
+    ``unconnected``: there was not even a connection.
     """
 
     fell_back = False
 
     def __init__(
-        self, message: str, status: int | None = None, *, for_all: bool = False, refuses_required: bool = False
+        self,
+        message: str,
+        status: int | None = None,
+        *,
+        for_all: bool = False,
+        refuses_required: bool = False,
+        again: bool = False,
+        after_s: float | None = None,
+        unconnected: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.for_all = for_all
         self.refuses_required = refuses_required
-
-
-class _WorthAnotherTry(ModelError):
-    """As `ModelError`, of an attempt that may go better the next time.
-
-    ``after_s`` is what the provider asks for; ``unconnected`` says that there was not even a connection.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        status: int | None = None,
-        after_s: float | None = None,
-        *,
-        unconnected: bool = False,
-        refuses_required: bool = False,
-    ) -> None:
-        super().__init__(message, status, refuses_required=refuses_required)
+        self.again = again
         self.after_s = after_s
         self.unconnected = unconnected
 
@@ -160,7 +154,7 @@ class ModelClient:
         """
         payload = json.dumps({**self._provider.extra_body, **body}, ensure_ascii=False).encode()
         is_required = body.get("tool_choice") == "required"
-        failed: list[_WorthAnotherTry] = []
+        failed: list[ModelError] = []
         while True:
             self._pace.turn()
             begun_ns = time.time_ns()
@@ -169,12 +163,12 @@ class ModelClient:
             except ModelError as error:
                 if self._stop.is_set():  # then `close` may be what broke it off
                     raise Stopped from None
-                if not isinstance(error, _WorthAnotherTry):
+                if not error.again:
                     raise
                 failed.append(error)
                 self._wait_after(failed)
 
-    def _wait_after(self, failed: Sequence[_WorthAnotherTry]) -> None:
+    def _wait_after(self, failed: Sequence[ModelError]) -> None:
         """Wait as long as is asked for before another attempt; raises where there is none."""
         error, attempt = failed[-1], len(failed)
         if attempt == self._provider.attempts:
@@ -213,7 +207,7 @@ class ModelClient:
             kind = "" if late else f": {type(error).__name__}"  # its message may hold the address and headers
             # Certificates and proxies, too: what is wrong with them is wrong for every request.
             unconnected = isinstance(error, NewConnectionError | ProxyError | SSLError)
-            raise _WorthAnotherTry(f"{self._provider.base_url} {what}{kind}", unconnected=unconnected) from None
+            raise ModelError(f"{self._provider.base_url} {what}{kind}", again=True, unconnected=unconnected) from None
         if response.status != 200:
             raise self._refused(response, text, is_required)
         return self._document(text)
@@ -226,7 +220,9 @@ class ModelClient:
             if length > MAX_ANSWER_BYTES:
                 raise ModelError(f"{self._provider.base_url} answers more than {MAX_ANSWER_BYTES // 1024**2} MiB")
             if time.monotonic() > deadline_s:
-                raise _WorthAnotherTry(f"{self._provider.base_url} no whole answer within {self._provider.timeout:g} s")
+                raise ModelError(
+                    f"{self._provider.base_url} no whole answer within {self._provider.timeout:g} s", again=True
+                )
         return b"".join(parts)
 
     def _refused(self, response: urllib3.BaseHTTPResponse, text: bytes, is_required: bool) -> ModelError:
@@ -244,7 +240,7 @@ class ModelClient:
             return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=True)
         if status in _WORTH_ANOTHER_TRY or status >= 500:
             wait_s = self._asked_wait(response.headers)
-            return _WorthAnotherTry(message, status, wait_s, refuses_required=is_refused)
+            return ModelError(message, status, refuses_required=is_refused, again=True, after_s=wait_s)
         return ModelError(message, status, for_all=status in _FOR_EVERY_CASE, refuses_required=is_refused)
 
     def _said(self, text: bytes) -> str:

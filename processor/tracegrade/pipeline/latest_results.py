@@ -4,16 +4,12 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import CannotTell
 
 if TYPE_CHECKING:
     from tracegrade.assemble.closed_traces import TraceKey
 
 _IN_MEMORY = 256 * 2**20  # bytes of output; the rest is in a temporary file
-
-
-class NoRoom(TraceGradeError):
-    """The temporary file cannot be written."""
 
 
 class LatestResults:
@@ -38,7 +34,7 @@ class LatestResults:
         try:
             self._file.write(packed)
         except OSError as error:
-            raise NoRoom(
+            raise CannotTell(
                 f"{tempfile.tempdir or 'temporary files'}: {error.strerror}: what is found is held there until the "
                 "last trace is judged; let TMPDIR name a folder with more room, or choose fewer traces by --since or "
                 "--service"

@@ -207,7 +207,7 @@ class RejudgeTraces(Rejudge[T]):
             most: so many traces are judged at most.
 
         Raises:
-            WorkerEnded: as `shown_by_workers`.
+            CannotTell: as `shown_by_workers`.
         """
         looked = LookedThrough(numbers_of(self.connection, self.chosen), most)
         done = 0

@@ -42,7 +42,7 @@ class RejudgeSessions(Rejudge[T]):
             progress: shows how far it is.
 
         Raises:
-            WorkerEnded: as `shown_by_workers`.
+            CannotTell: as `shown_by_workers`.
         """
         lacking: list[tuple[KeptSession, LeftOut]] = []
         judged = judged_sessions(self.connection, self.chosen)

@@ -24,11 +24,11 @@ from multiprocessing import resource_tracker
 from threading import Thread
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from tracegrade.codec.kept_spans import KeptSpansError
 from tracegrade.codec.packed_trace import PackedTrace
+from tracegrade.codec.packing import Unreadable
 from tracegrade.extract.extract import extract
 from tracegrade.judge import judge_extraction, judge_session
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import CannotTell, TraceGradeError
 from tracegrade.model.extraction import Extraction
 from tracegrade.pipeline.extracted_traces import ExtractedTrace
 from tracegrade.pipeline.judged import Judged, JudgedSession, JudgedTrace
@@ -47,10 +47,6 @@ SPANS_HERE = 30_000
 SPANS_A_BATCH = 1_000
 _BATCHES_A_WORKER = 2  # one being judged, one waiting
 _BATCHES_IN_ORDER = 16  # for each worker; results wait for those of traces that closed before
-
-
-class WorkerEnded(TraceGradeError):
-    """A worker ended before its work did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ def shown_by_workers(judged: Iterable[Judged | Packed], job: ReplayJob[T], rule_
         jobs: how many workers there may be.
 
     Raises:
-        WorkerEnded: a worker was killed, crashed, or found other rules.
+        CannotTell: a worker was killed, crashed, or found other rules.
     """
     judge_here = _TraceJudge(job, rule_set)
     spans_here = 0
@@ -132,7 +128,7 @@ class _TraceJudge(Generic[T]):
         """The output for `item`; judges it first, unless it is a judged session.
 
         Raises:
-            KeptSpansError: the spans of a packed trace are damaged, and the job does not say what then.
+            Unreadable: the spans of a packed trace are damaged, and the job does not say what then.
         """
         if isinstance(item, JudgedSession):
             return self._job.show(item)
@@ -155,7 +151,7 @@ class _TraceJudge(Generic[T]):
             if kept.takes_all or kept.is_enough(packed.filter_hash):
                 return self._shown(packed.number, extract(packed.unpacked(), self._tool_name))
             of = extract(packed.unpacked(), self._tool_name) if kept.asks else None
-        except KeptSpansError as error:
+        except Unreadable as error:
             return kept.left_out(NotKept(packed.number, lacking, (_damage(packed, error),), None))
         return kept.left_out(NotKept(packed.number, lacking, (), of))
 
@@ -182,14 +178,14 @@ class _TraceJudge(Generic[T]):
         """What is read of a trace, or in which way its spans are damaged."""
         try:
             trace = packed.unpacked()
-        except KeptSpansError as error:
+        except Unreadable as error:
             if self._job.kept is None:
                 raise
             return _damage(packed, error)
         return extract(trace, self._tool_name)
 
 
-def _damage(packed: PackedTrace, error: KeptSpansError) -> str:
+def _damage(packed: PackedTrace, error: Unreadable) -> str:
     return f"trace {packed.trace_id.hex()}: {error}"
 
 
@@ -303,7 +299,7 @@ class _Workers(Generic[T]):
         self._in_order.popleft()
         return shown
 
-    def _ended(self) -> WorkerEnded:
+    def _ended(self) -> CannotTell:
         """The error that says how a worker ended, and on what they all worked."""
         self._pool.shutdown(cancel_futures=True)
         codes = [code for process in self._processes if (code := process.exitcode)]
@@ -316,9 +312,7 @@ class _Workers(Generic[T]):
         if traces:
             first, last = traces[0].trace_id.hex(), traces[-1].trace_id.hex()
             when = f"while it judged one of {len(traces)} traces, the first {first}, the last {last}"
-        return WorkerEnded(
-            f"a worker of the replay {how} {when}; --jobs 1 judges without workers and needs less memory"
-        )
+        return CannotTell(f"a worker of the replay {how} {when}; --jobs 1 judges without workers and needs less memory")
 
 
 def _failed(answers: "Future[Any]") -> bool:
@@ -337,12 +331,12 @@ def _start(job: ReplayJob[Any]) -> None:
     try:
         rule_set = job.reading.load(job.rule_paths).only(job.rule_ids)
     except TraceGradeError as error:
-        _trace_judge = WorkerEnded(str(error))
+        _trace_judge = CannotTell(str(error))
         return
     if rule_set.hash == job.rules:
         _trace_judge = _TraceJudge(job, rule_set)
     else:
-        _trace_judge = WorkerEnded("rules changed while the replay began; run it again")
+        _trace_judge = CannotTell("rules changed while the replay began; run it again")
     gc.freeze()
 
 

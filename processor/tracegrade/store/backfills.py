@@ -16,7 +16,8 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, insert, or_, select, update
 
 from tracegrade.codec.json_text import rows_to_json
-from tracegrade.codec.results import ResultError, with_backfilled
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import with_backfilled
 from tracegrade.model.evaluation import Decision
 from tracegrade.store.blocks import Blocks, block_ranges
 from tracegrade.store.counts import CountChanges, counted_minute
@@ -284,7 +285,7 @@ class _Changes:
             return True
         try:
             packed = with_backfilled(row.judged, self._rule_ids, decisions)
-        except ResultError:  # damaged, or of another version
+        except Unreadable:  # damaged, or of another version
             if decisions:
                 return False
             packed = row.judged

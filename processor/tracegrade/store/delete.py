@@ -8,7 +8,8 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 
-from tracegrade.codec.kept_spans import KeptSpansError, decode_spans
+from tracegrade.codec.kept_spans import decode_spans
+from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_summary
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
@@ -76,7 +77,7 @@ def traces_of_user(
         ids = user_in(tenant)
         try:
             kept = decode_spans(bytes(spans))
-        except KeptSpansError:
+        except Unreadable:
             continue  # damaged: its owner is unknown
         if any(is_users(span.attributes, ids) or is_users(span.resource.attributes, ids) for span in kept.spans):
             found.add(bytes(trace_id))

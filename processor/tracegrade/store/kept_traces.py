@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, case, literal, null, select
 
 from tracegrade.codec.packed_trace import PackedTrace
-from tracegrade.codec.results import ResultError, unpack_summary
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_summary
 from tracegrade.model.trace import Trace
 from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_traces
@@ -80,7 +81,7 @@ def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[Packe
         for row in connection.execute(query.where(traces.c.number.in_(some))):
             try:
                 last_position = unpack_summary(row.summary).last_position
-            except ResultError:
+            except Unreadable:
                 continue
             kept = _kept(row)
             kept.trace.last_position = last_position
@@ -110,5 +111,5 @@ def _missing(row: Any) -> list[str]:
         return []
     try:
         return list(unpack_summary(row.summary).missing)
-    except ResultError:
+    except Unreadable:
         return [UNKNOWN]

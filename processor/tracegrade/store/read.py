@@ -151,7 +151,7 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     One whose values were deleted is as one that closed in 1970: what comes of it is too late, and its session lacks it.
 
     Raises:
-        KeptSpansError: the spans of one are damaged, or were stored by another version.
+        Unreadable: the spans of one are damaged, or were stored by another version.
     """
     from tracegrade.codec.kept_spans import decode_spans  # only for judging: see `whole_result`
 

@@ -6,7 +6,8 @@ traces that were recorded long before: all its traces go then, and its row and c
 
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, delete, false, func, or_, select, tuple_, update
 
-from tracegrade.codec.results import ResultError, unpack_result
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_result
 from tracegrade.codec.without_values import result_without_values
 from tracegrade.model.trace_result import VALUES_GONE
 from tracegrade.store.arrivals import number_range
@@ -118,7 +119,7 @@ def _with_old_values(connection: Connection, since_ns: int, before_ns: int, afte
 def _without_values(judged: bytes, spans: bytes) -> bytes:
     try:
         return result_without_values(unpack_result(judged, spans)).packed
-    except ResultError:
+    except Unreadable:
         return judged  # nobody can read it
 
 

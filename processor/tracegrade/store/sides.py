@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, or_, select
 
-from tracegrade.codec.results import ResultError, unpack_calls
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_calls
 from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.tally import Tally
 from tracegrade.model.tool_call import ToolCall
@@ -123,7 +124,7 @@ def side_calls(connection: Connection, numbers: Sequence[int]) -> Iterator[list[
 def _calls_of(judged: bytes) -> list[ToolCall]:
     try:
         return unpack_calls(judged)
-    except ResultError:  # damaged, or of another version: others tell enough
+    except Unreadable:  # damaged, or of another version: others tell enough
         return []
 
 

@@ -16,11 +16,8 @@ from starlette.types import ASGIApp
 from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
-from tracegrade.history.runs.experiments import NoSuchRun
 from tracegrade.history.runs.recorded_run import RunRefused
-from tracegrade.history.runs.run_changes import NotChangeable
-from tracegrade.jobs.submit import NoSuchJob
-from tracegrade.jobs.suite_request import JobRefused
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web import live, websocket
@@ -57,12 +54,10 @@ def build_app(sources: Sources) -> ASGIApp:
         exception_handlers={
             HTTPException: _refused,
             Refusal: _not_allowed,
-            NoSuchRun: _no_such_run,
+            NotFound: _not_found,
             NoSuchSuite: _no_such_suite,
             RunRefused: _wrong_value,
-            NotChangeable: _not_changeable,
-            JobRefused: _not_changeable,
-            NoSuchJob: _no_such_run,
+            NotPossible: _not_possible,
             StoreError: _no_store,
             **dict.fromkeys(STORE_ERRORS, _store_failed),
             ValuesGone: _values_gone,
@@ -111,7 +106,7 @@ def _refused(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=error.status_code, title=title, message=error.detail)
 
 
-def _no_such_run(request: Request, error: Exception) -> Response:
+def _not_found(request: Request, error: Exception) -> Response:
     return page(
         request,
         "error.html",
@@ -125,7 +120,7 @@ def _no_such_suite(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=404, title="Not found", message=f"There is {error}.")
 
 
-def _not_changeable(request: Request, error: Exception) -> Response:
+def _not_possible(request: Request, error: Exception) -> Response:
     return page(request, "error.html", status=409, title="Not possible", message=f"Nothing was changed: {error}.")
 
 

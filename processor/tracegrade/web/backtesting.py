@@ -15,12 +15,12 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.history.backtest.backtest import Asked, backtest
 from tracegrade.history.backtest.sources import Rules
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotPossible
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.store.open import reading_store
-from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
+from tracegrade.web.own_process import LONGEST_S, OwnProcess
 from tracegrade.web.sources import Sources
 
 SINCE = "30d"
@@ -29,11 +29,7 @@ SINCE = "30d"
 _NAME = "rule.yaml"
 
 
-class NotBacktested(TraceGradeError):
-    """A backtest that cannot be made; the message says why."""
-
-
-class WrongRule(NotBacktested):
+class WrongRule(NotPossible):
     """The text is no rule; ``problems`` say where and why."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -72,21 +68,22 @@ class Backtesting:
     """Backtests rules, one at a time."""
 
     def __init__(self, longest_s: float = LONGEST_S) -> None:
-        self._process = OwnProcess("backtest", longest_s)
+        hint = "choose a shorter time, or call 'tracegrade rules backtest'"
+        self._process = OwnProcess("backtest", NotPossible, hint, longest_s)
 
     def backtest(self, sources: Sources, asked: AskedRule, caller: Caller) -> Backtested:
         """What the rule would have said; without explanations, which quote values, for callers who may not see those.
 
         Raises:
             WrongRule: the text is no rule.
-            NotBacktested: there is nothing to judge, or that takes too long.
+            NotPossible: there is nothing to judge, or that takes too long.
             Busy: another backtest is being made.
             StoreError: there is no store, or it cannot be read.
         """
         now_ns = time.time_ns()
         until_ns = now_ns if asked.until_ns is None else min(asked.until_ns, now_ns)
         if asked.since_ns >= until_ns:
-            raise NotBacktested("there is no trace between the two times: the first is not before the second, or now")
+            raise NotPossible("there is no trace between the two times: the first is not before the second, or now")
         with sources.store():  # else the other process would say that there is none
             pass
         config = sources.config
@@ -97,12 +94,7 @@ class Backtesting:
             reading = RuleReading(config.rules.semantic_model)
             place = _Place(config.store_url, sources.tenant, config.data_path, config.traces, reading)
             wanted = replace(asked, text="", until_ns=until_ns)
-            try:
-                found = self._process.call(_work, path, wanted, place, is_stopping=sources.is_stopping)
-            except TookTooLong as error:
-                raise NotBacktested(f"{error}: choose a shorter time, or call 'tracegrade rules backtest'") from None
-            except Refused as error:
-                raise NotBacktested(str(error)) from None
+            found = self._process.call(_work, path, wanted, place, is_stopping=sources.is_stopping)
         if isinstance(found, list):
             raise WrongRule(found)
         return found if caller.may("read-values") else replace(found, document=_without_values(found.document))

@@ -7,7 +7,8 @@ from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval_timeline, model_keys, suite_about
-from tracegrade.jobs.suite_request import JobRefused, SuiteRequest, suite_request
+from tracegrade.jobs.suite_request import SuiteRequest, suite_request
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
 from tracegrade.suites.keeping import known_suite
 
@@ -24,23 +25,23 @@ def best_request(connection: Connection, tenant: str, experiment: str, models: S
         models: to be asked in place of those of the configuration.
 
     Raises:
-        NoSuchRun: there is no such experiment.
+        NotFound: there is no such experiment.
         NoSuchSuite: its suite was deleted.
-        JobRefused: it has no best, or that cannot be run: no stored suite, no models, or a configuration that is none.
+        NotPossible: it has no best, or that cannot be run: no stored suite, no models, or a configuration that is none.
     """
     found = eval_timeline(connection, known_experiment(connection, tenant, experiment))
     if found.best is None:
-        raise JobRefused(f"{experiment} has no best configuration: nothing of it has a score")
+        raise NotPossible(f"{experiment} has no best configuration: nothing of it has a score")
     suite_id = suite_about(connection, found.experiment)
     if suite_id is None:
-        raise JobRefused(f"{experiment} is about no stored suite: nothing can be run")
+        raise NotPossible(f"{experiment} is about no stored suite: nothing can be run")
     suite = known_suite(connection, tenant, suite_id)
     best = found.best
     if isinstance(best, EvalStanding):
         given: Mapping[str, JsonValue] = best.eval.configuration
         own = blake2b(suite.system_prompt.encode(), digest_size=8).hexdigest() if suite.system_prompt else ""
         if best.eval.job is None and best.eval.system_prompt_hash != own:
-            raise JobRefused(
+            raise NotPossible(
                 f"the best of {experiment}, {best.eval.id}, was asked with another system prompt than the suite has, "
                 "which is not stored: submit an eval with it"
             )
@@ -48,7 +49,7 @@ def best_request(connection: Connection, tenant: str, experiment: str, models: S
         given = best.entry.configuration
     chosen = list(models) or model_keys(given) or _models_of(found)
     if not chosen:
-        raise JobRefused(f"the best configuration of {experiment} names no models: send some")
+        raise NotPossible(f"the best configuration of {experiment} names no models: send some")
     asked = {key: given[key] for key in _ASKED if given.get(key) is not None}
     prompts = asked.get("system_prompt")
     if isinstance(prompts, dict):  # of models that are not asked now, too

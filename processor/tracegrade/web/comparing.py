@@ -16,7 +16,7 @@ from tracegrade.model.usage import no_prices
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.web.own_process import LONGEST_S, OwnProcess, Refused, TookTooLong
+from tracegrade.web.own_process import LONGEST_S, OwnProcess
 from tracegrade.web.sources import Sources
 from tracegrade.web.times import time_of
 
@@ -46,7 +46,8 @@ class Comparing:
     """Compares, with at most one full comparison at a time."""
 
     def __init__(self, longest_s: float = LONGEST_S) -> None:
-        self._process = OwnProcess("full comparison", longest_s)
+        hint = "choose a shorter time or a single rule, or call 'tracegrade compare'"
+        self._process = OwnProcess("full comparison", CompareError, hint, longest_s)
 
     @property
     def is_busy(self) -> bool:
@@ -74,13 +75,7 @@ class Comparing:
         with sources.store():  # else the other process would say that there is none
             pass
         arguments = (sources.config.store_url, sources.tenant, a, b, asked, dict(sources.config.traces.prices))
-        try:
-            return self._process.call(_work, *arguments, is_stopping=sources.is_stopping)
-        except TookTooLong as error:
-            hint = "choose a shorter time or a single rule, or call 'tracegrade compare'"
-            raise CompareError(f"{error}: {hint}") from None
-        except Refused as error:
-            raise CompareError(str(error)) from None
+        return self._process.call(_work, *arguments, is_stopping=sources.is_stopping)
 
 
 def _work(

@@ -27,20 +27,21 @@ class Busy(TraceGradeError):
     """As much is being worked on as is at one time."""
 
 
-class Refused(TraceGradeError):
-    """The work cannot be done; the message says why."""
-
-
-class TookTooLong(Refused):
-    """The work was not done in time."""
-
-
 class OwnProcess:
     """Does one kind of work, with at most one such process at a time."""
 
-    def __init__(self, what: str, longest_s: float = LONGEST_S) -> None:
-        """``what`` is done here, such as ``backtest``; a process has `longest_s`."""
-        self._what = what
+    def __init__(
+        self, what: str, error: type[TraceGradeError] = TraceGradeError, hint: str = "", longest_s: float = LONGEST_S
+    ) -> None:
+        """Do nothing yet.
+
+        Args:
+            what: is done here, such as ``backtest``.
+            error: is raised where it cannot be done.
+            hint: says what to do where it takes longer than `longest_s`.
+            longest_s: so long a process has.
+        """
+        self._what, self._error, self._hint = what, error, hint
         self._one = threading.Lock()
         self._longest_s = longest_s
 
@@ -59,8 +60,7 @@ class OwnProcess:
 
         Raises:
             Busy: the same kind of work is being done already.
-            Refused: `work` raised a `TraceGradeError`; its message.
-            TookTooLong: it was not done in time.
+            TraceGradeError: as ``error``, with the message of the one that `work` raised; or it was not done in time.
         """
         if not self._one.acquire(blocking=False):
             raise Busy(f"another {self._what} is being made; try again in a moment")
@@ -79,7 +79,7 @@ class OwnProcess:
         try:
             while not ours.poll(_LOOK_EVERY_S):
                 if is_stopping() or time.monotonic() > ends_s:
-                    raise TookTooLong(f"not done within {self._longest_s:g} s")
+                    raise self._error(f"not done within {self._longest_s:g} s: {self._hint}")
             is_refused, found = ours.recv()
         except EOFError:
             process.join()
@@ -89,7 +89,7 @@ class OwnProcess:
             process.join()
             ours.close()
         if is_refused:
-            raise Refused(found)
+            raise self._error(found)
         result: T = found
         return result
 

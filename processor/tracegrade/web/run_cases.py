@@ -97,7 +97,7 @@ def show_case(request: Request, tenant: str, name: str, case: str) -> Response:
 
     Raises:
         HTTPException: 404, the run has no such case.
-        NoSuchRun: there is no such run.
+        NotFound: there is no such run.
     """
     sources = sources_of(request)
     shows_values = token_of(request).may("read-values")

@@ -10,7 +10,6 @@ from build import each
 from build.judged_traces import START_NS, evaluation, judged
 from build.stored_runs import begin, run_of
 from tracegrade.history.runs.experiments import (
-    NoSuchRun,
     ScoredRun,
     Standing,
     check_stored,
@@ -22,6 +21,7 @@ from tracegrade.history.runs.experiments import (
     standings,
     timeline,
 )
+from tracegrade.model.errors import NotFound
 from tracegrade.model.tally import Tally
 from tracegrade.store.open import reading
 from tracegrade.store.runs import pin_baseline, save_run
@@ -175,19 +175,19 @@ def name_of(standing: Standing | None) -> str | None:
 
 
 def test_a_name_that_is_not_there_is_said_to_be_missing_with_those_near_it(engine: Engine) -> None:
-    with reading(engine) as connection, pytest.raises(NoSuchRun, match="no run 'tuning/1': no run is stored here"):
+    with reading(engine) as connection, pytest.raises(NotFound, match="no run 'tuning/1': no run is stored here"):
         known_run(connection, "default", "tuning/1")
     begin(engine, "tuning/1")
     with engine.begin() as connection:
         save_run(connection, replace(run_of("elsewhere"), tenant="other"))
     with reading(engine) as connection:
-        with pytest.raises(NoSuchRun, match=r"no run 'tuning/2'; did you mean 'tuning/1'\?"):
+        with pytest.raises(NotFound, match=r"no run 'tuning/2'; did you mean 'tuning/1'\?"):
             known_run(connection, "default", "tuning/2")
-        with pytest.raises(NoSuchRun, match=r"no experiment 'tunin'; did you mean 'tuning'\?"):
+        with pytest.raises(NotFound, match=r"no experiment 'tunin'; did you mean 'tuning'\?"):
             known_experiment(connection, "default", "tunin")
-        with pytest.raises(NoSuchRun, match=r"no run or experiment 'tunin'; did you mean 'tuning'\?"):
+        with pytest.raises(NotFound, match=r"no run or experiment 'tunin'; did you mean 'tuning'\?"):
             run_or_experiment(connection, "default", "tunin")
-        with pytest.raises(NoSuchRun, match="no run 'elsewhere'"):
+        with pytest.raises(NotFound, match="no run 'elsewhere'"):
             known_run(connection, "default", "elsewhere")
         check_stored(connection, "elsewhere")
         assert run_or_experiment(connection, "default", "tuning") == known_experiment(connection, "default", "tuning")

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, select
 
 from tracegrade.alert.diagnose.cases import Case
-from tracegrade.codec.kept_spans import KeptSpansError, decode_spans
+from tracegrade.codec.kept_spans import decode_spans
+from tracegrade.codec.packing import Unreadable
 from tracegrade.display import json_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
@@ -34,7 +35,7 @@ def attributes_of(
         for number, blob in connection.execute(query):
             try:
                 spans = sorted(decode_spans(bytes(blob)).spans, key=SPAN_ORDER)
-            except KeptSpansError:  # damaged, or of another version: others tell enough
+            except Unreadable:  # damaged, or of another version: others tell enough
                 continue
             for subject in subjects[number] if spans else ():
                 found[number, subject] = _values(spans, subject, names)

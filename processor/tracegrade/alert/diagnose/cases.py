@@ -8,7 +8,8 @@ import orjson
 from sqlalchemy import Connection, select
 
 from tracegrade.alert.diagnose.watched import ANY_OUTCOME, Place, Watched
-from tracegrade.codec.results import ResultError, unpack_result
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_result
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.parts import in_parts
 from tracegrade.store.periods import Period
@@ -148,6 +149,6 @@ def with_values(connection: Connection, cases: Sequence[Case]) -> dict[int, Trac
         for number, judged in connection.execute(query):
             try:
                 found[number] = unpack_result(judged, b"")
-            except ResultError:  # damaged, or of another version: others tell enough
+            except Unreadable:  # damaged, or of another version: others tell enough
                 continue
     return found

@@ -16,7 +16,7 @@ from tracegrade.history.backtest.changes import Changes, RuleChange, explain_bef
 from tracegrade.history.backtest.judged import OtherRules, SaidOfTrace, Showing
 from tracegrade.history.backtest.live import LiveResults
 from tracegrade.history.backtest.sources import Chosen, Rules, State, chosen_rules, judged_alike, judged_alike_live
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import CannotTell
 from tracegrade.model.json_value import JsonValue
 from tracegrade.pipeline.packed import Kept, LeftOut
 from tracegrade.pipeline.progress import Progress, unseen
@@ -35,10 +35,6 @@ from tracegrade.store.schema import BACKFILL, LIVE
 
 Keep: TypeAlias = Callable[[JudgedAfter], None]
 """Keeps what the changed rules said of a trace, to store it."""
-
-
-class NothingStored(TraceGradeError):
-    """There is nothing to judge, so nothing can be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +174,8 @@ def backtest(connection: Connection, asked: Asked, progress: Progress = unseen, 
 
     Raises:
         TraceGradeError: a rule that is named is not there.
-        NothingStored: there is no trace to judge, or none of which the store kept what the rules read.
-        WorkerEnded: a process that judges was killed, or crashed.
+        CannotTell: there is no trace to judge, or none of which the store kept what the rules read; a process that
+            judges was killed, or crashed.
     """
     rule_set, other = asked.rules.rule_set, asked.other
     began_ns = first_arrival(connection, asked.since_ns)
@@ -239,7 +235,7 @@ class _Run:
                 self._take_session(session, said_of)
             found.sessions_not_judged = sessions.not_judged
         if not (found.traces or found.sessions):
-            raise NothingStored(self._why_nothing())
+            raise CannotTell(self._why_nothing())
         found.changes = [self._changes.of(rule) for rule in self._rules.rules]
         if self._live is not None:
             explain_before(found.changes, self._live.explanation)

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, select
 
-from tracegrade.codec.results import ResultError, unpack_result
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_result
 from tracegrade.history.backtest.changes import Example, RuleChange
 from tracegrade.history.backtest.judged import Said, explanation_of
 from tracegrade.store.schema import DECISION_KINDS, LIVE, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE, series, traces
@@ -40,7 +41,7 @@ class LiveResults:
         packed = self._connection.execute(query).scalar()
         try:
             decisions = [] if packed is None else unpack_result(packed, b"").decisions
-        except ResultError:  # damaged, or of another version
+        except Unreadable:  # damaged, or of another version
             return ""
         own = (change.rule.id, SUBJECT_KINDS[example.kind], example.subject)
         found = (item for item in decisions if (item.pair.rule_id, item.pair.subject.kind, item.pair.subject.id) == own)

@@ -40,7 +40,7 @@ def recorded(
 
     Raises:
         PromoteError: it is not stored, or not in a session.
-        KeptSpansError: its spans are damaged, or were stored by another version.
+        Unreadable: its spans are damaged, or were stored by another version.
     """
     stored_ones = stored_traces(connection, trace_id, run=run)
     found = [stored for stored in stored_ones if tenant in (None, stored.trace.tenant)]

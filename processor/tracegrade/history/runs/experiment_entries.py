@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.runs.run_changes import NotChangeable, check_unpinned
+from tracegrade.history.runs.run_changes import check_unpinned
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
 from tracegrade.store.experiment_entries import (
     PROMOTED,
@@ -49,13 +50,13 @@ def report(
         The entry, and the one that was promoted from it, if it is a tune with a score.
 
     Raises:
-        NoSuchRun: there is no such experiment.
-        NotChangeable: there are too many entries.
+        NotFound: there is no such experiment.
+        NotPossible: there are too many entries.
     """
     with changing_store(store_url) as connection:
         known_experiment(connection, tenant, experiment)
         if entry_count(connection, tenant, experiment) >= MOST_ENTRIES:
-            raise NotChangeable(f"{experiment} has {MOST_ENTRIES} entries, the most there may be")
+            raise NotPossible(f"{experiment} has {MOST_ENTRIES} entries, the most there may be")
         entry = Entry(
             tenant=tenant,
             experiment=experiment,
@@ -77,7 +78,7 @@ def delete_promoted(store_url: str, entry: Entry, *, force: bool = False) -> Non
     """Delete the eval that was promoted from a tune; the tune stays.
 
     Raises:
-        NotChangeable: without `force`, another experiment has it pinned as its baseline.
+        NotPossible: without `force`, another experiment has it pinned as its baseline.
     """
     with changing_store(store_url) as connection:
         if not force:

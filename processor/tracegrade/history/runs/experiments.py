@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from tracegrade.display import json_text
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.recorded_run import check_title
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotFound
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.store.experiment_entries import TUNES, Entry, promoted_entry, stored_entries
@@ -39,10 +39,6 @@ from tracegrade.store.trends import mean_scores, traffic, trends
 _DIGITS = 4
 _LONGEST_SUMMARY = 100
 _NONE_YET = ": no run is stored here; 'tracegrade replay --experiment NAME' stores one"
-
-
-class NoSuchRun(TraceGradeError):
-    """No run or experiment has this name; the message says which there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,12 +361,12 @@ def known_experiment(connection: Connection, tenant: str, name: str) -> Experime
     """The experiment of this name.
 
     Raises:
-        NoSuchRun: there is none.
+        NotFound: there is none.
     """
     if (found := stored_experiment(connection, tenant, name)) is None:
         known = [experiment.name for experiment in stored_experiments(connection, tenant)]
         hint = did_you_mean(name, known) or "; 'tracegrade experiments list' shows them"
-        raise NoSuchRun(f"no experiment {name!r}{hint if known else _NONE_YET}")
+        raise NotFound(f"no experiment {name!r}{hint if known else _NONE_YET}")
     return found
 
 
@@ -378,7 +374,7 @@ def experiment_called(connection: Connection, tenant: str, what: str, id_or_name
     """The experiment with this id, or this name; `what` is where it was written, for messages.
 
     Raises:
-        NoSuchRun: there is none.
+        NotFound: there is none.
         RunRefused: it is neither an id nor a name that an experiment can have.
     """
     found = experiment_with_id(connection, tenant, id_or_name) or stored_experiment(connection, tenant, id_or_name)
@@ -392,7 +388,7 @@ def known_run(connection: Connection, tenant: str, name: str) -> Run:
     """The run of this name.
 
     Raises:
-        NoSuchRun: there is none.
+        NotFound: there is none.
     """
     if (found := stored_run(connection, tenant, name)) is None:
         raise _no_run(name, [run.name for run in stored_runs(connection, tenant)])
@@ -403,7 +399,7 @@ def run_or_experiment(connection: Connection, tenant: str, name: str) -> Run | E
     """The run or the experiment of this name; never both have it.
 
     Raises:
-        NoSuchRun: there is none.
+        NotFound: there is none.
     """
     if (experiment := stored_experiment(connection, tenant, name)) is not None:
         return experiment
@@ -417,17 +413,17 @@ def check_stored(connection: Connection, run: str) -> None:
     """Check that a tenant has a run of this name; what is judged live is always there.
 
     Raises:
-        NoSuchRun: none has.
+        NotFound: none has.
     """
     if run not in (LIVE, BACKFILL) and run not in (known := run_names(connection)):
         raise _no_run(run, known)
 
 
-def _no_run(name: str, known: Sequence[str], what: str = "run") -> NoSuchRun:
+def _no_run(name: str, known: Sequence[str], what: str = "run") -> NotFound:
     if not known:
-        return NoSuchRun(f"no {what} {name!r}{_NONE_YET}")
+        return NotFound(f"no {what} {name!r}{_NONE_YET}")
     hint = did_you_mean(name, known) or "; 'tracegrade experiments timeline NAME' shows those of an experiment"
-    return NoSuchRun(f"no {what} {name!r}{hint}")
+    return NotFound(f"no {what} {name!r}{hint}")
 
 
 def delta_of(score: float | None, other: float | None) -> float | None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine
 
 from tracegrade.document.problem import did_you_mean
 from tracegrade.history.runs.experiments import ScoredRun, Timeline, known_experiment, known_run, timeline
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotPossible
 from tracegrade.store.jobs import LOST_AFTER_S, UNFINISHED, Job, stored_jobs
 from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import (
@@ -24,10 +24,6 @@ from tracegrade.store.runs import (
 MOST_LABELS = 100
 LONGEST_KEY = 200
 LONGEST_VALUE = 1000
-
-
-class NotChangeable(TraceGradeError):
-    """A run or experiment that cannot be changed so; the message says why."""
 
 
 def labels_of(written: Iterable[str]) -> dict[str, str]:
@@ -51,8 +47,8 @@ def pin(store_url: str, tenant: str, experiment: str, run: str | None) -> None:
     """Pin `run` as the baseline of an experiment; None pins none.
 
     Raises:
-        NoSuchRun: there is no such experiment.
-        NotChangeable: the run is not of the experiment, not complete, or without a score.
+        NotFound: there is no such experiment.
+        NotPossible: the run is not of the experiment, not complete, or without a score.
     """
     with changing_store(store_url) as connection:
         found = timeline(connection, known_experiment(connection, tenant, experiment))
@@ -65,21 +61,21 @@ def label(store_url: str, tenant: str, run: str, labels: Mapping[str, str]) -> N
     """Give a run these labels in place of those it has.
 
     Raises:
-        NoSuchRun: there is no such run.
-        NotChangeable: it is still being written, which would write its labels again; or too many or too long labels.
+        NotFound: there is no such run.
+        NotPossible: it is still being written, which would write its labels again; or too many or too long labels.
     """
     if len(labels) > MOST_LABELS:
-        raise NotChangeable(f"expected at most {MOST_LABELS} labels, found {len(labels)}")
+        raise NotPossible(f"expected at most {MOST_LABELS} labels, found {len(labels)}")
     for key, value in labels.items():
         if not 0 < len(key.strip()) <= LONGEST_KEY or len(value) > LONGEST_VALUE:
             expected = f"a key of at most {LONGEST_KEY} and a value of at most {LONGEST_VALUE} characters"
-            raise NotChangeable(f"expected {expected}, found {key[:LONGEST_KEY]!r}={value[:LONGEST_KEY]!r}")
+            raise NotPossible(f"expected {expected}, found {key[:LONGEST_KEY]!r}={value[:LONGEST_KEY]!r}")
         if not (key + value).isprintable():
-            raise NotChangeable(f"expected a label without line breaks and the like, found {key!r}={value!r}")
+            raise NotPossible(f"expected a label without line breaks and the like, found {key!r}={value!r}")
     with changing_store(store_url) as connection:
         state = known_run(connection, tenant, run).state
         if state != "complete":
-            raise NotChangeable(f"{run} is {state}: only labels of a complete run can be changed")
+            raise NotPossible(f"{run} is {state}: only labels of a complete run can be changed")
         save_labels(connection, tenant, run, labels)
 
 
@@ -87,8 +83,8 @@ def delete_stored_run(store_url: str, tenant: str, run: str, *, force: bool = Fa
     """Delete a run with all its results. Returns how many traces and sessions went.
 
     Raises:
-        NoSuchRun: there is no such run.
-        NotChangeable: a job or a process writes it; or, without `force`, another experiment has it pinned.
+        NotFound: there is no such run.
+        NotPossible: a job or a process writes it; or, without `force`, another experiment has it pinned.
     """
     with _opened(store_url) as engine:
         with engine.connect() as connection:
@@ -105,7 +101,7 @@ def check_unwritten(
     """Check that runs can be deleted, and with them the `experiment` that holds them all, if it is given.
 
     Raises:
-        NotChangeable: a job that has not ended writes `what`, or a process that was heard of lately does.
+        NotPossible: a job that has not ended writes `what`, or a process that was heard of lately does.
     """
     if (job := _job_of(connection, tenant, {run.name for run in runs}, experiment)) is not None:
         raise _is_written(what, job)
@@ -113,7 +109,7 @@ def check_unwritten(
     for run in runs:
         seen_ns = seen_writing(connection, tenant, run.name) if run.state == "incomplete" and run.job is None else None
         if seen_ns is not None and abs(now_ns - seen_ns) < LOST_AFTER_S * 1e9:
-            raise NotChangeable(
+            raise NotPossible(
                 f"{what} cannot be deleted now: a process writes run {run.name}; wait for its end, or end it. One that "
                 f"was killed is taken as ended after {LOST_AFTER_S:.0f} s"
             )
@@ -125,14 +121,14 @@ def check_unpinned(
     """Check that no experiment `but` one has one of these runs or entries pinned as its baseline.
 
     Raises:
-        NotChangeable: one has.
+        NotPossible: one has.
     """
     for other in stored_experiments(connection, tenant):
         pinned = other.baseline if other.baseline in runs else None
         if other.baseline_entry in entries:
             pinned = other.baseline_entry
         if pinned is not None and other.name != but:
-            raise NotChangeable(
+            raise NotPossible(
                 f"the experiment {other.name} has {pinned} pinned as its baseline: pin another there first, or delete "
                 "it all the same: ?force=true, or --force"
             )
@@ -151,26 +147,26 @@ def _job_of(connection: Connection, tenant: str, runs: Collection[str], experime
     return None
 
 
-def _is_written(what: str, job: Job) -> NotChangeable:
+def _is_written(what: str, job: Job) -> NotPossible:
     cancel = f"wait for its end, or cancel it: tracegrade jobs cancel {job.id}"
-    return NotChangeable(f"{what} cannot be deleted now: job {job.id}, which is {job.state}, writes it; {cancel}")
+    return NotPossible(f"{what} cannot be deleted now: job {job.id}, which is {job.state}, writes it; {cancel}")
 
 
 def _check_pinnable(found: Timeline, run: str) -> None:
     of_name = {standing.scored.run.name: standing.scored for standing in found.standings}
     if run not in of_name:
         hint = did_you_mean(run, of_name) or f"; 'tracegrade experiments timeline {found.experiment.name}' shows them"
-        raise NotChangeable(f"{found.experiment.name} has no run {run!r}{hint}")
+        raise NotPossible(f"{found.experiment.name} has no run {run!r}{hint}")
     check_measurable(of_name[run])
 
 
 def check_measurable(scored: ScoredRun) -> None:
-    """Raise `NotChangeable` for a run that is not complete, or has no score; says what ended one that failed."""
+    """Raise `NotPossible` for a run that is not complete, or has no score; says what ended one that failed."""
     if scored.run.state != "complete" or scored.score is None:
         why = f"is {scored.run.state}" if scored.run.state != "complete" else "has no score"
         if scored.run.problem:
             why += f" ({scored.run.problem})"
-        raise NotChangeable(f"{scored.run.name} {why}: nothing can be measured against it")
+        raise NotPossible(f"{scored.run.name} {why}: nothing can be measured against it")
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from tracegrade.history.runs.experiments import NoSuchRun, known_experiment
+from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.runs.recorded_run import RunRefused, check_experiment
-from tracegrade.history.runs.run_changes import NotChangeable, check_measurable, job_writing
+from tracegrade.history.runs.run_changes import check_measurable, job_writing
 from tracegrade.history.suite_runs.evals import known_eval, suite_about
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.store.jobs import move_jobs, stored_job
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import (
@@ -40,9 +41,9 @@ def make(
 
     Raises:
         RunRefused: the name cannot be one, or the description is too long.
-        NotChangeable: the name is taken, or the baseline cannot be one.
+        NotPossible: the name is taken, or the baseline cannot be one.
         NoSuchSuite: there is no such suite.
-        NoSuchRun: there is no such eval.
+        NotFound: there is no such eval.
     """
     with changing_store(store_url) as connection:
         _check_free(connection, tenant, name)
@@ -63,9 +64,9 @@ def change(
     """Give an experiment another name or description; None leaves it. Returns its name from now on.
 
     Raises:
-        NoSuchRun: there is no such experiment.
+        NotFound: there is no such experiment.
         RunRefused: the new name cannot be one, or the description is too long.
-        NotChangeable: the new name is taken, or runs are being written.
+        NotPossible: the new name is taken, or runs are being written.
     """
     with changing_store(store_url) as connection:
         experiment = known_experiment(connection, tenant, name)
@@ -77,9 +78,9 @@ def change(
         _check_free(connection, tenant, new_name)
         for run in stored_runs(connection, tenant, name):
             if run.state != "complete":
-                raise NotChangeable(f"{name} cannot be renamed now: run {run.name} of it is {run.state}")
+                raise NotPossible(f"{name} cannot be renamed now: run {run.name} of it is {run.state}")
         if (job := job_writing(connection, tenant, name)) is not None:
-            raise NotChangeable(f"{name} cannot be renamed now: job {job.id} writes runs of it")
+            raise NotPossible(f"{name} cannot be renamed now: job {job.id} writes runs of it")
         rename_experiment(connection, tenant, name, new_name)
         move_jobs(connection, tenant, name, new_name)
         return new_name
@@ -89,8 +90,8 @@ def pin_eval(store_url: str, tenant: str, name: str, eval_id: str | None) -> Non
     """Pin an eval as the baseline of an experiment, of which it need not be; None pins none.
 
     Raises:
-        NoSuchRun: there is no such experiment, or no such eval.
-        NotChangeable: the eval has no complete run with a score, or is of another suite.
+        NotFound: there is no such experiment, or no such eval.
+        NotPossible: the eval has no complete run with a score, or is of another suite.
     """
     with changing_store(store_url) as connection:
         experiment = known_experiment(connection, tenant, name)
@@ -104,13 +105,13 @@ def _baseline(connection: Connection, experiment: Experiment, eval_id: str) -> t
     if found is None:
         job = stored_job(connection, experiment.tenant, eval_id)
         if job is None:
-            raise NoSuchRun(f"no eval {eval_id[:200]!r}, or none any more")
+            raise NotFound(f"no eval {eval_id[:200]!r}, or none any more")
         why = f" ({job.message})" if job.message else ""
-        raise NotChangeable(f"eval {job.id} is {job.state}{why} and stored nothing: nothing can be measured against it")
+        raise NotPossible(f"eval {job.id} is {job.state}{why} and stored nothing: nothing can be measured against it")
     about = suite_about(connection, experiment)
     if about is not None and found.suite is not None and found.suite != about:
         other = f"eval {eval_id} is of the suite {found.suite}, and {experiment.name} is about {about}"
-        raise NotChangeable(f"{other}: nothing can be measured against it")
+        raise NotPossible(f"{other}: nothing can be measured against it")
     if found.entry is not None:
         return None, found.entry.id
     able = (item for item in found.runs if item.run.state == "complete" and item.score is not None)
@@ -122,9 +123,9 @@ def _baseline(connection: Connection, experiment: Experiment, eval_id: str) -> t
 def _check_free(connection: Connection, tenant: str, name: str) -> None:
     """Check that `name` can be that of a new experiment: one name is never that of a run and of an experiment."""
     if stored_experiment(connection, tenant, name) is not None:
-        raise NotChangeable(f"name: there is an experiment {name!r} already; choose another")
+        raise NotPossible(f"name: there is an experiment {name!r} already; choose another")
     if stored_run(connection, tenant, name) is not None:
-        raise NotChangeable(f"name: {name!r} is the name of a run; choose another")
+        raise NotPossible(f"name: {name!r} is the name of a run; choose another")
     check_experiment(connection, tenant, "name", name)
 
 

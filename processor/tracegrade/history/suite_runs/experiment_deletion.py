@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.runs.run_changes import NotChangeable, check_unpinned, check_unwritten
+from tracegrade.history.runs.run_changes import check_unpinned, check_unwritten
 from tracegrade.history.suite_runs.suite_experiment import experiment_for
+from tracegrade.model.errors import NotPossible
 from tracegrade.store.experiment_entries import stored_entries
 from tracegrade.store.jobs import move_jobs
 from tracegrade.store.open import changing_store, open_store
@@ -37,8 +38,8 @@ def delete_with_runs(store_url: str, tenant: str, name: str, *, force: bool = Fa
     """Delete an experiment with its entries, its runs and their traces; where it is interrupted, again does the rest.
 
     Raises:
-        NoSuchRun: there is no such experiment.
-        NotChangeable: a run of it is being written; or, without `force`, another experiment has one pinned.
+        NotFound: there is no such experiment.
+        NotPossible: a run of it is being written; or, without `force`, another experiment has one pinned.
     """
     engine = open_store(store_url)
     try:
@@ -57,8 +58,8 @@ def delete_without_runs(store_url: str, tenant: str, name: str, *, force: bool =
     They keep their names, and evals their ids.
 
     Raises:
-        NoSuchRun: there is no such experiment.
-        NotChangeable: it holds other runs, or one that is being written; or, without `force`, another experiment has an
+        NotFound: there is no such experiment.
+        NotPossible: it holds other runs, or one that is being written; or, without `force`, another experiment has an
             entry of it pinned.
     """
     now_ns = time.time_ns()
@@ -71,7 +72,7 @@ def delete_without_runs(store_url: str, tenant: str, name: str, *, force: bool =
             if (suite := stored_suite(connection, tenant, id_)) is not None:
                 suites[id_] = suite
         if others := [run.name for run in runs if run.suite not in suites]:
-            raise NotChangeable(
+            raise NotPossible(
                 f"{name} holds {len(others)} runs of no stored suite, such as {others[0]}, which can be kept nowhere "
                 "else; delete it with its runs: ?runs=true, or without --keep-runs"
             )

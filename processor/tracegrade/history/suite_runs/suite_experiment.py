@@ -11,8 +11,8 @@ from itertools import count
 from sqlalchemy import Connection
 
 from tracegrade.history.runs.recorded_run import RunRefused, check_experiment
-from tracegrade.history.runs.run_changes import NotChangeable
 from tracegrade.history.suite_runs.evals import suite_about
+from tracegrade.model.errors import NotPossible
 from tracegrade.store.runs import Experiment, own_experiment, save_experiment, stored_experiment
 from tracegrade.store.suites import StoredSuite, stored_suite
 from tracegrade.suites.imported import rule_id_of
@@ -20,7 +20,7 @@ from tracegrade.suites.imported import rule_id_of
 _LONGEST_BASE = 80
 
 
-class OtherSuite(NotChangeable):
+class OtherSuite(NotPossible):
     """An eval of one suite does not go into an experiment about another; the message says which, and what to do."""
 
 

@@ -17,11 +17,9 @@ from starlette.types import Receive, Scope, Send
 
 from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
-from tracegrade.history.runs.experiments import NoSuchRun
 from tracegrade.history.runs.recorded_run import RunRefused
-from tracegrade.history.runs.run_changes import NotChangeable
-from tracegrade.jobs.submit import NoSuchJob
-from tracegrade.jobs.suite_request import JobRefused, WrongRequest
+from tracegrade.jobs.suite_request import WrongRequest
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.models.settings import NoSuchModel
 from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.imported import SuiteError
@@ -31,7 +29,7 @@ from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.openapi import COMMON_PROBLEMS, DESCRIPTION, TOOL_EVAL_DESCRIPTION, completed, own_version
 from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS, TOOL_EVAL_ROUTERS
-from tracegrade.web.backtesting import NotBacktested, WrongRule
+from tracegrade.web.backtesting import WrongRule
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem
 from tracegrade.web.rights import Needs
@@ -71,21 +69,18 @@ class Api(FastAPI):
                 HTTPException: _refused,
                 RequestValidationError: _wrong,
                 Refusal: _answered,
-                NoSuchRun: _no_such_run,
+                NotFound: _not_found,
                 NoSuchSuite: _no_such_suite,
-                NoSuchJob: _no_such_job,
                 NoSuchModel: _wrong_request,
                 RunRefused: _wrong_request,
                 WrongRequest: _wrong_request,
-                JobRefused: _no_job,
-                FileError: _no_job,
+                NotPossible: _not_possible,
+                FileError: _not_possible,
                 NotListed: _not_listed,
                 SuiteError: _no_suite,
                 CompareError: _not_comparable,
                 WrongRule: _wrong_rule,
-                NotBacktested: _not_backtested,
                 Busy: _busy,
-                NotChangeable: _not_changeable,
                 StoreError: _no_store,
                 **dict.fromkeys(STORE_ERRORS, _store_failed),
                 Exception: _broken,
@@ -200,7 +195,7 @@ async def _answered(request: Request, error: Refusal) -> Response:
     return error.answer()
 
 
-async def _no_such_run(request: Request, error: NoSuchRun) -> Response:
+async def _not_found(request: Request, error: NotFound) -> Response:
     return problem(404, "not-found", "Not found", str(error))
 
 
@@ -208,15 +203,11 @@ async def _no_such_suite(request: Request, error: NoSuchSuite) -> Response:
     return problem(404, "not-found", "Not found", f"there is {error}")
 
 
-async def _no_such_job(request: Request, error: NoSuchJob) -> Response:
-    return problem(404, "not-found", "Not found", str(error))
-
-
 async def _wrong_request(request: Request, error: NoSuchModel | RunRefused | WrongRequest) -> Response:
     return problem(400, "invalid-parameter", "Wrong parameter", str(error))
 
 
-async def _no_job(request: Request, error: JobRefused | FileError) -> Response:
+async def _not_possible(request: Request, error: NotPossible | FileError) -> Response:
     return problem(409, "not-possible", "Not possible", str(error))
 
 
@@ -236,16 +227,8 @@ async def _wrong_rule(request: Request, error: WrongRule) -> Response:
     return problem(400, "invalid-parameter", "Wrong parameter", str(error))
 
 
-async def _not_backtested(request: Request, error: NotBacktested) -> Response:
-    return problem(409, "not-possible", "Not possible", str(error))
-
-
 async def _busy(request: Request, error: Busy) -> Response:
     return problem(503, "busy", "Busy", str(error), {"Retry-After": str(RETRY_S)})
-
-
-async def _not_changeable(request: Request, error: NotChangeable) -> Response:
-    return problem(409, "not-possible", "Not possible", str(error))
 
 
 async def _no_store(request: Request, error: StoreError) -> Response:

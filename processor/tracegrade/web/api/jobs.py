@@ -12,7 +12,8 @@ from starlette.concurrency import run_in_threadpool
 
 from tracegrade.display import json_text
 from tracegrade.jobs.delete import delete_with_runs
-from tracegrade.jobs.submit import NoSuchJob, cancel, resume, submit
+from tracegrade.jobs.submit import cancel, resume, submit
+from tracegrade.model.errors import NotFound
 from tracegrade.store.jobs import STATES, UNFINISHED, Job, last_event, stored_job, stored_jobs
 from tracegrade.web.api.documents import ExactJson
 from tracegrade.web.api.job_documents import DeletedJob, JobDocument, Jobs, SentJob, Word, job_document, word_of
@@ -182,9 +183,9 @@ def _known(sources: Sources, tenant: str, id_: str) -> Job:
 
 
 def _known_with_events(sources: Sources, tenant: str, id_: str) -> tuple[Job, int]:
-    """The job, and the number of its last event; raises `NoSuchJob`."""
+    """The job, and the number of its last event; raises `NotFound`."""
     with sources.store() as connection:
         job = stored_job(connection, tenant, id_)
         if job is None:
-            raise NoSuchJob(f"there is no job {id_[:200]!r}")
+            raise NotFound(f"there is no job {id_[:200]!r}")
         return job, last_event(connection, tenant, id_)

@@ -10,7 +10,7 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiment_entries import delete_promoted
-from tracegrade.history.runs.experiments import NoSuchRun, experiment_called, known_experiment
+from tracegrade.history.runs.experiments import experiment_called, known_experiment
 from tracegrade.history.runs.run_changes import delete_stored_run
 from tracegrade.history.suite_runs.evals import (
     Eval,
@@ -27,6 +27,7 @@ from tracegrade.jobs.delete import delete_with_runs
 from tracegrade.jobs.submit import cancel, submit
 from tracegrade.jobs.suite_job import scores_of
 from tracegrade.jobs.suite_request import suite_request
+from tracegrade.model.errors import NotFound
 from tracegrade.models.settings import chosen_models
 from tracegrade.store.evals import EvalFilter, eval_keys
 from tracegrade.store.jobs import STATES, Job, stored_job
@@ -230,11 +231,11 @@ def run_best_of_tool_experiment(
 
 
 def _named(connection: Connection, tenant: str, id_or_name: str) -> str:
-    """The name of the experiment that a caller sent the id or the name of; raises `NoSuchRun`."""
+    """The name of the experiment that a caller sent the id or the name of; raises `NotFound`."""
     try:
         return experiment_called(connection, tenant, "experiment_id", id_or_name).name
-    except NoSuchRun:
-        raise NoSuchRun(
+    except NotFound:
+        raise NotFound(
             f"experiment_id: no experiment {id_or_name[:200]!r}; 'POST /api/experiments' makes one"
         ) from None
 
@@ -252,7 +253,7 @@ def _submitted(sources: Sources, job: Job) -> dict[str, Any]:
 
 
 def _filter(connection: Connection, query: HistoryQuery) -> EvalFilter:
-    """What the query asks for, in words of the store; raises `NoSuchRun` for an experiment that is not there."""
+    """What the query asks for, in words of the store; raises `NotFound` for an experiment that is not there."""
     word, experiment = query.status, query.experiment_id
     return EvalFilter(
         query.tenant,
@@ -295,7 +296,7 @@ def _without_runs(connection: Connection, job: Job, names: Mapping[str, str]) ->
 
 def _known(found: Found | None, eval_id: str) -> Found:
     if found is None:
-        raise NoSuchRun(f"no eval {eval_id[:200]!r}, or none any more")
+        raise NotFound(f"no eval {eval_id[:200]!r}, or none any more")
     return found
 
 

@@ -234,7 +234,7 @@ def called(sources: Sources, tenant: str, written: str) -> Experiment:
     """The experiment that an address names, by its id or its name; no name holds a percent sign.
 
     Raises:
-        NoSuchRun: there is none.
+        NotFound: there is none.
         RunRefused: it can be neither.
     """
     with sources.store() as connection:

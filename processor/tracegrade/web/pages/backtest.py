@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.notify.message import summary
-from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting, NotBacktested, WrongRule
+from tracegrade.model.errors import NotPossible
+from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting, WrongRule
 from tracegrade.web.forms import form_of
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
@@ -58,7 +59,7 @@ def _shown(request: Request, text: str, since: str) -> Response:
         return not_done(400, problem=f"since: {error}, found {since[:100]!r}")
     except WrongRule as error:
         return not_done(400, problems=error.problems)
-    except NotBacktested as error:
+    except NotPossible as error:
         return not_done(409, problem=str(error))
     except Busy as error:
         answer = not_done(503, problem=str(error))

@@ -55,7 +55,7 @@ def _chosen(connection: Connection, request: Request, side: str) -> TraceResult:
 
     Raises:
         HTTPException: 400, the address does not name it, or it is a session; 404, it is not stored.
-        NoSuchRun: there is no such run.
+        NotFound: there is no such run.
     """
     asked = request.query_params
     if not (written := asked.get(side, "").strip()):

@@ -85,8 +85,8 @@ async def change(request: Request) -> Response:
 
     Raises:
         HTTPException: 400, the form says something else.
-        NoSuchJob: there is none.
-        JobRefused: it is done already.
+        NotFound: there is none.
+        NotPossible: it is done already.
     """
     tenant, id_ = tenant_of(request), request.path_params["id"]
     action = (await form_of(request)).get("action", "")
@@ -101,8 +101,8 @@ async def delete(request: Request) -> Response:
     """Delete the eval with its runs and their traces.
 
     Raises:
-        NoSuchJob: there is none.
-        JobRefused: it is not finished.
+        NotFound: there is none.
+        NotPossible: it is not finished.
     """
     tenant, id_ = tenant_of(request), request.path_params["id"]
     await run_in_threadpool(delete_with_runs, sources_of(request).config.store_url, tenant, id_)

@@ -11,8 +11,8 @@ from tracegrade.history.runs.run_changes import pin
 from tracegrade.history.suite_runs.experiment_changes import make
 from tracegrade.history.suite_runs.suite_cases import is_suite_run
 from tracegrade.jobs.submit import submit
-from tracegrade.jobs.suite_request import JobRefused, SuiteRequest
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.jobs.suite_request import SuiteRequest
+from tracegrade.model.errors import NotPossible, TraceGradeError
 from tracegrade.store.open import StoreError
 from tracegrade.store.runs import experiment_tenants, stored_experiments
 from tracegrade.store.suites import suite_heads
@@ -52,7 +52,7 @@ async def begin(request: Request) -> Response:
 
     Raises:
         RunRefused: the name cannot be one.
-        NotChangeable: it is taken.
+        NotPossible: it is taken.
         NoSuchSuite: there is no such suite.
     """
     tenant, written = tenant_of(request), await form_of(request)
@@ -98,7 +98,7 @@ def _best(connection: Connection, found: Timeline) -> SuiteRequest | None:
         return None
     try:
         return best_request(connection, experiment.tenant, experiment.name)
-    except (JobRefused, NoSuchSuite):
+    except (NotPossible, NoSuchSuite):
         return None
 
 
@@ -107,8 +107,8 @@ async def change(request: Request) -> Response:
 
     Raises:
         HTTPException: 409, the best cannot be run.
-        NoSuchRun: there is no such experiment.
-        NotChangeable: the run cannot be the baseline.
+        NotFound: there is no such experiment.
+        NotPossible: the run cannot be the baseline.
     """
     tenant, name = tenant_of(request), request.path_params["experiment"]
     written = await form_of(request)

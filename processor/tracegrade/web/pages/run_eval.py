@@ -9,8 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from tracegrade.history.suite_runs.suite_experiment import OtherSuite
 from tracegrade.jobs.submit import submit
-from tracegrade.jobs.suite_request import JobRefused, suite_request
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.jobs.suite_request import suite_request
+from tracegrade.model.errors import NotPossible, TraceGradeError
 from tracegrade.models.asking import TOOL_CHOICES
 from tracegrade.store.jobs import stored_job
 from tracegrade.store.open import StoreError
@@ -94,11 +94,11 @@ def _request(written: Mapping[str, str]) -> dict[str, Any]:
     """What the form asks for; empty fields are left out.
 
     Raises:
-        JobRefused: no suite or no model is chosen.
+        NotPossible: no suite or no model is chosen.
     """
     models = [name.removeprefix(_MODEL) for name in written if name.startswith(_MODEL)]
     if not models or not written.get("suite"):
-        raise JobRefused(f"choose {'a suite' if models else 'at least one model'}")
+        raise NotPossible(f"choose {'a suite' if models else 'at least one model'}")
     given = {name: written[name].strip() for name in ("suite", "tool_choice", "experiment") if written.get(name)}
     found: dict[str, Any] = {name: text for name, text in given.items() if text} | {"models": models}
     for name, read in (("temperature", float), ("repeat", int)):

@@ -148,7 +148,7 @@ def chosen_trace(connection: Connection, request: Request) -> TraceResult:
 
     Raises:
         HTTPException: 404, it is not a trace id, or not stored.
-        NoSuchRun: there is no such run.
+        NotFound: there is no such run.
     """
     asked = request.query_params
     return trace_with_id(connection, request.path_params["trace_id"], asked.get("tenant"), asked.get("run", "") or LIVE)
@@ -159,7 +159,7 @@ def trace_with_id(connection: Connection, written: str, tenant: str | None, run:
 
     Raises:
         HTTPException: 404, it is not a trace id, or not stored.
-        NoSuchRun: there is no such run.
+        NotFound: there is no such run.
     """
     check_stored(connection, run)
     try:

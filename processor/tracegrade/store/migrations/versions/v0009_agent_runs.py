@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from alembic import op
 
 from tracegrade.codec.json_text import rows_to_json
-from tracegrade.codec.kept_spans import KeptSpansError, trace_of
-from tracegrade.codec.results import ResultError, unpack_result, with_runs
+from tracegrade.codec.kept_spans import trace_of
+from tracegrade.codec.packing import Unreadable
+from tracegrade.codec.results import unpack_result, with_runs
 from tracegrade.extract.extract import extract
 from tracegrade.extract.run_summaries import run_summaries
 from tracegrade.model.trace_result import RunSummary
@@ -59,7 +60,7 @@ def upgrade() -> None:
             try:
                 runs = _runs(bytes(judged), bytes(spans))
                 packed = with_runs(bytes(judged), runs)
-            except ResultError:
+            except Unreadable:
                 continue  # as unreadable as it was
             filled.append({"number": number, "agent_runs": rows_to_json(run_rows(runs)), "judged": packed})
         if filled:
@@ -75,7 +76,7 @@ def _runs(judged: bytes, spans: bytes) -> list[RunSummary]:
     result = unpack_result(judged, spans)
     try:
         now = {run.span_id: run for run in run_summaries(extract(trace_of(result)))}
-    except KeptSpansError:
+    except Unreadable:
         now = {}
     return [_filled(run, now[run.span_id]) if run.span_id in now else run for run in result.trace.runs]
 
