@@ -10,11 +10,9 @@ from build import each
 from build.jobs import Place, Placed, right, weather
 from build.scripted_models import Answer
 from tracegrade.access.quotas import QuotasSettings
-from tracegrade.history.runs.recorded_run import RunRefused
 from tracegrade.jobs.submit import MOST_WAITING, cancel, resume
 from tracegrade.jobs.suite_request import suite_request
-from tracegrade.model.errors import NotFound, NotPossible
-from tracegrade.models.settings import NoSuchModel
+from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import delete_run
 from tracegrade.store.suites import delete_suite
@@ -46,7 +44,7 @@ def _empty_suite(here: Place) -> Any:
 @each(
     ("wrong", "kind", "message"),
     [
-        ({"models": ["m-9"]}, NoSuchModel, "models: no model 'm-9' in the file of models; expected one of one::m-1"),
+        ({"models": ["m-9"]}, WrongValue, "models: no model 'm-9' in the file of models; expected one of one::m-1"),
         ({"models": []}, NotPossible, "models: "),
         ({"suite": "000000000000"}, NotPossible, "there is no suite '000000000000'"),
         (_empty_suite, NotPossible, "the suite 'Weather' has no cases; add one first"),
@@ -61,8 +59,8 @@ def _empty_suite(here: Place) -> Any:
         ({"repeat": 0}, NotPossible, "repeat: "),
         ({"system_prompt": {"one::m-2": "x"}}, NotPossible, "system_prompt: 'one::m-2' is not asked; expected one of"),
         ({"system_prompt": 7}, NotPossible, "system_prompt: "),
-        ({"experiment": "../x"}, RunRefused, "experiment: expected at most 100 letters"),
-        ({"experiment": "a/../b"}, RunRefused, "experiment: expected no part between its '/' that is empty"),
+        ({"experiment": "../x"}, WrongValue, "experiment: expected at most 100 letters"),
+        ({"experiment": "a/../b"}, WrongValue, "experiment: expected no part between its '/' that is empty"),
         ({"tempreature": 1}, NotPossible, "tempreature: unknown key 'tempreature'; did you mean 'temperature'?"),
     ],
 )
@@ -100,7 +98,7 @@ def test_an_experiment_that_has_the_name_of_a_run_is_refused(place: Placed) -> N
     with here.working():
         here.until(here.submit(experiment="two words").id, "done")
     assert [run.name for run in here.runs()] == ["two words/1"]
-    with pytest.raises(RunRefused, match="experiment: 'two words/1' is the name of a run; choose another"):
+    with pytest.raises(WrongValue, match="experiment: 'two words/1' is the name of a run; choose another"):
         here.submit(experiment="two words/1")
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from build import each
 from tracegrade.document.problem import FileError, UnsetError
-from tracegrade.models.settings import NoSuchModel, chosen_models, load_models, to_ask
+from tracegrade.model.errors import WrongValue
+from tracegrade.models.settings import chosen_models, load_models, to_ask
 
 GOOD = """\
 providers:
@@ -42,9 +43,9 @@ def test_models_are_named_by_provider_and_id(write) -> None:  # type: ignore[no-
         "local::org/small",
         "cloud::large",
     ]
-    with pytest.raises(NoSuchModel, match="several providers have 'both'; write cloud::both or local::both"):
+    with pytest.raises(WrongValue, match="several providers have 'both'; write cloud::both or local::both"):
         chosen_models(known, ["both"])
-    with pytest.raises(NoSuchModel, match="no model 'cloud::larg' in the file of models; did you mean 'cloud::large'"):
+    with pytest.raises(WrongValue, match="no model 'cloud::larg' in the file of models; did you mean 'cloud::large'"):
         chosen_models(known, ["cloud::larg"])
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, func, select
 
+from tracegrade.model.errors import NotFound
 from tracegrade.store import schema
-from tracegrade.store.named import NotNamed
 from tracegrade.store.open import reading
 from tracegrade.store.runs import Experiment, save_experiment, stored_experiment
 from tracegrade.store.suites import (
@@ -46,7 +46,7 @@ def test_a_suite_is_named_by_its_id_or_the_beginning_of_it_that_no_other_has(eng
             assert suite_named(connection, "default", written) == found
         for written in ("012", "0124", "", "%"):
             assert suite_named(connection, "default", written) is None
-        with pytest.raises(NotNamed, match="'0123' names several suites: 0123456789ab, 0123f; write more"):
+        with pytest.raises(NotFound, match="'0123' names several suites: 0123456789ab, 0123f; write more"):
             suite_named(connection, "default", "0123")
 
 

@@ -3,15 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotPossible
 from tracegrade.store import incidents
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.incidents import Incident
 from tracegrade.store.open import open_store
-
-
-class NotAcceptable(TraceGradeError):
-    """Nothing of an incident can be accepted; the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +26,14 @@ def acceptance(incident: Incident) -> Acceptance:
     """What accepting `incident` would do.
 
     Raises:
-        NotAcceptable: it is over, or none of its alerts is measured against earlier results.
+        NotPossible: it is over, or none of its alerts is measured against earlier results.
     """
     firing = [alert for alert in incident.members if alert.state == "firing"]
     if not firing:
-        raise NotAcceptable(f"incident {incident.id} is over; there is nothing to accept")
+        raise NotPossible(f"incident {incident.id} is over; there is nothing to accept")
     ending = [alert for alert in firing if alert.is_of_history]
     if not ending:
-        raise NotAcceptable(
+        raise NotPossible(
             f"no alert of incident {incident.id} compares with earlier results: its bound stands in the rule "
             f"{incident.lead.rule_id}; change it there, or use 'tracegrade alerts silence'"
         )
@@ -48,7 +44,7 @@ def accept(store_url: str, incident: Incident, now_ns: int) -> Acceptance:
     """Take the level of `incident`, which is stored at `store_url`, as the normal one from `now_ns` on.
 
     Raises:
-        NotAcceptable: as `acceptance`; then nothing is written.
+        NotPossible: as `acceptance`; then nothing is written.
         StoreError: the store cannot be opened.
     """
     found = acceptance(incident)

@@ -26,6 +26,7 @@ from tracegrade.cli.tenant_option import tenant_option
 from tracegrade.cli.times import TIME
 from tracegrade.display import count, time_text
 from tracegrade.document.duration import duration_s, duration_text
+from tracegrade.model.errors import NotPossible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +151,6 @@ def accept(settings: ReadSettings, incident: str) -> None:
     Only alerts that compare with earlier results can be accepted. A bound such as 'below: 0.9' stands in the rule:
     change it there, or silence the alert.
     """
-    from tracegrade.alert.accepting import NotAcceptable
     from tracegrade.alert.accepting import accept as accept_level
 
     with settings.store() as connection:
@@ -158,7 +158,7 @@ def accept(settings: ReadSettings, incident: str) -> None:
     make_files_private()
     try:
         accepted = accept_level(settings.store_url, found, time.time_ns())
-    except NotAcceptable as error:
+    except NotPossible as error:
         raise click.UsageError(str(error)) from None
     ending, staying = accepted.ending, accepted.staying
     print_line(f"Accepted: {len(ending)} of {len(ending) + len(staying)} alerts end with the next check.")

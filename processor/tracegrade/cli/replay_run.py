@@ -70,7 +70,7 @@ def recorded(config: "Config", asked: "Run | None", name: str | None) -> "Iterat
     Traces of runs older than ``store.retention`` are deleted before.
 
     Raises:
-        RunRefused: the name cannot be used.
+        WrongValue: the name cannot be used.
         StoreError: the store cannot be opened or written.
     """
     if asked is None:

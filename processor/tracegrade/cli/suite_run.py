@@ -187,7 +187,7 @@ def _experiment(suite: "Suite", named: str | None, tenant: str, config: "Config"
 
     Raises:
         OtherSuite: it is about another suite.
-        RunRefused: the name cannot be one.
+        WrongValue: the name cannot be one.
     """
     from tracegrade.history.suite_runs.suite_experiment import experiment_for
     from tracegrade.store.open import changing_store

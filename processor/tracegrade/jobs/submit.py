@@ -49,8 +49,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
     Raises:
         WrongRequest: a system prompt for a model that is not asked, or too many runs of cases.
         NotPossible: no such suite, one without cases or with one that needs what is not set, or too many jobs wait.
-        NoSuchModel: a model is not in the file of models.
-        RunRefused: the name of the experiment cannot be one.
+        WrongValue: a model is not in the file of models, or the name of the experiment cannot be one.
         OtherSuite: the experiment is about another suite.
         TraceGradeError: the file of models cannot be read, or the store cannot be written.
     """

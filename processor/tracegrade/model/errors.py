@@ -1,4 +1,14 @@
-"""The root of every error that a caller of TraceGrade may want to catch."""
+"""The errors that a caller of TraceGrade may want to catch: a class for each thing that callers do about them.
+
+TraceGradeError        somebody reads the message
++-- NotFound           nothing has that name or id
++-- WrongValue         a name or value that was given cannot be used
++-- NotPossible        it cannot be done as things are
++-- CannotTell         there is no result to decide by
++-- NotTaken           a request or message is not taken, and sending it again will not help
+
+Packages add what only their callers tell apart: a journal that is locked, a rule file with its problems, a store.
+"""
 
 
 class TraceGradeError(Exception):
@@ -7,6 +17,10 @@ class TraceGradeError(Exception):
 
 class NotFound(TraceGradeError):
     """Nothing has the name or id that was asked for; the message says what there is."""
+
+
+class WrongValue(TraceGradeError):
+    """A name or value that was given cannot be used; the message says what is expected, or what there is."""
 
 
 class NotPossible(TraceGradeError):

@@ -16,7 +16,7 @@ from tracegrade.document.problem import Problem, UnsetError, did_you_mean
 from tracegrade.document.unset import Unset
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import WrongValue
 from tracegrade.rule.prices import Price, Prices
 
 SEPARATOR = "::"
@@ -27,10 +27,6 @@ _HEADER_NAME = re.compile(r"[0-9A-Za-z_.-]+")
 _OWN_HEADERS = frozenset({"authorization", "content-length", "content-type", "host", "user-agent"})
 _SHORTEST_SECRET = 8  # servers on one's own machine are given "none" and the like, which are words
 _OWN_MEMBERS = frozenset({"messages", "model", "n", "stream", "temperature", "tool_choice", "tools"})
-
-
-class NoSuchModel(TraceGradeError):
-    """No model of this name is in the file; the message says which are."""
 
 
 def _base_url(url: str) -> str:
@@ -212,16 +208,16 @@ def chosen_models(known: Sequence[Target], names: Sequence[str], said: str = "--
     Errors begin with `said`, which is where the names are from.
 
     Raises:
-        NoSuchModel: none has the name, or several have it.
+        WrongValue: none has the name, or several have it.
     """
     found: dict[str, Target] = {}
     for name in names:
         fits = [target for target in known if name in (target.key, target.model_id)]
         if not fits:
             hint = did_you_mean(name, [target.key for target in known])
-            raise NoSuchModel(f"{said}: no model {name!r} in the file of models{hint}")
+            raise WrongValue(f"{said}: no model {name!r} in the file of models{hint}")
         if len(fits) > 1:
             keys = " or ".join(target.key for target in fits)
-            raise NoSuchModel(f"{said}: several providers have {name!r}; write {keys}")
+            raise WrongValue(f"{said}: several providers have {name!r}; write {keys}")
         found[fits[0].key] = fits[0]
     return list(found.values())

@@ -220,7 +220,7 @@ def stored_silences(connection: Connection, ended_after_ns: int) -> list[Silence
 
 
 def silence_named(connection: Connection, written: str, now_ns: int) -> str | None:
-    """The id of the silence in force that has it, or whose id alone begins so; None without one. Raises `NotNamed`."""
+    """The id of the silence in force that has it, or whose id alone begins so; None without one. Raises `NotFound`."""
     return id_named(connection, silences.c.id, written, "silence", silences.c.ends_ns > now_ns)
 
 

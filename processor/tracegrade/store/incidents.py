@@ -141,7 +141,7 @@ def stored_incident(connection: Connection, id_: str) -> Incident | None:
 
 
 def incident_named(connection: Connection, written: str) -> Incident | None:
-    """The incident that has this id, or whose id alone begins so; None when none does. Raises `NotNamed`."""
+    """The incident that has this id, or whose id alone begins so; None when none does. Raises `NotFound`."""
     id_ = id_named(connection, incidents.c.id, written, "incident")
     return None if id_ is None else stored_incident(connection, id_)
 

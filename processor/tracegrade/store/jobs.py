@@ -106,7 +106,7 @@ def stored_job(connection: Connection, tenant: str, id_: str) -> Job | None:
 
 
 def job_named(connection: Connection, tenant: str, written: str) -> str:
-    """The id of the job that has it, or whose id alone begins so; `written` where none does. Raises `NotNamed`."""
+    """The id of the job that has it, or whose id alone begins so; `written` where none does. Raises `NotFound`."""
     return id_named(connection, jobs.c.id, written, "job", jobs.c.tenant == tenant) or written
 
 

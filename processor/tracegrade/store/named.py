@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, Row, select
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotFound
 from tracegrade.store.heads import IS_TRACE
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import LIVE, traces
@@ -15,10 +15,6 @@ _WHOLE = 32  # hex digits
 _SHORTEST = 4
 _MOST_NAMED = 5
 _LAST = "\U0010ffff"
-
-
-class NotNamed(TraceGradeError):
-    """What was written names nothing that is stored, or several; the message says what to write."""
 
 
 def trace_id_named(connection: Connection, written: str, *, run: str = LIVE, sessions: bool = True) -> bytes:
@@ -32,7 +28,7 @@ def trace_id_named(connection: Connection, written: str, *, run: str = LIVE, ses
         sessions: whether the id of a session is one of the things that may be named.
 
     Raises:
-        NotNamed: nothing has this id or beginning, or several have.
+        NotFound: nothing has this id or beginning, or several have.
     """
     text = written.strip()
     digits = text.replace("-", "").lower()
@@ -50,19 +46,19 @@ def trace_id_named(connection: Connection, written: str, *, run: str = LIVE, ses
         return next(iter(named))
     what = "trace or session" if sessions else "trace"
     if not named:
-        raise NotNamed(
+        raise NotFound(
             f"{written!r}: no stored {what} has this id, or one that begins so; expected 32 hex digits, or the first "
             f"{_SHORTEST} or more of a trace in the store: 'tracegrade traces list' shows them"
         )
     shown = [_shown(row) for row in named.values()]
-    raise NotNamed(f"{written!r} names several: {_some(shown)}; write more of the id of one")
+    raise NotFound(f"{written!r} names several: {_some(shown)}; write more of the id of one")
 
 
 def session_named(connection: Connection, written: str, *, run: str = LIVE, required: bool = True) -> str | None:
     """The id of the session that has `written` as its id, or as the beginning of its id.
 
     Raises:
-        NotNamed: several begin so; or none, where one is `required`.
+        NotFound: several begin so; or none, where one is `required`.
     """
     stored_as = ResultFilter(run=run).stored_as
     between = (traces.c.session >= written, traces.c.session < written + _LAST, traces.c.run == stored_as)
@@ -73,9 +69,9 @@ def session_named(connection: Connection, written: str, *, run: str = LIVE, requ
     if len(found) == 1:
         return found[0]
     if found:
-        raise NotNamed(f"{written!r} begins several sessions: {_some(found)}; write more of the id of one")
+        raise NotFound(f"{written!r} begins several sessions: {_some(found)}; write more of the id of one")
     if required:
-        raise NotNamed(f"{written!r}: no stored session has this id, or one that begins so")
+        raise NotFound(f"{written!r}: no stored session has this id, or one that begins so")
     return None
 
 
@@ -90,7 +86,7 @@ def id_named(connection: Connection, column: Column[Any], written: str, what: st
         where: conditions of the rows that may be named.
 
     Raises:
-        NotNamed: several begin so.
+        NotFound: several begin so.
     """
     text = written.strip()
     if len(text) < _SHORTEST:
@@ -100,7 +96,7 @@ def id_named(connection: Connection, column: Column[Any], written: str, what: st
     if text in found or len(found) == 1:
         return found[0]  # of all that begin so the shortest is the first
     if found:
-        raise NotNamed(f"{written!r} names several {what}s: {_some(found)}; write more of the id of one")
+        raise NotFound(f"{written!r} names several {what}s: {_some(found)}; write more of the id of one")
     return None
 
 
@@ -108,7 +104,7 @@ def narrowed(connection: Connection, filters: Mapping[str, Any]) -> dict[str, An
     """The fields of a `ResultFilter` with whole ids in place of what ``session`` and ``trace_id`` name, if anything.
 
     Raises:
-        NotNamed: nothing has such an id, or several have.
+        NotFound: nothing has such an id, or several have.
     """
     found, run = dict(filters), filters["run"]
     if found.get("session") is not None:

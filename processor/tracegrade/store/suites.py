@@ -101,7 +101,7 @@ def suites_called(connection: Connection, tenant: str, id_or_name: str) -> list[
 
 
 def suite_named(connection: Connection, tenant: str, written: str) -> str | None:
-    """The id of the suite that has it, or whose id alone begins so; None where none does. Raises `NotNamed`."""
+    """The id of the suite that has it, or whose id alone begins so; None where none does. Raises `NotFound`."""
     return id_named(connection, suites.c.id, written, "suite", suites.c.tenant == tenant)
 
 

@@ -39,7 +39,7 @@ def suite_called(connection: Connection, tenant: str, id_or_name: str) -> Stored
     Raises:
         NoSuchSuite: there is none.
         SuiteError: several have the name.
-        NotNamed: several ids begin so.
+        NotFound: several ids begin so.
     """
     ids = suites_called(connection, tenant, id_or_name)
     if not ids and (named := suite_named(connection, tenant, id_or_name)) is not None:

@@ -16,8 +16,7 @@ from starlette.types import ASGIApp
 from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
-from tracegrade.history.runs.recorded_run import RunRefused
-from tracegrade.model.errors import NotFound, NotPossible
+from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web import live, websocket
@@ -56,7 +55,7 @@ def build_app(sources: Sources) -> ASGIApp:
             Refusal: _not_allowed,
             NotFound: _not_found,
             NoSuchSuite: _no_such_suite,
-            RunRefused: _wrong_value,
+            WrongValue: _wrong_value,
             NotPossible: _not_possible,
             StoreError: _no_store,
             **dict.fromkeys(STORE_ERRORS, _store_failed),

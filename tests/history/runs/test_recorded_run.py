@@ -19,8 +19,8 @@ from pipeline.test_sessions import turn
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.history.runs.git_revision import git_revision
-from tracegrade.history.runs.recorded_run import RecordedRun, RunRefused, record_of
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.history.runs.recorded_run import RecordedRun, record_of
+from tracegrade.model.errors import TraceGradeError, WrongValue
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.otlp.files.source_request import SourceRequest
@@ -155,7 +155,7 @@ def test_another_replay_does_not_go_on_with_an_incomplete_run(
     engine: Engine, changes: dict[str, Any], said: str
 ) -> None:
     begun(engine)
-    with pytest.raises(RunRefused, match=f"'tuning/1' is incomplete, .*{said}; choose another name, or delete it"):
+    with pytest.raises(WrongValue, match=f"'tuning/1' is incomplete, .*{said}; choose another name, or delete it"):
         begun(engine, "tuning/1", replace(ASKED, **changes))
 
 
@@ -166,22 +166,22 @@ def test_a_run_that_retention_emptied_is_not_gone_on_with(engine: Engine) -> Non
     run._write()
     while delete_old_runs(engine, START_NS + 6):
         pass
-    with pytest.raises(RunRefused, match="'tuning/1' is incomplete, and retention has deleted its traces; choose"):
+    with pytest.raises(WrongValue, match="'tuning/1' is incomplete, and retention has deleted its traces; choose"):
         begun(engine, "tuning/1")
 
 
 def test_a_complete_run_is_never_written_again(engine: Engine) -> None:
     with begun(engine) as run:
         run.complete()
-    with pytest.raises(RunRefused, match="'tuning/1' is complete, and a run is written once; choose another name"):
+    with pytest.raises(WrongValue, match="'tuning/1' is complete, and a run is written once; choose another name"):
         begun(engine, "tuning/1")
 
 
 @each("name", ["", "a  b", "-x", "release:1", "live@now", "x" * 101, "live", "replay", "a\n"])
 def test_names_that_mean_something_else_are_refused(engine: Engine, name: str) -> None:
-    with pytest.raises(RunRefused, match=r"^--run: "):
+    with pytest.raises(WrongValue, match=r"^--run: "):
         begun(engine, name)
-    with pytest.raises(RunRefused, match=r"^--experiment: "):
+    with pytest.raises(WrongValue, match=r"^--experiment: "):
         begun(engine, asked=replace(ASKED, experiment=name))
     with reading(engine) as connection:
         assert (stored_runs(connection, "default"), stored_experiments(connection, "default")) == ([], [])
@@ -196,15 +196,15 @@ def test_what_changed_of_a_suite_run_is_named(engine: Engine) -> None:
     asked = {"suite": "s", "suite_hash": "1", "temperature": 0.0, "system_prompt": ""}
     begun(engine, "tuning/1", replace(ASKED, selection=asked))
     changed = {"suite": "s", "suite_hash": "2", "temperature": 1.0, "system_prompt": "", "repeat": 2}
-    with pytest.raises(RunRefused, match="since these are others: suite, temperature, repeat; "):
+    with pytest.raises(WrongValue, match="since these are others: suite, temperature, repeat; "):
         begun(engine, "tuning/1", replace(ASKED, selection=changed))
 
 
 @each("name", ["a/../b", "a/.", "a//b", "a/"])
 def test_a_name_that_no_address_can_have_is_refused(engine: Engine, name: str) -> None:
-    with pytest.raises(RunRefused, match=r"^--run: expected no part between its '/' that is empty, '\.' or '\.\.'"):
+    with pytest.raises(WrongValue, match=r"^--run: expected no part between its '/' that is empty, '\.' or '\.\.'"):
         begun(engine, name)
-    with pytest.raises(RunRefused, match=r"^--experiment: expected no part"):
+    with pytest.raises(WrongValue, match=r"^--experiment: expected no part"):
         begun(engine, asked=replace(ASKED, experiment=name))
 
 
@@ -214,11 +214,11 @@ def test_an_experiment_may_have_single_spaces_however_it_is_made(engine: Engine)
 
 def test_no_run_is_called_as_an_experiment_nor_the_other_way_round(engine: Engine) -> None:
     begun(engine, "first")
-    with pytest.raises(RunRefused, match="'tuning' is the name of an experiment"):
+    with pytest.raises(WrongValue, match="'tuning' is the name of an experiment"):
         begun(engine, "tuning", replace(ASKED, experiment="other"))
-    with pytest.raises(RunRefused, match="'own' is the name of an experiment"):
+    with pytest.raises(WrongValue, match="'own' is the name of an experiment"):
         begun(engine, "own", replace(ASKED, experiment="own"))
-    with pytest.raises(RunRefused, match="'first' is the name of a run"):
+    with pytest.raises(WrongValue, match="'first' is the name of a run"):
         begun(engine, asked=replace(ASKED, experiment="first"))
 
 

@@ -375,7 +375,7 @@ def experiment_called(connection: Connection, tenant: str, what: str, id_or_name
 
     Raises:
         NotFound: there is none.
-        RunRefused: it is neither an id nor a name that an experiment can have.
+        WrongValue: it is neither an id nor a name that an experiment can have.
     """
     found = experiment_with_id(connection, tenant, id_or_name) or stored_experiment(connection, tenant, id_or_name)
     if found is None:

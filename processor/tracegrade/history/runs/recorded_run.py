@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.codec.results import decode_result, encode_result
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import TraceGradeError, WrongValue
 from tracegrade.model.tenant_mark import is_marked
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.pipeline.judged import Judged, JudgedTrace
@@ -64,10 +64,6 @@ _SAME = {
 _GOES_ON = ("incomplete", "failed")
 
 
-class RunRefused(TraceGradeError):
-    """A run or an experiment cannot be made as it was asked for; the message says why, and what to do."""
-
-
 def check_name(what: str, name: str, experiment: str | None = None) -> None:
     """Check that `name` can be that of a run.
 
@@ -77,7 +73,7 @@ def check_name(what: str, name: str, experiment: str | None = None) -> None:
         experiment: the run's; its name may come before a `/`, whatever it is.
 
     Raises:
-        RunRefused: it cannot.
+        WrongValue: it cannot.
     """
     own = name.removeprefix(f"{experiment}/")
     _check(what, name, _NAME.fullmatch(name if own == name else f"_/{own}") is not None, "")
@@ -94,18 +90,18 @@ def check_experiment(connection: Connection, tenant: str, what: str, name: str) 
         name: the name.
 
     Raises:
-        RunRefused: they cannot.
+        WrongValue: they cannot.
     """
     if stored_experiment(connection, tenant, name) is None:
         check_title(what, name)
         if EXPERIMENT_ID.fullmatch(name):
-            raise RunRefused(f"{what}: 12 hex digits are the id of an experiment, and no name; found {name!r}")
+            raise WrongValue(f"{what}: 12 hex digits are the id of an experiment, and no name; found {name!r}")
     if stored_run(connection, tenant, name) is not None:
-        raise RunRefused(f"{what}: {name!r} is the name of a run; choose another")
+        raise WrongValue(f"{what}: {name!r} is the name of a run; choose another")
 
 
 def check_title(what: str, name: str) -> None:
-    """Check that `name` is of the form that names of experiments have; raises `RunRefused`."""
+    """Check that `name` is of the form that names of experiments have; raises `WrongValue`."""
     _check(what, name, _TITLE.fullmatch(name) is not None, ", and single spaces between them")
     _check_parts(what, name, name)
 
@@ -113,17 +109,17 @@ def check_title(what: str, name: str) -> None:
 def _check_parts(what: str, name: str, checked: str) -> None:
     """Refuse what stands between the `/` of an address for another page."""
     if not {"", ".", ".."}.isdisjoint(checked.split("/")):
-        raise RunRefused(f"{what}: expected no part between its '/' that is empty, '.' or '..'; found {name!r}")
+        raise WrongValue(f"{what}: expected no part between its '/' that is empty, '.' or '..'; found {name!r}")
 
 
 def _check(what: str, name: str, fits: bool, more: str) -> None:
     if not fits or len(name) > _LONGEST_NAME:
-        raise RunRefused(
+        raise WrongValue(
             f"{what}: expected at most {_LONGEST_NAME} letters, digits, '_', '.', '/', '+' and '-', none of the last "
             f"four at the beginning{more}; found {name!r}"
         )
     if name in (LIVE, BACKFILL, NOT_STORED):
-        raise RunRefused(f"{what}: {name!r} is the name of what is judged elsewhere; choose another")
+        raise WrongValue(f"{what}: {name!r} is the name of what is judged elsewhere; choose another")
 
 
 def record_of(judged: Judged, run: str, settings_hash: str) -> bytes:
@@ -175,7 +171,7 @@ class RecordedRun:
             now_ns: the clock.
 
         Raises:
-            RunRefused: the name cannot be used, or a run of that name is complete or was begun with something else.
+            WrongValue: the name cannot be used, or a run of that name is complete or was begun with something else.
             StoreError: the store cannot be written.
         """
         if name is not None:
@@ -404,7 +400,7 @@ def _begun(connection: Connection, asked: Run, name: str | None) -> Run:
 def _check_is_no_experiment(connection: Connection, tenant: str, experiment: str, run: str | None) -> None:
     """One name is never that of a run and of an experiment, so that it can stand for either on the command line."""
     if run is not None and (run == experiment or stored_experiment(connection, tenant, run) is not None):
-        raise RunRefused(f"--run: {run!r} is the name of an experiment; choose another, such as {run}/first")
+        raise WrongValue(f"--run: {run!r} is the name of an experiment; choose another, such as {run}/first")
 
 
 def _check_goes_on(earlier: Run, asked: Run) -> None:
@@ -412,11 +408,11 @@ def _check_goes_on(earlier: Run, asked: Run) -> None:
     instead = f"choose another name, or delete it: 'tracegrade experiments delete {earlier.name}'"
     if earlier.state not in _GOES_ON:
         how = "complete" if earlier.state == "complete" else "being deleted"
-        raise RunRefused(f"--run: {earlier.name!r} is {how}, and a run is written once; {instead}")
+        raise WrongValue(f"--run: {earlier.name!r} is {how}, and a run is written once; {instead}")
     if earlier.emptied:
-        raise RunRefused(f"--run: {earlier.name!r} is incomplete, and retention has deleted its traces; {instead}")
+        raise WrongValue(f"--run: {earlier.name!r} is incomplete, and retention has deleted its traces; {instead}")
     if other := what_differs(earlier, asked):
-        raise RunRefused(
+        raise WrongValue(
             f"--run: {earlier.name!r} is incomplete, and this command would not go on with it, since these are others: "
             f"{', '.join(other)}; {instead}"
         )

@@ -6,10 +6,10 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from tracegrade.history.runs.experiments import known_experiment
-from tracegrade.history.runs.recorded_run import RunRefused, check_experiment
+from tracegrade.history.runs.recorded_run import check_experiment
 from tracegrade.history.runs.run_changes import check_measurable, job_writing
 from tracegrade.history.suite_runs.evals import known_eval, suite_about
-from tracegrade.model.errors import NotFound, NotPossible
+from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.jobs import move_jobs, stored_job
 from tracegrade.store.open import changing_store
 from tracegrade.store.runs import (
@@ -40,7 +40,7 @@ def make(
         baseline: the id of an eval that is there already, to be its baseline.
 
     Raises:
-        RunRefused: the name cannot be one, or the description is too long.
+        WrongValue: the name cannot be one, or the description is too long.
         NotPossible: the name is taken, or the baseline cannot be one.
         NoSuchSuite: there is no such suite.
         NotFound: there is no such eval.
@@ -65,7 +65,7 @@ def change(
 
     Raises:
         NotFound: there is no such experiment.
-        RunRefused: the new name cannot be one, or the description is too long.
+        WrongValue: the new name cannot be one, or the description is too long.
         NotPossible: the new name is taken, or runs are being written.
     """
     with changing_store(store_url) as connection:
@@ -131,4 +131,4 @@ def _check_free(connection: Connection, tenant: str, name: str) -> None:
 
 def _check_description(text: str) -> None:
     if len(text) > LONGEST_DESCRIPTION or "\0" in text:
-        raise RunRefused(f"description: expected at most {LONGEST_DESCRIPTION} characters, none of them NUL")
+        raise WrongValue(f"description: expected at most {LONGEST_DESCRIPTION} characters, none of them NUL")

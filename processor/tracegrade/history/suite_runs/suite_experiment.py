@@ -10,9 +10,9 @@ from itertools import count
 
 from sqlalchemy import Connection
 
-from tracegrade.history.runs.recorded_run import RunRefused, check_experiment
+from tracegrade.history.runs.recorded_run import check_experiment
 from tracegrade.history.suite_runs.evals import suite_about
-from tracegrade.model.errors import NotPossible
+from tracegrade.model.errors import NotPossible, WrongValue
 from tracegrade.store.runs import Experiment, own_experiment, save_experiment, stored_experiment
 from tracegrade.store.suites import StoredSuite, stored_suite
 from tracegrade.suites.imported import rule_id_of
@@ -35,7 +35,7 @@ def experiment_for(connection: Connection, suite: StoredSuite, name: str | None,
 
     Raises:
         OtherSuite: the experiment is about another suite.
-        RunRefused: the name cannot be one.
+        WrongValue: the name cannot be one.
     """
     if name is None:
         return _own(connection, suite, now_ns)
@@ -81,7 +81,7 @@ def _names(suite: StoredSuite) -> Iterator[str]:
 def _is_free(connection: Connection, tenant: str, name: str) -> bool:
     try:
         check_experiment(connection, tenant, "experiment", name)
-    except RunRefused:
+    except WrongValue:
         return False
     return True
 

@@ -17,10 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
-from tracegrade.history.runs.recorded_run import RunRefused
 from tracegrade.jobs.suite_request import WrongRequest
-from tracegrade.model.errors import NotFound, NotPossible
-from tracegrade.models.settings import NoSuchModel
+from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import NoSuchSuite
@@ -71,8 +69,7 @@ class Api(FastAPI):
                 Refusal: _answered,
                 NotFound: _not_found,
                 NoSuchSuite: _no_such_suite,
-                NoSuchModel: _wrong_request,
-                RunRefused: _wrong_request,
+                WrongValue: _wrong_request,
                 WrongRequest: _wrong_request,
                 NotPossible: _not_possible,
                 FileError: _not_possible,
@@ -203,7 +200,7 @@ async def _no_such_suite(request: Request, error: NoSuchSuite) -> Response:
     return problem(404, "not-found", "Not found", f"there is {error}")
 
 
-async def _wrong_request(request: Request, error: NoSuchModel | RunRefused | WrongRequest) -> Response:
+async def _wrong_request(request: Request, error: WrongValue | WrongRequest) -> Response:
     return problem(400, "invalid-parameter", "Wrong parameter", str(error))
 
 

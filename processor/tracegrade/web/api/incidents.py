@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.access.caller import Caller
-from tracegrade.alert.accepting import NotAcceptable, accept
+from tracegrade.alert.accepting import accept
 from tracegrade.alert.notify.silences import with_silence
+from tracegrade.model.errors import NotPossible
 from tracegrade.store.alerts import AlertState, StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, Notification, recent_incidents, stored_incident
 from tracegrade.web.api.documents import Document, ExactJson, Page
@@ -101,7 +102,7 @@ def accept_incident(sources: ApiSources, caller: ApiCaller, incident_id: PathNam
     """
     try:
         accept(sources.config.store_url, _stored(sources, incident_id), time.time_ns())
-    except NotAcceptable as error:
+    except NotPossible as error:
         raise Refusal(409, "not-possible", "Nothing to accept", str(error)) from None
     return ExactJson(_shown(sources, caller, incident_id), 202)
 

@@ -363,7 +363,7 @@ def _check_targets(sources: Sources, sent: SentModels) -> None:
     """Refuse a target that is in no file of models, by its place; what `models` names is refused when it is submitted.
 
     Raises:
-        NoSuchModel: naming the target.
+        WrongValue: naming the target.
     """
     known = known_models(sources.config)
     for place, target in enumerate(sent.targets if not known.problem else ()):

@@ -235,7 +235,7 @@ def called(sources: Sources, tenant: str, written: str) -> Experiment:
 
     Raises:
         NotFound: there is none.
-        RunRefused: it can be neither.
+        WrongValue: it can be neither.
     """
     with sources.store() as connection:
         return experiment_called(connection, tenant, "experiment_id", unquote(written))

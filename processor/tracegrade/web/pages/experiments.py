@@ -51,7 +51,7 @@ async def begin(request: Request) -> Response:
     """Make the experiment of the form, which has no runs yet, and show it.
 
     Raises:
-        RunRefused: the name cannot be one.
+        WrongValue: the name cannot be one.
         NotPossible: it is taken.
         NoSuchSuite: there is no such suite.
     """

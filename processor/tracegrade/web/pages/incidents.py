@@ -11,8 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tracegrade.alert.accepting import Acceptance, NotAcceptable, accept, acceptance
+from tracegrade.alert.accepting import Acceptance, accept, acceptance
 from tracegrade.alert.notify.message import bad_results, summary
+from tracegrade.model.errors import NotPossible
 from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS
@@ -104,7 +105,7 @@ def accept_level(request: Request) -> Response:
         incident = _stored(connection, request)
     try:
         accept(sources.config.store_url, incident, time.time_ns())
-    except NotAcceptable as error:
+    except NotPossible as error:
         raise HTTPException(409, f"Not accepted: {error}.") from None
     return RedirectResponse(f"/incidents/{incident.id}", 303)
 
@@ -164,7 +165,7 @@ def _acceptance(incident: Incident) -> Acceptance | None:
     """What accepting would do; None when there is nothing to accept."""
     try:
         return acceptance(incident)
-    except NotAcceptable:
+    except NotPossible:
         return None
 
 

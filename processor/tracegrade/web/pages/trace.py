@@ -23,6 +23,7 @@ from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS, subjects_of
+from tracegrade.model.errors import NotFound
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import session_trace_id
@@ -31,7 +32,7 @@ from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.rule import Rule
-from tracegrade.store.named import NotNamed, trace_id_named
+from tracegrade.store.named import trace_id_named
 from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
@@ -164,7 +165,7 @@ def trace_with_id(connection: Connection, written: str, tenant: str | None, run:
     check_stored(connection, run)
     try:
         trace_id = trace_id_named(connection, written, run=run)
-    except NotNamed as error:
+    except NotFound as error:
         raise HTTPException(404, f"{error}.") from None
     found = stored_traces(connection, trace_id, run=run)
     stored = next((item for item in found if tenant in (None, item.trace.tenant)), None)
