@@ -79,6 +79,9 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
 
 NO_KINDS = Kinds()
 
+OF_TOOL = "tool"
+"""The first part of keys of what is said of a tool; a model named there is the one that asked for it."""
+
 
 def _kind_words(field: Field) -> tuple[str, ...] | None:
     value = own(field.value)
@@ -123,7 +126,7 @@ def is_tool_name_key(path: tuple[str, ...]) -> bool:
 
 def names_model(path: tuple[str, ...], value: JsonValue) -> bool:
     """Whether a field holds a model's name."""
-    if type(value) is not str or not value:
+    if type(value) is not str or not value or path[0] == OF_TOOL:
         return False
     words = words_of(path[-1])
     if words[-1:] == ("name",) and len(words) == 1 and len(path) > 1:

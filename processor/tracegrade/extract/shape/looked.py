@@ -1,5 +1,7 @@
 """One span that no dialect reads, and what its keys say: each answer is worked out once."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from tracegrade.extract.decode.values import decode
@@ -7,13 +9,13 @@ from tracegrade.extract.document import document, own, parsed
 from tracegrade.extract.messages import read_messages
 from tracegrade.extract.reading import Message
 from tracegrade.extract.shape import names
-from tracegrade.extract.shape.kinds import Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
+from tracegrade.extract.shape.kinds import OF_TOOL, Kinds, counts_tokens, is_tool_name_key, kinds_of, names_model
 from tracegrade.extract.shape.look import is_foreign, may_hold_message, may_name_argument, slot_at
 from tracegrade.extract.shape.messages import Shown, call_of, holds_work, messages_of
-from tracegrade.extract.shape.values import Field, Values, fields, slot_of, values_of
+from tracegrade.extract.shape.values import Field, Values, fields, holds_value, slot_of, values_of
 from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.span import KIND_SERVER, Span
+from tracegrade.model.span import KIND_SERVER, Span, SpanEvent
 from tracegrade.model.tool_call import ToolError
 
 KIND_CONSUMER = 5
@@ -33,7 +35,8 @@ class Looked:
     @cached_property
     def document(self) -> dict[str, JsonValue]:
         """The span as one value, without what we wrote ourselves, such as the mark of what was redacted."""
-        found = document(self.span)
+        span = self.span
+        found = document(replace(span, events=_with_records(span.events)) if span.events else span)
         found.pop("tracegrade", None)
         return found
 
@@ -165,11 +168,29 @@ class Looked:
             text = own(value)
             if is_tool_name_key(path) and type(text) is str and names.is_word(text):
                 prefix = path[:-1]
-                for other, _ in self.fields:
+                for other, beside in self.fields:
                     is_beside = other[: len(prefix)] == prefix or any("tool" in words_of(part) for part in other)
-                    if is_beside and slot_of(other) in ("arguments", "result"):
+                    if is_beside and holds_value(other, beside):
                         return True
         return False
+
+
+def _with_records(events: Sequence[SpanEvent]) -> list[SpanEvent]:
+    """Events, of which those that name a tool are all named ``tool``: their keys say what each value is.
+
+    What was written twice, as an event of the span and as a log record, is one event with the keys of both.
+    """
+    found: list[SpanEvent] = []
+    for event in events:
+        shown = event.attributes
+        if any(is_tool_name_key(tuple(key.split("."))) for key in shown):
+            before = found[-1].attributes if found and found[-1].name == OF_TOOL else {}
+            if before and all(str(before.get(key, value)) == str(value) for key, value in shown.items()):
+                shown = before | shown
+                found.pop()
+            event = replace(event, name=OF_TOOL, attributes=shown)
+        found.append(event)
+    return found
 
 
 def _content(messages: list[JsonValue]) -> JsonValue:

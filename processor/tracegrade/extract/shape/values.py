@@ -12,6 +12,7 @@ from tracegrade.model.json_value import JsonValue
 _MAX_DEPTH = 8
 _MAX_FIELDS = 1000
 _OF_CALL = frozenset({"tool", "function", "call"})
+_VERDICTS = frozenset({"outcome", "success"})
 _FAILED = frozenset({"error", "failed", "failure"})
 _NO_ERROR = ("", "null", "None", "none", "false", "False")
 _DEFAULT = frozenset({"default"})
@@ -90,6 +91,12 @@ def slot_of(path: tuple[str, ...]) -> Slot | None:
     return found if len(path) < 2 or _is_entered(path) else None
 
 
+def holds_value(path: tuple[str, ...], value: JsonValue) -> bool:
+    """Whether a value at this path is the arguments or the result of a call, and not only what is said about them."""
+    is_value = slot_of(path) in ("arguments", "result")
+    return is_value and (not is_flattened(value) or _shown(value, path) is not None)
+
+
 def values_of(document: dict[str, JsonValue]) -> Values:
     """The values of one execution; of several for one slot the one whose key speaks of a call, then the shortest."""
     best: dict[Slot, tuple[tuple[bool, int], JsonValue]] = {}
@@ -112,7 +119,7 @@ def values_of(document: dict[str, JsonValue]) -> Values:
         if slot == "error":
             if not _says_failed(path, shown):
                 continue
-            shown = True if words_of(path[-1])[-1] == "outcome" else shown
+            shown = True if words_of(path[-1])[-1] in _VERDICTS else shown
         if words_of(path[-1]) == ("value",):
             bare.append(shown)
             continue
@@ -191,7 +198,10 @@ def _untyped(value: JsonValue) -> JsonValue:
 
 
 def _says_failed(path: tuple[str, ...], value: JsonValue) -> bool:
-    if words_of(path[-1])[-1] == "outcome":
+    verdict = words_of(path[-1])[-1]
+    if verdict == "success":
+        return value is False or value == "false"
+    if verdict == "outcome":
         return isinstance(value, str) and value.lower() in _FAILED
     if isinstance(value, str):
         return value not in _NO_ERROR

@@ -17,7 +17,7 @@ _ARGUMENTS = frozenset(
     {"arguments", "args", "parameters", "params", "param", "input", "inputs", "kwargs", "request", "payload"}
 )
 _RESULT = frozenset({"output", "outputs", "result", "results", "response", "return", "returned", "value"})
-_ERROR = frozenset({"error", "exception", "outcome"})
+_ERROR = frozenset({"error", "exception", "outcome", "success"})
 _SLOTS: dict[str, Slot] = {
     **dict.fromkeys(_ARGUMENTS, "arguments"),
     **dict.fromkeys(_RESULT, "result"),
@@ -86,9 +86,26 @@ def slot_within(path: Sequence[str]) -> tuple[Slot, int] | None:
 
 _EXCHANGES = frozenset({"request", "response"})
 _ABOUT_EXCHANGES = frozenset(
-    {"id", "model", "status", "code", "finish", "stop", "reason", "reasons", "tokens", "temperature", "top", "stream"}
+    {
+        "id",
+        "model",
+        "status",
+        "code",
+        "effort",
+        "ms",
+        "seconds",
+        "finish",
+        "stop",
+        "reason",
+        "reasons",
+        "tokens",
+        "temperature",
+        "top",
+        "stream",
+    }
     | {"streaming", "seed", "count", "method", "version", "duration", "time", "timestamp", "headers", "provider"}
     | {"penalty", "sequences", "length", "size", "mime", "format", "encoding", "type", "service", "tier", "name"}
+    | {"effort", "ms", "seconds"}
 )
 
 
