@@ -28,6 +28,8 @@ _LONGEST_NUMBER = 9
 _TYPED = re.compile(r"@[\w.]+=\w+:")
 # The repr of an object or a list of objects, in Python: Message(role='user', ...)
 _REPR = re.compile(r"\[?[A-Z]\w*\(\w+=")
+# One of them within an object or a list.
+_INNER_REPR = re.compile(r"[ \[(][A-Z]\w*\(\w+=")
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -245,6 +247,8 @@ def parsed(value: JsonValue) -> JsonValue:
         found = decode(value)
         if found.is_readable and isinstance(found.value, dict | list):
             return found.value
+        if _INNER_REPR.search(value) is not None and isinstance(object_ := read_repr(value), dict | list):
+            return object_
     if start == "@" and (type_ := type_before(value)):
         found = decode(value[len(type_) :])
         return found.value if found.is_readable else value

@@ -35,6 +35,7 @@ NOT_LISTED = {
     "openinference_haystack/agent_run",
     "pydantic_ai/list_of_texts",
     "pydantic_ai/output_tool",
+    "shape/name_of_the_first_tool",
 }
 
 

@@ -356,9 +356,13 @@ def _execution(looked: Looked, requests: Requests) -> _Taken | None:
 
 
 def _requested_name(looked: Looked, requests: Requests) -> str:
-    """The name among those that models asked for that stands in the span's name, or is the whole value of a key."""
+    """The name among those that models asked for that a key for names says, that stands in the span's name, or is all
+    that another key says.
+    """
     if not requests.names:
         return ""
+    if looked.key_name in requests.names:
+        return looked.key_name
     if found := names.named_among(requests.names, looked.span.name):
         return found
     if not names.is_framed(looked.span.name) and not looked.kinds.is_tool:
