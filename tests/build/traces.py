@@ -7,7 +7,6 @@ import yaml
 
 from tracegrade.codec.span_reader import AttributeFilter, _Choice
 from tracegrade.extract.registry import OURS
-from tracegrade.extract.shape.look import names_tool
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import Trace
@@ -127,4 +126,4 @@ def _is_whole(short: dict[str, Any]) -> bool:
     name = short.get("name", "span")
     if unusual is None or unusual.whole is None or name.startswith(OURS.own_names):
         return False
-    return not unusual.by_name or names_tool(name)
+    return unusual.by_name is None or unusual.by_name(name)

@@ -7,7 +7,7 @@ values of kept keys are read.
 import base64
 import math
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from tracegrade.extract.shape.look import (
     MAX_KNOWN_KEYS,
     is_foreign,
     is_known,
+    may_be_asked_for,
     may_be_filled,
     may_be_read,
     names_tool,
@@ -96,7 +97,7 @@ class _Unusual(NamedTuple):
     unmarked: tuple[str, ...] | None
     looks_like_a_tool: bool
     whole: tuple[str, ...] | None
-    by_name: bool
+    by_name: Callable[[str], bool] | None
 
 
 class _Chosen(NamedTuple):
@@ -121,17 +122,20 @@ class _Choice(ByKeys[_Chosen]):
 
     def _choose(self, keys: tuple[str, ...]) -> _Chosen:
         kept = tuple(map(sys.intern, sorted(filter(self._is_kept, keys))))
-        is_marked = not self._marks.isdisjoint(keys)
-        whole, by_name = None, False
+        marks = self._marks.intersection(keys)
+        whole: tuple[str, ...] | None = None
+        by_name: Callable[[str], bool] | None = None
         if self._by_shape and len(keys) <= MAX_KEYS:
-            if is_known(self._marks.intersection(keys), keys):
-                is_worth_it = len(keys) <= MAX_KNOWN_KEYS and may_be_filled(keys, kept)
+            if is_known(marks, keys):
+                is_worth_it = len(keys) <= MAX_KNOWN_KEYS and may_be_filled(marks, keys, kept)
             else:
-                is_worth_it, by_name = True, not may_be_read(keys, is_marked=is_marked)
+                is_worth_it = True
+                if not may_be_read(keys, is_marked=bool(marks)):
+                    by_name = names_tool if len(keys) > 1 else may_be_asked_for
             if is_worth_it and not is_foreign(keys):
                 whole = tuple(map(sys.intern, sorted(keys)))
         unusual = None
-        if not is_marked:
+        if not marks:
             looks = any(map(looks_like_a_tool, keys))
             unusual = _Unusual(tuple(sorted(keys)[:_MAX_NOTED_KEYS]), looks, whole, by_name)
         elif whole is not None:
@@ -188,10 +192,10 @@ class SpanReader:
             is_whole,
         )
 
-    def _is_worth_it(self, span: Any, by_name: bool) -> bool:
-        """Whether a span whose keys are worth it is kept whole; with `by_name`, its name is to have the word tool."""
+    def _is_worth_it(self, span: Any, by_name: Callable[[str], bool] | None) -> bool:
+        """Whether a span whose keys are worth it is kept whole; with `by_name`, that is to be true of its name."""
         name = span.name
-        if name.startswith(self._own_names) or (by_name and not names_tool(name)):
+        if name.startswith(self._own_names) or (by_name is not None and not by_name(name)):
             return False
         size: int = span.ByteSize()
         return size <= MAX_BYTES

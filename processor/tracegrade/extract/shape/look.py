@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tracegrade.extract.shape.kinds import is_kind_key, is_tool_name_key
+from tracegrade.extract.shape.names import is_word
 from tracegrade.extract.shape.values import is_id
 from tracegrade.extract.shape.words import FORMS, Slot, read_segment, slot_within, words_of
 
@@ -75,17 +76,20 @@ def _is_of_model(key: str) -> bool:
     return not _MODEL.isdisjoint(word for part in key.split(".") for word in words_of(part))
 
 
-def may_be_filled(keys: Sequence[str], kept: Iterable[str]) -> bool:
+def may_be_filled(marks: Iterable[str], keys: Sequence[str], kept: Iterable[str]) -> bool:
     """Whether a span that a dialect knows is kept whole, as it may show what the dialect does not find.
 
     Values, messages or calls stand under keys that no dialect reads, and under none that one reads; or the span names a
-    tool, and whoever named it wrote messages alone for its values: other senders' keys are of other dialects.
+    tool, and whoever named it wrote messages alone for its values: other senders' keys are of other dialects. So are
+    keys without a prefix where all marks are those of the conventions.
 
     Args:
+        marks: those of the span's keys that are marks of dialects.
         keys: those of a span.
         kept: those of them that are kept in any case.
     """
-    kept = tuple(kept)
+    is_conventional = all(mark.startswith("gen_ai.") for mark in marks)
+    kept = tuple(key for key in kept if "." in key) if is_conventional else tuple(kept)
     known = _held(kept)
     if not known.issuperset(_held(keys)):
         return True
@@ -103,6 +107,11 @@ def is_foreign(keys: Iterable[str]) -> bool:
 def names_tool(span_name: str) -> bool:
     """Whether a span's name has the word tool or function."""
     return not _TOOL.isdisjoint(words_of(span_name))
+
+
+def may_be_asked_for(span_name: str) -> bool:
+    """Whether the name of a span with one key, perhaps its sender's own, may be a tool's: one word, or it says tool."""
+    return is_word(span_name) or names_tool(span_name)
 
 
 def _is_id(key: str) -> bool:

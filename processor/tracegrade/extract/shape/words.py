@@ -86,23 +86,7 @@ def slot_within(path: Sequence[str]) -> tuple[Slot, int] | None:
 
 _EXCHANGES = frozenset({"request", "response"})
 _ABOUT_EXCHANGES = frozenset(
-    {
-        "id",
-        "model",
-        "status",
-        "code",
-        "effort",
-        "ms",
-        "seconds",
-        "finish",
-        "stop",
-        "reason",
-        "reasons",
-        "tokens",
-        "temperature",
-        "top",
-        "stream",
-    }
+    {"id", "model", "status", "code", "finish", "stop", "reason", "reasons", "tokens", "temperature", "top", "stream"}
     | {"streaming", "seed", "count", "method", "version", "duration", "time", "timestamp", "headers", "provider"}
     | {"penalty", "sequences", "length", "size", "mime", "format", "encoding", "type", "service", "tier", "name"}
     | {"effort", "ms", "seconds"}
