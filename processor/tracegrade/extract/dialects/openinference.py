@@ -132,7 +132,7 @@ def _has_all(results: tuple[ShownResult, ...], shown: tuple[ShownResult, ...]) -
 
 def _completed(result: ShownResult, in_request: ShownResult | None, failed: set[str | None]) -> ShownResult:
     if result.call_id is None and in_request is not None:
-        return result._replace(call_id=in_request.call_id, failed=in_request.failed)
+        return result._replace(call_id=in_request.call_id, failed=result.failed or in_request.failed)
     return result._replace(failed=True) if result.call_id in failed else result
 
 
