@@ -77,14 +77,16 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     if by_content and _make_agents(by_content, nodes):
         top_down = enclose(nodes, spans)
     of_kind = by_kind(nodes)
-    if agents := agents_within_tools(of_kind["tool"], nodes, spans):
+    around_tools = {node.parent for node in of_kind["tool"]}
+    if agents := agents_within_tools(around_tools, nodes, spans):
         nodes = sorted([*nodes, *agents], key=lambda node: SPAN_ORDER(node.span))
         top_down = enclose(nodes, spans)
         of_kind = by_kind(nodes)
+        around_tools = {node.parent for node in of_kind["tool"]}
     find_runs(top_down, of_kind)
     turns = Turns(of_kind["chat"])
     tools = of_kind["tool"]
-    is_within_chat = any(above is not None and above.kind == "chat" for above in {node.parent for node in tools})
+    is_within_chat = any(above is not None and above.kind == "chat" for above in around_tools)
     executions = [execution for node in tools if (execution := read_execution(node)) is not None]
     for execution in executions:
         node = execution.node

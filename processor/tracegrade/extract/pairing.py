@@ -341,11 +341,7 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
                 paired.arguments = requested
         if paired.arguments.status == "text" and execution.parameters is None:
             paired.arguments = read_arguments(execution.raw_arguments, schemas.of(execution.name))
-    elif request is not None and (
-        not WRAPPERS.isdisjoint(arguments.value)
-        or (paired.node.span.is_whole and may_be_printed(arguments.value))
-        or ("null" in asked if type(asked := request.call.arguments) is str else _holds_null(asked))
-    ):
+    elif request is not None and _may_differ(request.call.arguments, arguments.value, execution):
         paired.arguments = open_arguments(arguments, read_arguments(request.call.arguments, None))
     if paired.error is not None:
         return
@@ -375,9 +371,13 @@ def _complete(paired: PairedCall, results: Answers, schemas: Schemas, in_place: 
                 paired.output = open_output(paired.output, output.result)
 
 
-def _holds_null(arguments: JsonValue) -> bool:
-    """Whether a model's arguments, if they are no text, hold a null, which some executions leave out."""
-    return isinstance(arguments, dict) and None in arguments.values()
+def _may_differ(asked: JsonValue, arguments: dict[str, JsonValue], execution: Execution) -> bool:
+    """Whether what a model asked for may be within an execution's arguments, or be printed or left out there."""
+    if asked == arguments or asked == execution.raw_arguments:
+        return False  # nearly all
+    if not WRAPPERS.isdisjoint(arguments) or (execution.node.span.is_whole and may_be_printed(arguments)):
+        return True
+    return "null" in asked if type(asked) is str else isinstance(asked, dict) and None in asked.values()
 
 
 def _from_message(request: ToolRequest, shown: ShownResult | None, schemas: Schemas) -> PairedCall:

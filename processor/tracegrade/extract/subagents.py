@@ -13,7 +13,7 @@ agent's; else the one whose steps say whose they are. Without a name the calls s
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tracegrade.extract.nodes import Node
@@ -36,17 +36,15 @@ _EVENT = re.compile(r"""["']?[A-Z]\w*\(|["']?\s*\{""")
 _WHOSE_STEP = re.compile(r"""\bcurrent_agent_name\\*["']?\s*[=:]\s*\\*["']([^"'\\]+)""")
 
 
-def agents_within_tools(tools: Sequence[Node], nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
+def agents_within_tools(around: Iterable[Node | None], nodes: Sequence[Node], spans: Sequence[Span]) -> list[Node]:
     """Nodes for the spans that are such agents' runs, in no order.
 
     Args:
-        tools: the nodes of tools.
+        around: the parents of the nodes of tools, each once.
         nodes: those of the trace, each with its parent.
         spans: all spans of the trace.
     """
-    busy = {
-        host for above in {node.parent for node in tools} if (host := _host(above)) is not None
-    }  # others ask a model something
+    busy = {host for above in around if (host := _host(above)) is not None}  # others ask a model something
     if not busy:
         return []  # nearly always
     inner = [

@@ -25,7 +25,7 @@ _RETURNED = (s.TOOL_CALL_RESULT, s.AI_TOOL_RESULT)
 _ENVELOPE_MARKS = frozenset({"args", "kwargs", "sanitize_inputs_outputs", "tool_name", "options"})
 _FAILED_WORDS = frozenset({"error", "failed", "failure", "true"})
 _NO_ERROR = ToolError("", "")
-_NO_ARGUMENTS: tuple[JsonValue, ...] = ("null", "None", "undefined", "[]", '""', [])
+_NO_ARGUMENTS = frozenset({"null", "None", "undefined", "[]", '""'})
 
 
 class Execution:
@@ -258,7 +258,8 @@ def read_arguments(raw: JsonValue, parameters: dict[str, JsonValue] | None, deco
     """
     if raw == "":
         return Decoded({}, "repaired")  # how some models call a tool that takes nothing
-    if isinstance(raw, str | list) and raw in _NO_ARGUMENTS and not _takes_text(parameters):
+    is_none = raw in _NO_ARGUMENTS if type(raw) is str else raw == []
+    if is_none and not _takes_text(parameters):
         return Decoded({}, "repaired")  # and how some senders write that
     decoded = decoded or decode(raw)
     inner = callback_input(decoded.value)

@@ -71,6 +71,8 @@ def unread_work(
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
     for place, node in enumerate(chats):
+        if node.outputs() and calls:
+            continue  # nearly all
         shows = bool(node.outputs() or node.inputs())
         # The id of a call is on a model's span where the work of several was written on one.
         if not calls and (s.TOOL_CALL_ID in node.span.attributes or (shows and says_tool_calls(node.span))):

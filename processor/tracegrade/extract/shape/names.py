@@ -157,7 +157,7 @@ def is_class(name: str) -> bool:
 
 def is_any_tools_class(name: str) -> bool:
     """Whether a name is that of a class which any tool may be of, and so says nothing of this one."""
-    return _CLASS.match(name) is not None and _TOOL_CLASS.issuperset(words_of(name))
+    return "A" <= name[:1] <= "Z" and _CLASS.match(name) is not None and _TOOL_CLASS.issuperset(words_of(name))
 
 
 _TOOL_CLASS = frozenset({"tool", "dynamic", "structured", "function", "base"})
