@@ -88,6 +88,8 @@ def pair(
         of_kind: those of each kind.
         turns: their model calls, one after another.
     """
+    if not executions and not requests:
+        return []  # most spans of frameworks that make a trace of each
     requested_by = _match(executions, requests)
     _drop_handoffs(requests, of_kind["handoff"])
     results = Answers(turns, of_kind["agent"])

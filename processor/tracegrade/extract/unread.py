@@ -22,6 +22,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
 
+_ORDER = attrgetter("start_ns", "span_id")
 _LONGEST_SCOPE = 256
 _CLOSED_BY = {"[": "]", "{": "}"}
 
@@ -79,7 +80,7 @@ def unread_work(
             found.append(_work(node.span, "calls announced and not shown"))
         elif not shows and _holds_content(node.span) and not _is_shown_by_another(node, chats[place + 1 :], calls):
             found.append(_work(node.span, "messages not readable"))
-    return sorted(found, key=attrgetter("start_ns", "span_id"))
+    return sorted(found, key=_ORDER) if found else found
 
 
 def _is_shown_by_another(node: Node, later: Sequence[Node], calls: Sequence[ToolCall]) -> bool:

@@ -96,6 +96,7 @@ DIALECT: Dialect = Dialect(
             s.HAYSTACK_COMPONENT_OUTPUT,
         ),
     ),
+    own_names=("haystack.agent.", "haystack.component.", "haystack.pipeline."),
     outputs=_outputs,
     inputs=_inputs,
     read_output=_read_output,
