@@ -160,7 +160,7 @@ class SpanReader:
         kept, unusual = self._chosen[tuple(keyed)]
         unmarked, is_whole = None, False
         if unusual is not None:
-            if unusual.looks_like_a_tool or looks_like_a_tool(span.name):
+            if unusual.unmarked is not None and (unusual.looks_like_a_tool or looks_like_a_tool(span.name)):
                 unmarked = unusual.unmarked
             if unusual.whole is not None and self._is_worth_it(span, unusual.by_name):
                 kept, is_whole = unusual.whole, True
