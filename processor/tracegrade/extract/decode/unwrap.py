@@ -48,6 +48,10 @@ _MAX_REPR_CHARS = 100_000
 _COMMAND = frozenset({"graph", "update", "resume", "goto", CLASS})
 # Objects whose repr is an envelope: LangGraph's, AgentScope's.
 _REPR_STARTS = ("Command(", "ToolResponse(", "{'messages': [ToolMessage(")
+# Agno's object for what came of a call, where a tool gave nothing.
+_EXECUTION_RESULT = frozenset(
+    {"status", "result", "error", "updated_session_state", "images", "videos", "audios", "files"}
+)
 # ADK's plug-in for tools that fail gives the model this as the result.
 _ADK_HANDLED = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
 
@@ -85,6 +89,10 @@ def unwrap_output(decoded: Decoded, *, function_response: bool = False) -> Outpu
     if type(value) is dict and len(value) != 1 and _ENVELOPE_KEYS.isdisjoint(value):
         if value.get("response_type") == _ADK_HANDLED:
             return Output(decoded, failed=True, error=_handled_error(value))
+        if "updated_session_state" in value and value.keys() == _EXECUTION_RESULT:
+            failed = value["status"] == "failure"
+            given = value["error" if failed else "result"]
+            return Output(Decoded(None, "ok") if given is None else decode(given), failed=failed)
         return Output(decoded)  # nearly all results
     layer = _open(value)
     if layer is None and function_response and isinstance(value, dict) and len(value) == 1:
