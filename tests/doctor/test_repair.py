@@ -116,10 +116,30 @@ def test_what_can_be_read_of_a_damaged_store_is_kept(installation: Installation)
     damage(installation.database)
     said = installation.repair()
     assert "the store was damaged (" in said
-    (aside,) = installation.folder.path.glob("tracegrade.db.damaged-*Z")
+    (aside,) = installation.folder.path.glob("tracegrade.db.replaced-*Z")
     assert str(aside) in said
     assert installation.stored() == whole, "the journal has what could not be read"
     assert "a release" in installation.run("alerts", "silence", "--list").stdout
+
+
+def test_a_store_from_before_the_first_release_gets_a_new_one_in_its_place(installation: Installation) -> None:
+    installation.store(installation.results)
+    assert installation.run("alerts", "silence", "service=shop", "--for", "1h", "--comment", "a release").exit_code == 0
+    whole = installation.stored()
+    with closing(sqlite3.connect(installation.database)) as store:
+        store.execute("ALTER TABLE experiments DROP COLUMN own")
+        store.execute("DROP INDEX experiments_by_id")
+        store.execute("ALTER TABLE experiments DROP COLUMN id")
+        store.execute("INSERT INTO experiments (tenant, name, begun_ns, last_number) VALUES ('default', 'e', 1, 0)")
+        store.execute("UPDATE alembic_version SET version_num = '0019'")
+        store.commit()
+    said = installation.repair()
+    assert "the store was written before the first release (tables of version 0019); it is " in said
+    assert [*installation.folder.path.glob("tracegrade.db.replaced-*Z")] != []
+    assert installation.stored() == whole
+    assert "a release" in installation.run("alerts", "silence", "--list").stdout
+    (experiment,) = map(json.loads, installation.run("experiments", "list", "--format", "json").stdout.splitlines())
+    assert experiment["experiment"] == "e"
 
 
 def damage(path: Path) -> None:
@@ -164,21 +184,21 @@ def test_a_deletion_takes_the_damaged_store_with_it(installation: Installation, 
     installation.store(installation.results)
     damage(installation.database)
     installation.repair()
-    (aside,) = installation.folder.path.glob("tracegrade.db.damaged-*Z")
+    (aside,) = installation.folder.path.glob("tracegrade.db.replaced-*Z")
     shown = installation.run("doctor", "--format", "json").stdout
-    (found,) = [finding for finding in map(json.loads, shown.splitlines()) if finding["check"] == "damaged store"]
+    (found,) = [finding for finding in map(json.loads, shown.splitlines()) if finding["check"] == "replaced store"]
     assert (found["level"], found["where"]) == ("note", str(aside))
     assert "holds what the store held" in found["found"]
     assert installation.run("backup", "--to", str(tmp_path / "backup")).exit_code == 2  # nobody has served here
     installation.folder.instance_id()
     assert installation.run("backup", "--to", str(tmp_path / "backup")).exit_code == 0
-    assert [*(tmp_path / "backup").rglob("*damaged*")] == []
+    assert [*(tmp_path / "backup").rglob("*replaced*")] == []
     deleted = installation.run("traces", "delete", installation.results[3].trace.trace_id, "--yes")
     assert deleted.exit_code == 0, deleted.stderr
-    assert "damaged  1 store that 'doctor --repair' had put aside, as a whole" in deleted.stdout
-    assert [*installation.folder.path.glob("*damaged*")] == []
+    assert "replaced 1 store that 'doctor --repair' had put aside, as a whole" in deleted.stdout
+    assert [*installation.folder.path.glob("*replaced*")] == []
     again = installation.run("traces", "delete", installation.results[4].trace.trace_id, "--yes")
-    assert "damaged" not in again.stdout
+    assert "replaced" not in again.stdout
 
 
 def test_a_repair_that_was_killed_begins_anew(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +212,7 @@ def test_a_repair_that_was_killed_begins_anew(installation: Installation, monkey
     with monkeypatch.context() as patch:
         patch.setattr("tracegrade.doctor.repair.take_its_place", killed)
         assert installation.run("doctor", "--repair").exit_code != 0
-    assert [*installation.folder.path.glob("*damaged*")] == []
+    assert [*installation.folder.path.glob("*replaced*")] == []
     assert installation.folder.path.joinpath("tracegrade.db.unfinished").exists()
     assert "the store was damaged (" in installation.repair()
     assert installation.stored() == whole
@@ -238,7 +258,7 @@ def test_nothing_is_repaired_while_serve_runs(installation: Installation) -> Non
 
 @pytest.mark.parametrize(
     ("version", "advice"),
-    [("0001", "start 'tracegrade serve' of this version over it once"), ("9999", "use that version, or another")],
+    [("0001", "stop serve, and 'tracegrade doctor --repair'"), ("9999", "use that version, or another")],
 )
 def test_a_store_of_another_version_says_itself_what_to_do(
     installation: Installation, version: str, advice: str
@@ -249,5 +269,5 @@ def test_a_store_of_another_version_says_itself_what_to_do(
         store.commit()
     shown = installation.run("doctor", "--format", "json").stdout
     (found,) = [finding for finding in map(json.loads, shown.splitlines()) if finding["check"] == "store"]
-    assert "TraceGrade (tables of version" in found["found"]
+    assert f" (tables of version {version}, this one " in found["found"]
     assert found["advice"].startswith(advice)

@@ -462,24 +462,14 @@ def test_a_store_that_cannot_be_written_ends_the_worker_and_not_the_job(
     assert len(here.trace_ids()) == 3
 
 
-def test_a_store_of_an_older_version_is_left_to_the_judge(place: Placed) -> None:
+def test_a_store_of_an_older_version_is_left_to_the_judge(place: Placed, monkeypatch: pytest.MonkeyPatch) -> None:
     here = place(right)
     job = here.submit()
-
-    def set_version(version: str) -> None:
-        with here.engine.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
-
-    def version() -> str:
-        with reading(here.engine) as connection:
-            return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
-
-    set_version("0020")
-    try:
+    with monkeypatch.context() as patched:
+        patched.setattr("tracegrade.store.version.VERSION", "9000")
         with pytest.raises(StoreError, match=r"written by an older TraceGrade .* start 'tracegrade serve'"):
             Worker(here.config, ends_when_idle=True)
-        assert version() == "0020"
-    finally:
-        set_version(VERSION)
+    with reading(here.engine) as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == VERSION
     with here.working():
         here.until(job.id, "done")

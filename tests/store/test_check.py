@@ -12,9 +12,10 @@ from sqlalchemy import Engine, text
 from build import each
 from tracegrade.store.check import check_store
 from tracegrade.store.open import StoreError
+from tracegrade.store.version import FIRST
 
 
-@pytest.mark.parametrize("found", ["0001", None])
+@pytest.mark.parametrize("found", [FIRST, None])
 def test_a_store_that_this_version_brings_up_to_date_is_let_through(sqlite: Engine, found: str | None) -> None:
     change = "DELETE FROM alembic_version" if found is None else f"UPDATE alembic_version SET version_num = '{found}'"
     with sqlite.begin() as connection:

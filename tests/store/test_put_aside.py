@@ -40,7 +40,7 @@ def test_the_new_store_takes_the_place_of_the_damaged_one(
     if not has_links:
         monkeypatch.setattr("os.link", refuse)
     aside = put_aside(store)
-    assert aside.name == "tracegrade.db.damaged-20261123T123015Z"
+    assert aside.name == "tracegrade.db.replaced-20261123T123015Z"
     assert (store.read_bytes(), aside.read_bytes()) == (b"whole", b"damaged")
     assert sorted(path.name for path in store.parent.iterdir()) == [store.name, aside.name, f"{aside.name}-wal"]
     (found,) = put_aside_of(store)
@@ -62,7 +62,7 @@ def test_only_those_put_aside_before_a_time_go_with_their_logs(store: Path) -> N
 
 
 def test_files_that_people_named_stay(store: Path) -> None:
-    own = store.with_name("tracegrade.db.damaged-keep-this")
+    own = store.with_name("tracegrade.db.replaced-keep-this")
     own.write_bytes(b"a copy")
     assert delete_put_aside(store) == 0
     assert own.exists()

@@ -1,7 +1,7 @@
 """Makes ``VERSION.tar.xz``: a data folder as a version left it, with what it said of it. Run with that version.
 
     git archive COMMIT | tar -x -C /tmp/earlier
-    cd /tmp/earlier && PYTHONPATH=processor:tests python .../tests/upgrade/make.py .../tests/upgrade/0007.tar.xz
+    cd /tmp/earlier && PYTHONPATH=processor:tests python .../tests/upgrade/make.py .../tests/upgrade/0021.tar.xz
 
 Inside: ``rules/`` (as they were at last), ``data/`` (store, journals, positions), and ``said/``: what ``results list``,
 ``alerts list`` and ``replay`` printed as JSON.
@@ -16,21 +16,19 @@ from pathlib import Path
 
 from build.otlp import agent_span, payload, spans_of, tool_span
 from build.served import Server, export
+from build.stored_alerts import ALERT, store_incident
 from pipeline.test_sessions import turn
+from tracegrade.store.open import checkpoint, open_store
 from waiting import eventually
 
-CHECKED_FIRST = """\
-# The title is corrected while it runs.
+CHECKED = """\
 id: order-without-check
-title: "Orders are chekced before they are created"
+title: Orders are checked before creation
 level: high
 match: {agent: order-agent}
 evaluate:
   - evaluator: tool-call-order
     tool_calls_order: [check_inventory, create_order]
-alert:
-  - {below: 0.6, over: 1h, min_samples: 4}
-  - {below: 0.2, over: 2h, min_samples: 1000}
 """
 SIGNED = """\
 id: order-unsigned
@@ -43,14 +41,12 @@ evaluate:
   - evaluator: tool-call-args
     subset: true
     tool_calls: [{name: create_order, args: {signed: true}}]
-alert: [{below: 0.9, of: tool-call-args, over: 1h, min_samples: 4}]
 """
 LOOKED_UP = """\
 id: looked-up-first
 scope: session
 evaluate: [{evaluator: tool-call-order, tool_calls_order: [find_order, refund]}]
 """
-CORRECTED = CHECKED_FIRST.replace('"Orders are chekced before they are created"', "Orders are checked before creation")
 
 
 def make(folder: Path) -> None:
@@ -58,13 +54,12 @@ def make(folder: Path) -> None:
     rules, said = folder / "rules", folder / "said"
     rules.mkdir()
     said.mkdir()
-    for name, text in (("checked", CHECKED_FIRST), ("signed", SIGNED), ("looked-up", LOOKED_UP)):
+    for name, text in (("checked", CHECKED), ("signed", SIGNED), ("looked-up", LOOKED_UP)):
         (rules / f"{name}.rule.yaml").write_text(text)
     server = Server(
         folder,
         rules={"paths": [str(rules)], "reload": "200ms"},
         traces={"settle": "300ms", "idle_timeout": "2s", "session_quiet": "2s"},
-        alerts={"interval": "500ms"},
         journal={"segment_size_mib": 1},
     )
     server.start()
@@ -85,24 +80,22 @@ def make(folder: Path) -> None:
     def listed(count: int) -> Callable[[], bool]:
         return lambda: (server.data / "tracegrade.db").exists() and len(cli("traces", "list").splitlines()) == count
 
-    for trace in range(1, 9):
+    for trace in range(1, 5):
         bad(trace)
-    good(9)
+    good(5)
     export(server.endpoints["grpc"], payload(spans_of(turn(101, "chat-1", "find_order", 1000))))
-    eventually(listed(10), "ten traces")
-    eventually(lambda: cli("alerts", "list", "--firing").count('"state":"firing"') == 2, "two alerts")
-    (rules / "checked.rule.yaml").write_text(CORRECTED)
-    eventually(lambda: '"state":"resolved"' in cli("alerts", "list"), "the alert of the rule as it was")
-    for trace in range(10, 17):
-        bad(trace)
-    good(17)
+    eventually(listed(6), "six traces")
+    bad(6)
     export(server.endpoints["grpc"], payload([tool_span(1, 3, 1, "check_inventory")]))  # late
     export(server.endpoints["grpc"], payload(spans_of(turn(102, "chat-1", "refund", 2000))))
-    eventually(listed(19), "all traces")
-    eventually(lambda: cli("alerts", "list").count('"order-without-check"') >= 2, "an alert of the rule as it is")
-    eventually(lambda: cli("alerts", "list", "--firing").count('"state":"firing"') == 2, "both fire")
+    eventually(listed(8), "all traces")
     eventually(lambda: '"close_reason":"quiet"' in cli("results", "list"), "the session to be over")
     server.stop()
+    engine = open_store(f"sqlite:///{server.data / 'tracegrade.db'}")
+    with engine.begin() as connection:
+        store_incident(connection, ALERT)
+    checkpoint(engine)
+    engine.dispose()
     for name, command in (
         ("results", ("results", "list")),
         ("alerts", ("alerts", "list")),

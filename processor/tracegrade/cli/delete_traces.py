@@ -188,10 +188,10 @@ def _summary(deletion: "Deletion", *, with_files: bool, in_kafka: bool) -> str:
             f"  store    {', '.join(stored)}",
             f"  alerts   {deleted.alerts} named one of them",
             *([f"  parquet  {count(deleted.parquet_rows, 'row')}"] if with_files or deleted.parquet_rows else ()),
-            *([f"  damaged  {_damaged(deleted.damaged_stores)}"] if deleted.damaged_stores else ()),
+            *([f"  replaced {_replaced(deleted.damaged_stores)}"] if deleted.damaged_stores else ()),
         ]
     )
 
 
-def _damaged(stores: int) -> str:
+def _replaced(stores: int) -> str:
     return f"{count(stores, 'store')} that 'doctor --repair' had put aside, as a whole: nothing can be taken out of it"

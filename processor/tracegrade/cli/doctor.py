@@ -82,9 +82,10 @@ def command(
     traces among the newest it examines up to 20 of the last 7 days. With --tenant, it looks at that tenant's data
     alone, and not at disk, processes and how full the journal is.
 
-    With --repair, what the store lacks is added first: a damaged SQLite file is put aside, and what can be read of it
-    is copied; then come the results journals, and last what the journal holds beyond them, judged by the rules in force
-    now. What was made on the page or by the API, such as silences and suites, is only in the store.
+    With --repair, what the store lacks is added first: a SQLite file that is damaged, or from before the first release,
+    is put aside, and what can be read of it is copied; then come the results journals, and last what the journal holds
+    beyond them, judged by the rules in force now. What was made on the page or by the API, such as silences and suites,
+    is only in the store.
 
     JSON: one line per finding: {check, level, where, found, advice, evidence}; level is error, warning, note or ok.
 

@@ -87,7 +87,7 @@ def examine(
     if tenant is None:
         examined.findings += installation.disk(config)
         examined.findings += installation.privacy(config)
-        examined.findings += installation.damaged_stores(config)
+        examined.findings += installation.replaced_stores(config)
     if config.journal.kafka is None:
         _look_at_journal(examined, config, folder, max_journal_bytes, tenant)
     elif tenant is None:

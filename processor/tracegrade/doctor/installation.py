@@ -67,7 +67,7 @@ def free_space_of(connection: Connection, path: str) -> Iterator[Finding]:
         yield Finding("store size", "note", path, text, advice)
 
 
-def damaged_stores(config: Config) -> Iterator[Finding]:
+def replaced_stores(config: Config) -> Iterator[Finding]:
     """Stores that a repair put aside: how old and large they are, and when they go."""
     if (store := sqlite_path(config.store_url)) is None:
         return
@@ -75,7 +75,7 @@ def damaged_stores(config: Config) -> Iterator[Finding]:
         since, until = time_text(aside.since_ns), time_text(aside.since_ns + round(config.store.damaged_kept_s * 1e9))
         text = f"put aside {since} UTC, {aside.size_bytes / _MIB:.1f} MiB: holds what the store held"
         advice = f"copy it elsewhere if you need it: serve deletes it after {until} UTC, and a deletion before that"
-        yield Finding("damaged store", "note", str(aside.path), text, advice)
+        yield Finding("replaced store", "note", str(aside.path), text, advice)
 
 
 def journal(config: Config, folder: DataFolder, reader: JournalReader) -> Iterator[Finding]:

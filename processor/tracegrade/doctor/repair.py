@@ -30,6 +30,7 @@ from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.opening import lock_delivery
 from tracegrade.serve.supervising.judge_keeper import lock_judges
+from tracegrade.store.check import version_in
 from tracegrade.store.free_space import rebuild
 from tracegrade.store.open import STORE_ERRORS, cause_of, one_at_a_time, open_store
 from tracegrade.store.place import sqlite_path
@@ -37,6 +38,7 @@ from tracegrade.store.put_aside import remove_unfinished, take_its_place, unfini
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.salvage import Salvaged, count_traces, damage_of, salvage
 from tracegrade.store.schema import LIVE
+from tracegrade.store.version import FIRST
 from tracegrade.store.write import StoreWriter
 
 _TRACES_A_BATCH = 200
@@ -48,13 +50,13 @@ Progress = Callable[[str, int], Callable[[int], object]]
 class Repaired:
     """What was done.
 
-    ``damage`` is what was wrong with the store, whose file is at ``put_aside`` then; both are None for a whole one, or
-    none. Numbers are of traces and sessions that were added. The times, ns since 1970 UTC, are from when the results
+    ``replaced_for`` says why the store's file was replaced, which is at ``put_aside`` then; both are None where it was
+    not. Numbers are of traces and sessions that were added. The times, ns since 1970 UTC, are from when the results
     journals and the journal have anything; None where they have nothing. ``freed_bytes`` is what the disk got back of
     a SQLite file that was written anew; None where it was not.
     """
 
-    damage: str | None = None
+    replaced_for: str | None = None
     put_aside: Path | None = None
     salvaged: Salvaged | None = None
     before: int = 0
@@ -69,7 +71,7 @@ class Repaired:
     def lines(self) -> Iterator[str]:
         """What was done, as a person reads it."""
         if self.put_aside is not None:
-            yield f"the store was damaged ({self.damage}); it is {self.put_aside} now"
+            yield f"the store was {self.replaced_for}; it is {self.put_aside} now"
         if self.salvaged is not None:
             rows = sum(self.salvaged.rows.values())
             yield f"  of it: {count(self.salvaged.traces, 'trace')} and {count(rows, 'row')} of other tables copied"
@@ -96,7 +98,7 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
 
     Raises:
         JournalLocked: ``serve`` runs.
-        StoreError: the store cannot be opened, and is not a damaged SQLite file.
+        StoreError: the store cannot be opened, and is no SQLite file that can be replaced.
         OSError, SQLAlchemyError: a disk or database refused; what was done so far stays, and can be done again.
     """
     done = Repaired()
@@ -105,8 +107,8 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
         stack.callback(lock_judges(folder).release)
         stack.callback(lock_delivery(folder).release)
         path = sqlite_path(config.store_url)
-        if path is not None and (damage := damage_of(path)) is not None:
-            done.damage = damage
+        if path is not None and (reason := _why_replaced(path)) is not None:
+            done.replaced_for = reason
             done.salvaged = _salvaged(path, advance)
             done.put_aside = take_its_place(path, datetime.now(UTC))
         engine = open_store(config.store_url, update=True)
@@ -133,6 +135,18 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
                     f"content, in {path.parent}, and nobody may write to it meanwhile"
                 )
     return done
+
+
+def _why_replaced(path: Path) -> str | None:
+    """Why the SQLite file at `path` needs a new one in its place; None where it is whole, or where there is none."""
+    if (damage := damage_of(path)) is not None:
+        return f"damaged ({damage})"
+    version = version_in(path)
+    return (
+        None
+        if version is None or version >= FIRST
+        else f"written before the first release (tables of version {version})"
+    )
 
 
 def _salvaged(path: Path, advance: Callable[[int], object]) -> Salvaged:

@@ -31,13 +31,13 @@ def check_store(url: str) -> None:
         from tracegrade.store.open import check_reachable
 
         check_reachable(url, _WAITS_S)
-    elif problem := unfit(_version_in(path), read_only=False, update=True):
+    elif problem := unfit(version_in(path), read_only=False, update=True):
         from tracegrade.store.open import StoreError
 
         raise StoreError(f"{path}: {problem}")
 
 
-def _version_in(path: Path) -> str | None:
+def version_in(path: Path) -> str | None:
     """The version of the tables in a file; None if it has none, or does not say it now: the judge looks again."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", timeout=_WAITS_S, uri=True)) as connection:

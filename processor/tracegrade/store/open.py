@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from tracegrade.display import without_secrets
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.store.schema.create import create_tables
 from tracegrade.store.tenant_views import show_one_tenant
 from tracegrade.store.version import VERSION, unfit
 
@@ -47,6 +48,7 @@ _PRAGMAS = (
 # Before the first table, or never: each page knows then who points to it, and can be moved (`store.free_space`).
 _AS_IT_IS_MADE = "auto_vacuum=INCREMENTAL"
 _CONNECT_TIMEOUT_S = 10
+_MIGRATIONS = Path(__file__).parent / "migrations"
 _READS = "tracegrade_reads"
 # Assembly looks up every new trace id: with a memory map this takes 5 µs in a store of a million traces, half of the
 # time of reading pages.
@@ -131,22 +133,30 @@ def open_store(
             if parsed.get_backend_name() == "sqlite"
             else _postgresql(parsed, tenant)
         )
-        with reading(engine) as connection:
-            found = _version(connection)
-        if problem := unfit(found, read_only=read_only, update=update):
+        try:
+            _make_ready(engine, read_only, update, updating)
+        except BaseException:
             engine.dispose()
-            raise StoreError(f"{_shown(parsed)}: {problem}")
-        if found != VERSION:
-            if found is not None:
-                logger.info("%s: bringing tables of version %s up to date (%s)", _shown(parsed), found, VERSION)
-                if updating is not None:
-                    updating()
-            _migrate(engine)
-            if found is not None:
-                logger.info("%s: up to date", _shown(parsed))
+            raise
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise _cannot_open(parsed, error, read_only=read_only) from None
     return engine
+
+
+def _make_ready(engine: Engine, read_only: bool, update: bool, updating: Callable[[], object] | None) -> None:
+    """Make or update the tables, or refuse them; the arguments are those of `open_store`."""
+    with reading(engine) as connection:
+        found = _version(connection)
+    if problem := unfit(found, read_only=read_only, update=update):
+        raise StoreError(f"{_shown(engine.url)}: {problem}")
+    if found is None:
+        _create(engine)
+    elif found != VERSION:
+        logger.info("%s: bringing tables of version %s up to date (%s)", _shown(engine.url), found, VERSION)
+        if updating is not None:
+            updating()
+        _migrate(engine)
+        logger.info("%s: up to date", _shown(engine.url))
 
 
 def check_reachable(url: str, within_s: int) -> None:
@@ -438,13 +448,23 @@ def _version(connection: Connection) -> str | None:
     return found
 
 
+def _create(engine: Engine) -> None:
+    """Make the tables of a new store, unless another process made them just now."""
+    with engine.begin() as connection:
+        one_at_a_time(connection)
+        if _version(connection) is None:
+            create_tables(connection)
+            connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+            connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": VERSION})
+
+
 def _migrate(engine: Engine) -> None:
     # Imported here, because it takes 0.15 s, and in most runs the tables are up to date.
     from alembic import command
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     with engine.begin() as connection:
         one_at_a_time(connection)
         config.attributes["connection"] = connection

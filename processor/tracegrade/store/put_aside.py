@@ -1,4 +1,4 @@
-"""Damaged SQLite stores that a repair put aside: each holds what the store held, so none of them stays for good.
+"""SQLite stores that a repair replaced: each holds what the store held, so none of them stays for good.
 
 What can be read of such a file is in the store that took its place, so that it is kept for examination alone. Traces
 cannot be taken out of it: a deletion deletes it as a whole, and so does retention.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-_MARK = ".damaged-"
+_MARK = ".replaced-"
 _TIME = "%Y%m%dT%H%M%SZ"
 _UNFINISHED = ".unfinished"
 _LOGS = ("-wal", "-shm", "-journal")
@@ -32,7 +32,7 @@ def unfinished(store: Path) -> Path:
 
 
 def take_its_place(store: Path, now: datetime) -> Path:
-    """Put the damaged file `store` aside, and the one at `unfinished` in its place. Returns where the damaged one is.
+    """Put the file `store` aside, and the one at `unfinished` in its place. Returns where the replaced one is.
 
     Raises:
         OSError: the disk refused.

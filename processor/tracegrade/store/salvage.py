@@ -1,4 +1,4 @@
-"""A damaged SQLite store: what can still be read of it is copied into a new one, row by row."""
+"""A SQLite store that is damaged or of an earlier form: what can be read of it is copied into a new one, row by row."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, Table, create_engine, func, inspect, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.errors import TraceGradeError
@@ -61,7 +61,7 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
     """Copy what can be read of the store at `damaged` into the new store `engine`.
 
     Args:
-        damaged: a SQLite store of this version.
+        damaged: a SQLite store; what this form of the tables needs and it lacks gets its default.
         engine: a store that holds nothing yet, open for writing.
         advance: called with each number of traces that was looked at.
     """
@@ -74,9 +74,13 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
             if table is schema.runs:  # they take results only while they are not complete
                 states = {(row["tenant"], row["name"]): row["state"] for row in rows}
                 rows = [{**row, "state": "incomplete"} for row in rows]
-            with engine.begin() as connection:
-                if rows:
-                    connection.execute(table.insert(), rows)
+            try:
+                with engine.begin() as connection:
+                    if rows:
+                        connection.execute(table.insert(), rows)
+            except IntegrityError:  # of an earlier form, which lacks what these rows must have
+                found.damaged.append(table.name)
+                rows = []
             found.rows[table.name] = len(rows)
         writer = StoreWriter(engine)
         for batch in _traces(source, found, advance):

@@ -32,7 +32,7 @@ class StoreSettings(FileModel):
     damaged_retention: Duration = Field(
         default=7 * 86400.0,
         gt=0,
-        description="A damaged store that 'doctor --repair' put aside is deleted after this time, or after "
+        description="A store that 'doctor --repair' replaced is deleted after this time, or after "
         "`values_retention` or `retention` where that is shorter; a deletion on request deletes it at once",
     )
 

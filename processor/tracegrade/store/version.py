@@ -1,7 +1,9 @@
 """The version of the store's tables, and which versions this TraceGrade refuses; loads no database library."""
 
-# The newest migration in migrations/versions.
+# The newest migration in migrations/versions, and the first: stores with earlier tables were made before any release.
 VERSION = "0021"
+FIRST = "0021"
+_LAST_TO_READ_EARLIER = "922315cc"
 
 
 def unfit(found: str | None, *, read_only: bool, update: bool) -> str | None:
@@ -15,6 +17,14 @@ def unfit(found: str | None, *, read_only: bool, update: bool) -> str | None:
         return (
             f"written by a newer TraceGrade (tables of version {found}, this one knows {VERSION}); use that version, "
             "or another store.url"
+        )
+    if found < FIRST:
+        return (
+            f"written before the first release (tables of version {found}, this one needs {VERSION}); stop serve, and "
+            "'tracegrade doctor --repair' makes a new store of what it can read there, of the results journals and of "
+            f"the journal, and keeps the old file. Commit {_LAST_TO_READ_EARLIER} still reads it: make a 'backup' with "
+            "it first; with PostgreSQL, take out what no journal holds ('suite export', 'experiments', 'traces "
+            "export'), and give store.url an empty database"
         )
     if found < VERSION and not update:
         return (

@@ -24,7 +24,7 @@ AGES = (timedelta(hours=2), timedelta())
 
 
 def damaged_stores(data: Path) -> list[Path]:
-    paths = [data / f"tracegrade.db.damaged-{NOW - age:%Y%m%dT%H%M%SZ}" for age in AGES]
+    paths = [data / f"tracegrade.db.replaced-{NOW - age:%Y%m%dT%H%M%SZ}" for age in AGES]
     for path in paths:
         path.write_bytes(b"damaged")
     return paths

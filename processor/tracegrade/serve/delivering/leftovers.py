@@ -19,10 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 async def delete_leftovers(store: Engine, folder: DataFolder, settings: StoreSettings, stop: asyncio.Event) -> None:
-    """Until `stop` is set, delete what is older than values may be: damaged stores, damaged bytes, requests set aside.
+    """Until `stop` is set, delete what is older than values may be: replaced stores, damaged bytes, requests set aside.
 
-    Requests that crashed the judge and damaged bytes stay as long as values of traces do, damaged stores no longer than
-    `StoreSettings.damaged_kept_s`.
+    Requests that crashed the judge and damaged bytes stay as long as values of traces do, replaced stores no longer
+    than `StoreSettings.damaged_kept_s`.
     """
     while not await wait(stop, LOOK_EVERY_S):
         try:
@@ -40,7 +40,7 @@ def _delete(store: Engine, folder: DataFolder, settings: StoreSettings) -> list[
     path = sqlite_path(str(store.url))
     stores = 0 if path is None else delete_put_aside(path, now_ns - round(settings.damaged_kept_s * 1e9))
     found = (
-        (stores, "damaged store"),
+        (stores, "replaced store"),
         (folder.delete_damaged_bytes(values_before_ns), "file of damaged bytes"),
         (folder.set_aside.delete_older(values_before_ns), "request that was set aside"),
     )

@@ -101,7 +101,7 @@ traces = Table(
         doc="where its first record is in the journal; with Kafka, the sum of both topics' offsets",
     ),
     Column("rule_set_hash", Text, nullable=False, doc="the rule set that judged it"),
-    # Rows of the views, as JSON lists; migrations/versions say in which order.
+    # Rows of the views, as JSON lists; `create.py` says in which order.
     Column("evaluations", Text, nullable=False, doc="rows of the view `evaluations`"),
     Column("decisions", Text, nullable=False, doc="rows of the view `decisions`"),
     Column("tool_calls", Text, nullable=False, doc="rows of the view `tool_calls`"),
@@ -124,9 +124,6 @@ traces = Table(
         "about": "One row for each trace, and for each session under a trace id of its own, with all that was judged."
     },
 )
-# Sessions that go on; an index that costs nothing for a trace. Only the migration has its condition: `postgresql_where`
-# here would load that dialect for every command that reads SQLite, which takes a tenth of its time.
-Index("sessions_going_on", traces.c.closed_ns)
 
 # The lowest and highest number of the traces first received in a minute, to read a time range. An index on the time
 # would cost a write for every trace; this costs a row a minute. It is never too narrow: deleting does not change it.

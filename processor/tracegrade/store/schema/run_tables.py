@@ -1,5 +1,7 @@
 """Runs and experiments, and what was judged afterwards."""
 
+import secrets
+
 from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, Index, Integer, Table, Text
 
 from tracegrade.store.schema.metadata import metadata
@@ -19,8 +21,21 @@ experiments = Table(
     ),
     Column("suite", Text, doc="`suites.id` of the suite that it is about; null: of none that is stored"),
     Column("description", Text, doc="what people say it is for; null: nothing"),
-    Column("id", Text, nullable=False, doc="12 hex digits; they stay when it is renamed"),
-    Column("own", Boolean, nullable=False, doc="whether evals of `suite` that name no experiment go into it"),
+    # The defaults are for rows that a repair copies from a store without these columns.
+    Column(
+        "id",
+        Text,
+        nullable=False,
+        default=lambda: secrets.token_hex(6),
+        doc="12 hex digits; they stay when it is renamed",
+    ),
+    Column(
+        "own",
+        Boolean,
+        nullable=False,
+        default=False,
+        doc="whether evals of `suite` that name no experiment go into it",
+    ),
     Column("baseline_entry", Text, doc="`experiment_entries.id` of the eval that is pinned; null: none"),
     Column("baseline_note", Text, doc="what became of the baseline that was pinned, if it was deleted; else null"),
     info={"about": "Experiments: runs that are compared with one baseline."},
