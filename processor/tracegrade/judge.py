@@ -176,10 +176,11 @@ def _decide(
         evaluations = [_evaluate(pair, spec, pair.evidence) for spec in rule.evaluate]
         if matched.begin is not None:
             evaluations += _evaluate_following(pair, matched.begin)
-        if isinstance(matched.case, Case):
-            evaluations.append(_evaluate(pair, matched.case.spec, pair.evidence))
-        elif matched.case is not None and rule.cases is not None:
-            evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", sentence(matched.case)))
+        if matched.case is not None and rule.cases is not None:
+            if isinstance(matched.case, Unknown):
+                evaluations.append(pair.unscored(rule.cases.unchosen, "not_evaluable", sentence(matched.case)))
+            else:
+                evaluations.append(_evaluate(pair, matched.case.spec, pair.evidence))
         decision = pair.decide(*_combine(evaluations))
     if decision.outcome == "fail" and sample.keep_failures:
         decision.pair.probability = 1.0

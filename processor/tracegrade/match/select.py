@@ -17,7 +17,6 @@ from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace, TraceOutline
 from tracegrade.model.tri import Tri, Unknown, all_of, negated
 from tracegrade.rule.case import Case
-from tracegrade.rule.patterns import Patterns
 from tracegrade.rule.rule import Rule, RuleScope, TraceScope
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.semconv import SUITE_SCOPE
@@ -139,14 +138,16 @@ def _met(rule: Rule, facts: Facts) -> _Met:
     start = None
     if rule.begins_after is not None:
         start = begin(facts.evidence, rule.begins_after)
-        if start.is_met is False:
+        if (is_met := start.is_met) is False:
             return _Met("when")
-        holds = all_of((holds, start.is_met))
-    case = None if rule.cases is None or _is_within_case(facts.subject) else choose(rule.cases, facts)
-    if rule.cases is not None and not rule.evaluate and not rule.then:
-        if case is None:
-            return _Met("cases")
-        holds = all_of((holds, case if isinstance(case, Unknown) else True))
+        holds = is_met if holds is True else holds
+    case = None
+    if rule.cases is not None:
+        case = None if _is_within_case(facts.subject) else choose(rule.cases, facts)
+        if not rule.evaluate and not rule.then:
+            if case is None:
+                return _Met("cases")
+            holds = case if holds is True and isinstance(case, Unknown) else holds
     return _Met(None, sentence(holds) if isinstance(holds, Unknown) else None, case, start)
 
 
@@ -165,30 +166,28 @@ def _is_within_case(subject: Subject) -> bool:
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, Tri]:
     """The first clause that does not hold, None where none is false; and whether all hold."""
-    unknown: Unknown | None = None
-    for clause, holds in _answers(rule, facts):
+    found: Tri = True
+    for clause, patterns in rule.match_clauses:
+        holds = facts.match(clause, patterns)
         if holds is False:
             return clause, False
-        if holds is not True and unknown is None:
-            unknown = holds
-    return None, True if unknown is None else unknown
-
-
-def _answers(rule: Rule, facts: Facts) -> Iterator[tuple[str, Tri]]:
-    """Each clause of a rule, as decisions call it, and whether it holds; ``unless`` holds where it does not exclude."""
-    yield from _of_clauses(rule.match_clauses, rule.match.cel, facts)
+        if holds is not True and found is True:
+            found = holds
+    if (cel := rule.match.cel) is not None and (found := all_of((found, facts.holds(cel)))) is False:
+        return "cel", False
     if rule.unless is not None:
-        excluded = all_of(holds for _, holds in _of_clauses(rule.unless_clauses, rule.unless.cel, facts))
-        yield "unless", negated(excluded)
+        if (excluded := all_of(_of_unless(rule, rule.unless.cel, facts))) is True:
+            return "unless", False
+        found = found if excluded is False else all_of((found, negated(excluded)))
+    return None, found
 
 
-def _of_clauses(
-    clauses: Iterable[tuple[str, Patterns]], cel: CelExpression | None, facts: Facts
-) -> Iterator[tuple[str, Tri]]:
-    for clause, patterns in clauses:
-        yield clause, facts.match(clause, patterns)
+def _of_unless(rule: Rule, cel: CelExpression | None, facts: Facts) -> Iterator[Tri]:
+    """Whether each clause of ``unless`` holds."""
+    for clause, patterns in rule.unless_clauses:
+        yield facts.match(clause, patterns)
     if cel is not None:
-        yield "cel", facts.holds(cel)
+        yield facts.holds(cel)
 
 
 def subjects_of(extraction: Extraction, scope: TraceScope, depth: int = 0) -> list[Subject]:
