@@ -25,6 +25,7 @@ _NO_WORK = frozenset(
 )
 _NO_KIND_OF = frozenset({"error", "exception", "response", "finish"})
 _MODEL = frozenset({"llm", "model", "inference", "generation", "chat"})
+_SESSION = frozenset({"session"})  # around many model calls
 _FLOW = frozenset({"workflow", "chain", "trace"})
 _OTHERS = frozenset(
     {"evaluator", "evaluation", "guardrail", "guardrails", "retriever", "retrieval", "embedding", "embeddings"}
@@ -60,13 +61,13 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
     if not by_path:
         return NO_KINDS
     said = [words for path, words in by_path if not any(map(str.isdigit, path))]
-    if not any(is_tool_kind(words) or not _MODEL.isdisjoint(words) for words in said):
+    if not any(is_tool_kind(words) or _is_model(words) for words in said):
         said = [words for _, words in by_path]
     tool = any(is_tool_kind(words) for words in said)
     return Kinds(
         tool,
         any(map(_is_function, said)),
-        any(not _MODEL.isdisjoint(words) for words in said),
+        any(map(_is_model, said)),
         any("agent" in words for words in said),
         any("chain" in words for words in said),
         any(not _OTHERS.isdisjoint(words) or "tool" in words for words in said) and not tool,
@@ -109,6 +110,10 @@ def is_kind_key(path: tuple[str, ...]) -> bool:
 def is_tool_kind(words: tuple[str, ...]) -> bool:
     """Whether the words of a kind say tool."""
     return ("tool" in words and _NO_TOOL.isdisjoint(words)) or not _JOINED.isdisjoint(words)
+
+
+def _is_model(words: tuple[str, ...]) -> bool:
+    return not _MODEL.isdisjoint(words) and _SESSION.isdisjoint(words)
 
 
 def _is_function(words: tuple[str, ...]) -> bool:
