@@ -32,7 +32,15 @@ from tracegrade.extract.shape.names import is_any_tools_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.witnesses import WRAPPERS, begins_with, may_be_printed, may_wrap, open_arguments, open_output
+from tracegrade.extract.witnesses import (
+    WRAPPERS,
+    begins_with,
+    lone_object,
+    may_be_printed,
+    may_wrap,
+    open_arguments,
+    open_output,
+)
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tool_call import ToolError
 
@@ -377,7 +385,9 @@ def _may_differ(asked: JsonValue, arguments: dict[str, JsonValue], execution: Ex
     """Whether what a model asked for may be within an execution's arguments, or be printed or left out there."""
     if asked == arguments or asked == execution.raw_arguments:
         return False  # nearly all
-    if not WRAPPERS.isdisjoint(arguments) or (execution.node.span.is_whole and may_be_printed(arguments)):
+    if not WRAPPERS.isdisjoint(arguments) or lone_object(arguments) is not None:
+        return True
+    if execution.node.span.is_whole and may_be_printed(arguments):
         return True
     return "null" in asked if type(asked) is str else isinstance(asked, dict) and None in asked.values()
 
