@@ -18,8 +18,8 @@ from build.commands import run, run_json
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.assemble.settings import TracesSettings, without_bounds
 from tracegrade.cli import main
-from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.rule_test_files import check_place
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace import Trace
 from tracegrade.otlp.files.source_request import SourceRequest
@@ -468,5 +468,5 @@ def test_a_ready_made_rule_is_written_beside_only_where_its_own_path_was_named()
     root = builtin_rules()
     rule = next(root.rglob("rule.yaml"))
     check_place(rule, [str(root)])
-    with pytest.raises(PromoteError, match="is ready-made, and an update would undo what is written there"):
+    with pytest.raises(NotPossible, match="is ready-made, and an update would undo what is written there"):
         check_place(rule, ["builtin:all"])

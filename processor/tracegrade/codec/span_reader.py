@@ -9,7 +9,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
@@ -29,6 +28,7 @@ from tracegrade.extract.shape.look import (
 )
 from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.short_hash import short_hash
 from tracegrade.model.span import Resource, Span, SpanEvent
 
 # There are few distinct attribute keys; a sender that invents keys without end must not grow the memo for ever.
@@ -68,7 +68,7 @@ class AttributeFilter:
         """16 hex digits that change when the filter keeps other attributes."""
         parts = (self.attributes, self.prefixes, self.events, self.marks)
         shape = ("shape", *self.own_names, *sorted(self.passed_over)) if self.by_shape else ()
-        return blake2b(repr([*(sorted(part) for part in parts), *shape]).encode(), digest_size=8).hexdigest()
+        return short_hash(repr([*(sorted(part) for part in parts), *shape]).encode())
 
 
 class _Gate(dict[str, bool]):

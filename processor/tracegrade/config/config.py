@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -22,6 +21,7 @@ from tracegrade.document.paths import FilePath, read_as_path
 from tracegrade.document.problem import FileError, Location, Problem
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.short_hash import short_hash
 from tracegrade.otlp.exporter_settings import ExporterSettings
 from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSettings, split_endpoint
 from tracegrade.redact.settings import RedactionSettings
@@ -269,7 +269,7 @@ class Config(FileModel):
         if kept := self.traces.kept_attributes:  # only then, so that who names none keeps the hash
             read["kept_attributes"] = sorted(kept)
         text = orjson.dumps(read, option=orjson.OPT_SORT_KEYS)
-        return blake2b(text, digest_size=8).hexdigest()
+        return short_hash(text)
 
 
 def listeners_of(config: Config) -> list[tuple[Location, str]]:

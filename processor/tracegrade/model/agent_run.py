@@ -1,8 +1,8 @@
 """Agent runs."""
 
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
+from tracegrade.model.short_hash import short_hash
 from tracegrade.model.tool_call import ToolCall
 
 
@@ -38,7 +38,7 @@ class AgentRun:
         if self.prompt is None:
             return None
         text = normalised_prompt(self.prompt)
-        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        return short_hash(text.encode("utf-8", "surrogatepass"))
 
     @property
     def duration_ns(self) -> int | None:

@@ -6,7 +6,7 @@ Nothing is decoded: a span or log record keeps its bytes, and goes with those of
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotTaken
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.encode import head
 from tracegrade.otlp.wire import BYTES, ITEMS, RESOURCES, SCOPES, TRACE_ID, Field, field_at, fields, trace_id_of
@@ -22,14 +22,6 @@ class Part(NamedTuple):
     trace_id: bytes
     items: int
     payload: bytes
-
-
-class ItemTooLargeError(TraceGradeError):
-    """One span or log record that makes a request larger than a bound; ``size`` is that request's, in bytes."""
-
-    def __init__(self, size: int, max_bytes: int) -> None:
-        self.size = size
-        super().__init__(f"a span or log record of {size} bytes with its resource; expected at most {max_bytes}")
 
 
 class _OfTrace:
@@ -58,7 +50,7 @@ def by_trace(signal: Signal, payload: bytes, max_bytes: int) -> list[Part]:
         Nothing for a request without items.
 
     Raises:
-        ItemTooLargeError: one item is too large for a part of its own.
+        NotTaken: one item is too large for a part of its own.
     """
     found: _Found = {}
     for resource in fields(payload, 0, len(payload), RESOURCES):
@@ -166,7 +158,10 @@ def _divided(payload: bytes, max_bytes: int) -> Iterator[tuple[int, bytes]]:
                 inner = of_resource + head(SCOPES, len(inner)) + inner
                 part = head(RESOURCES, len(inner)) + inner
                 if len(part) > max_bytes:
-                    raise ItemTooLargeError(len(part), max_bytes)
+                    raise NotTaken(
+                        "too_large",
+                        f"a span or log record of {len(part)} bytes with its resource; expected at most {max_bytes}",
+                    )
                 if size + len(part) > max_bytes:
                     yield items, b"".join(parts)
                     items, parts, size = 0, [], 0

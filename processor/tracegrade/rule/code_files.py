@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.model.short_hash import short_hash
 from tracegrade.plugins.evaluators import checked, mistake_in
 from tracegrade.rule.evaluator_file import (
     FILE_FORM,
@@ -118,7 +119,7 @@ def _evaluator_in(written: str, place: Path, content: bytes) -> EvaluatorFile:
     if (mistake := _mistake_in(found, evaluator_name(written))) is not None:
         raise NoEvaluatorFile(f"{written}{line}: {MEMBER}: {mistake}")
     evaluator = replace(found, score=checked(found))
-    return EvaluatorFile(evaluator, written, blake2b(content, digest_size=8).hexdigest(), str(place))
+    return EvaluatorFile(evaluator, written, short_hash(content), str(place))
 
 
 def _mistake_in(found: object, name: str) -> str | None:

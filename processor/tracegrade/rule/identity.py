@@ -9,7 +9,6 @@ one than for the same.
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from hashlib import blake2b
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from tracegrade.document.validate import spellings
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.short_hash import short_hash
 from tracegrade.rule.case import Case, CaseMatch
 from tracegrade.rule.case import item_of as item_of_case
 from tracegrade.rule.clauses import Clauses
@@ -27,7 +27,7 @@ from tracegrade.rule.patterns import Patterns
 def content_hash(value: JsonValue) -> str:
     """16 hex digits over the canonical JSON of `value`: keys sorted, no spaces."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    return short_hash(text.encode())
 
 
 def judgement(

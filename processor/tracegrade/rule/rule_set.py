@@ -1,11 +1,11 @@
 """The rules in force, and what may be said of them together."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 from tracegrade.document.document import Document
 from tracegrade.document.problem import Location, Problem
+from tracegrade.model.short_hash import short_hash
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.rule.rule import Rule
 from tracegrade.semconv import ALWAYS_READ
@@ -99,4 +99,4 @@ class RuleSet:
 
 def _hash_of(names: Iterable[tuple[str, str]]) -> str:
     text = "\n".join(f"{rule_id} {rule_hash}" for rule_id, rule_hash in names)
-    return blake2b(text.encode(), digest_size=8).hexdigest()
+    return short_hash(text.encode())

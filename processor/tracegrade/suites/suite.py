@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 
 from tracegrade.document.document import Document
@@ -11,6 +10,7 @@ from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.criteria.tool_names import listed_names
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.short_hash import short_hash
 from tracegrade.rule.case import Case, item_of
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
@@ -118,7 +118,7 @@ def _made(
         tools,
         [_name_of(tool, f"{where}: tools[{place}]") for place, tool in enumerate(tools)],
         cases,
-        blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest(),
+        short_hash(json.dumps(told, sort_keys=True).encode()),
         notes,
     )
 

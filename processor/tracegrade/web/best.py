@@ -1,7 +1,6 @@
 """What runs the best configuration of an experiment again."""
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 
 from sqlalchemy import Connection
 
@@ -10,6 +9,7 @@ from tracegrade.history.suite_runs.evals import EvalStanding, EvalTimeline, eval
 from tracegrade.jobs.suite_request import SuiteRequest, suite_request
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.short_hash import short_hash
 from tracegrade.suites.keeping import known_suite
 
 _ASKED = ("temperature", "tool_choice", "system_prompt", "repeat")
@@ -39,7 +39,7 @@ def best_request(connection: Connection, tenant: str, experiment: str, models: S
     best = found.best
     if isinstance(best, EvalStanding):
         given: Mapping[str, JsonValue] = best.eval.configuration
-        own = blake2b(suite.system_prompt.encode(), digest_size=8).hexdigest() if suite.system_prompt else ""
+        own = short_hash(suite.system_prompt.encode()) if suite.system_prompt else ""
         if best.eval.job is None and best.eval.system_prompt_hash != own:
             raise NotPossible(
                 f"the best of {experiment}, {best.eval.id}, was asked with another system prompt than the suite has, "

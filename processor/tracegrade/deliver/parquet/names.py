@@ -1,7 +1,8 @@
 """Names of folders and files."""
 
-from hashlib import blake2b
 from urllib.parse import quote
+
+from tracegrade.model.short_hash import short_hash
 
 _LONGEST_NAME = 200  # bytes in the name of a folder; file systems take 255
 
@@ -19,5 +20,5 @@ def path_name(name: str) -> str:
     safe = quote(name, safe="", errors="surrogatepass")
     if len(safe) <= _LONGEST_NAME:
         return safe
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    digest = short_hash(name.encode("utf-8", "surrogatepass"))
     return f"{safe[: _LONGEST_NAME - 17].rpartition('%')[0] or safe[: _LONGEST_NAME - 17]}~{digest}"

@@ -7,9 +7,9 @@ from sqlalchemy import Connection
 
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.history.promote.chosen import recorded, traces_with
-from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.promotion import How, Promotion, promotion
 from tracegrade.history.promote.rule_test_files import RuleTestFiles
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.evaluation import Outcome
 from tracegrade.rule.rule import Rule
 from tracegrade.store.result_filter import ResultFilter
@@ -52,7 +52,7 @@ class Promoter:
             lenient: whether a trace that cannot be a test, or that the rule no longer fails, is left out and named.
 
         Raises:
-            PromoteError: one cannot be a test, unless `lenient`.
+            NotPossible: one cannot be a test, unless `lenient`.
         """
         items: list[Item] = []
         done: set[str] = set()
@@ -61,7 +61,7 @@ class Promoter:
                 item = self._item(files, trace_id, done)
                 if lenient and item.promotion is not None and item.promotion.outcome != "fail":
                     item = Item(item.id, None, f"rule {self.rule.id} as it is now does not fail it")
-            except PromoteError as error:
+            except NotPossible as error:
                 if not lenient:
                     raise
                 item = Item(trace_id.hex(), None, str(error))
@@ -102,7 +102,7 @@ class Promoter:
                 if files.has(found.id) is not None:
                     continue
                 made = promotion(found, self.rule, self.settings, how)
-            except PromoteError:  # nobody asked for this one
+            except NotPossible:  # nobody asked for this one
                 continue
             if made.outcome == outcome:
                 return Item(found.id, made, balances=outcome)

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from tracegrade.alert.diagnose.reasons import reason_key
 from tracegrade.codec.kept_spans import trace_of
-from tracegrade.history.promote.errors import PromoteError
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceResult
@@ -39,7 +39,7 @@ def recorded(
     """The trace of this id, or a session of it if `rule` judges sessions; of any tenant if none is named.
 
     Raises:
-        PromoteError: it is not stored, or not in a session.
+        NotPossible: it is not stored, or not in a session.
         Unreadable: its spans are damaged, or were stored by another version.
     """
     stored_ones = stored_traces(connection, trace_id, run=run)
@@ -47,7 +47,7 @@ def recorded(
     if not found:
         where = "the store" if run == LIVE else f"run {run}"
         where += "" if tenant is None else f" for tenant {tenant!r}"
-        raise PromoteError(
+        raise NotPossible(
             f"trace {trace_id.hex()} is not in {where}: it may be older than store.retention, be open still, or never "
             f"have come here; 'tracegrade why {trace_id.hex()}' says more"
         )
@@ -55,7 +55,7 @@ def recorded(
     if rule is not None and rule.scope == "session" and stored.trace.members is None:
         stored = _session_of(connection, stored, rule)
     elif stored.trace.members is not None and (rule is None or rule.scope != "session"):
-        raise PromoteError(f"{trace_id.hex()} is a session, and the rule judges single traces; name one of its traces")
+        raise NotPossible(f"{trace_id.hex()} is a session, and the rule judges single traces; name one of its traces")
     return Recorded(stored.trace.own_id.hex(), [trace_of(one) for one in traces_of(connection, stored)], stored)
 
 
@@ -63,7 +63,7 @@ def _session_of(connection: Connection, stored: TraceResult, rule: Rule) -> Trac
     sessions = sessions_of(connection, stored)
     judged = [one for one in sessions if any(decision.pair.rule_id == rule.id for decision in one.decisions)]
     if not sessions:
-        raise PromoteError(
+        raise NotPossible(
             f"trace {stored.trace.trace_id} is in no session that was judged, and rule {rule.id} judges sessions"
         )
     return (judged or sessions)[0]

@@ -8,12 +8,12 @@ from tracegrade.display import explanation, time_text
 from tracegrade.document.problem import did_you_mean
 from tracegrade.extract.extract import extract
 from tracegrade.history.promote.chosen import Recorded
-from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.redacted import Redacted, redacted
 from tracegrade.history.promote.shortened import shorter_ones
 from tracegrade.history.promote.verdict import evaluations, judged_as_files, outcomes
 from tracegrade.history.why import clause_text
 from tracegrade.match.select import explain
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.evaluation import OUTCOMES, Outcome
 from tracegrade.model.trace import Trace
 from tracegrade.pipeline.judged import Judged
@@ -76,16 +76,16 @@ def promotion(recorded: Recorded, rule: Rule, settings: TracesSettings, how: How
     """The test that `recorded` makes for `rule`.
 
     Raises:
-        PromoteError: the rule does not match the trace, what is expected is not what the rule says and no known gap is
+        NotPossible: the rule does not match the trace, what is expected is not what the rule says and no known gap is
             given, or a redacted trace would be judged otherwise.
     """
     before = judged_as_files(recorded.traces, rule, settings)
     found = found_in(rule, before)
     expect = _expected(found, how, rule)
     if found == NOT_MATCHED and not how.expect:
-        raise PromoteError(_no_match(recorded, rule, settings, before))
+        raise NotPossible(_no_match(recorded, rule, settings, before))
     if shown(expect) != shown(found) and not how.known_gap:
-        raise PromoteError(
+        raise NotPossible(
             f"rule {rule.id} says {shown(found)} of trace {recorded.id}, and expected is {shown(expect)}: give "
             "--known-gap WHY to write it as what the rule does not see yet, or change the rule first"
         )
@@ -134,12 +134,12 @@ def _expected(found: Found, how: How, rule: Rule) -> Found:
         name, _, written = text.rpartition("=")
         outcome = next((known for known in OUTCOMES if known == written), None)
         if outcome is None:
-            raise PromoteError(
+            raise NotPossible(
                 f"--expect {text!r}: expected OUTCOME or NAME=OUTCOME with one of {', '.join(OUTCOMES)}; or "
                 f"{NOT_MATCHED}"
             )
         if name and name not in names:
-            raise PromoteError(
+            raise NotPossible(
                 f"--expect {text!r}: rule {rule.id} has no evaluation {name!r}{did_you_mean(name, names)}"
             )
         expected |= dict.fromkeys([name] if name else (list(expected) or names), outcome)

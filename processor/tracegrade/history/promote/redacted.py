@@ -9,7 +9,7 @@ from functools import cache
 from tracegrade.display import count, json_text
 from tracegrade.document.problem import dotted
 from tracegrade.extract.extract import extract
-from tracegrade.history.promote.errors import PromoteError
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
@@ -50,7 +50,7 @@ def redacted(
         rule_id: of the rule.
 
     Raises:
-        PromoteError: nothing was found at a path to keep; or a stand-in changes what the rule says.
+        NotPossible: nothing was found at a path to keep; or a stand-in changes what the rule says.
     """
     make = _Redactors(traces)
     first, found = make.redacted(frozenset())
@@ -59,7 +59,7 @@ def redacted(
     if not says_the_same(result):
         compared = _compared_values(make, found, chosen, says_the_same)
         if not compared or not compared <= found.in_numbers:
-            raise PromoteError(_refusal(found, compared, rule_id))
+            raise NotPossible(_refusal(found, compared, rule_id))
         chosen |= compared
         result, of_result = make.redacted(chosen)
     return Redacted(result, dict(sorted(of_result.counts.items())), sorted(_paths(found, chosen)))
@@ -127,7 +127,7 @@ def _at_paths(found: Redactor, keep: Sequence[str]) -> set[Finding]:
         }
         if not here:
             known = _shown(_paths(found, found.places)) or "nowhere in this trace"
-            raise PromoteError(f"--keep {path!r}: nothing to redact was found there; it was found at {known}")
+            raise NotPossible(f"--keep {path!r}: nothing to redact was found there; it was found at {known}")
         chosen |= here
     return chosen
 

@@ -11,8 +11,8 @@ from tracegrade.document.problem import FileError, Location
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import dumped, parse, read
 from tracegrade.history.new_rules.new_rule import trace_file
-from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.promotion import Promotion
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.evaluation import Outcome
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.trace import Trace
@@ -72,7 +72,7 @@ class RuleTestFiles:
         """A test, in `files` from now on.
 
         Raises:
-            PromoteError: an entry cannot be put at the end of this tests.yaml.
+            NotPossible: an entry cannot be put at the end of this tests.yaml.
         """
         names = [path.name for path in self.of(promoted)]
         entry: dict[str, JsonValue] = {
@@ -100,7 +100,7 @@ class RuleTestFiles:
         except FileError:
             document = None
         if document is None or document.value != [*self._entries, entry]:
-            raise PromoteError(
+            raise NotPossible(
                 f"{self.path}: an entry cannot be put at its end; write it as a list of entries that begin with '- ', "
                 "and nothing after them"
             )
@@ -162,32 +162,32 @@ def check_place(rule_path: Path, named: Sequence[str]) -> None:
         named: the paths by which rules were named.
 
     Raises:
-        PromoteError: it is a ready-made rule, or the folder is read-only.
+        NotPossible: it is a ready-made rule, or the folder is read-only.
     """
     folder = rule_path.resolve().parent
     root = builtin_rules().resolve()
     by_path = any(Path(name).exists() and folder.is_relative_to(Path(name).resolve()) for name in named)
     if folder.is_relative_to(root) and not by_path:
         inside = folder.relative_to(root)
-        raise PromoteError(
+        raise NotPossible(
             f"the rule in {rule_path} is ready-made, and an update would undo what is written there: copy it, "
             f"'mkdir -p rules/{inside.parent} && cp -r {folder} rules/{inside.parent}/', have rules.paths name that "
             f"in place of builtin:{inside.name}, and give --rules rules/{inside}"
         )
     places = [folder, folder / "traces", tests_path(rule_path)]
     if blocked := next((place for place in places if place.exists() and not os.access(place, os.W_OK)), None):
-        raise PromoteError(f"{blocked}: no permission to write; give yourself the right, or copy the rule's folder")
+        raise NotPossible(f"{blocked}: no permission to write; give yourself the right, or copy the rule's folder")
 
 
 def write(files: Mapping[Path, str]) -> None:
     """Write `files`, and the folders that they need.
 
     Raises:
-        PromoteError: one cannot be written.
+        NotPossible: one cannot be written.
     """
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise PromoteError(f"{path}: cannot be written: {error.strerror}") from None
+            raise NotPossible(f"{path}: cannot be written: {error.strerror}") from None

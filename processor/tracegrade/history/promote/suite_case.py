@@ -10,10 +10,10 @@ from tracegrade.display import json_text
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext
 from tracegrade.history.promote.chosen import Recorded, failed_rules
-from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.redacted import Redacted, redacted
 from tracegrade.history.promote.verdict import judged_as_files, outcomes
 from tracegrade.model.agent_run import AgentRun
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.trace import Trace
 from tracegrade.rule.rule import Rule
@@ -44,13 +44,13 @@ def suite_case(recorded: Recorded, rule: Rule | None, settings: TracesSettings, 
     Without a rule, and where the trace passes it, what was called is expected; where it fails, what the rule expects.
 
     Raises:
-        PromoteError: the trace failed when it was judged and no rule is named, the rule names no calls, or the prompt
+        NotPossible: the trace failed when it was judged and no rule is named, the rule names no calls, or the prompt
             cannot be read.
     """
     fails = False
     if rule is None:
         if failed := failed_rules(recorded.stored):
-            raise PromoteError(
+            raise NotPossible(
                 f"trace {recorded.id} failed {', '.join(failed)}, so what it did is not what is expected; give --rule "
                 f"{failed[0]} to expect what that rule does"
             )
@@ -66,7 +66,7 @@ def suite_case(recorded: Recorded, rule: Rule | None, settings: TracesSettings, 
     extraction = extract(redaction.traces[0], ToolAliases(settings.tool_aliases))
     run = next((one for one in extraction.runs if one.prompt), None)
     if run is None or not run.prompt:
-        raise PromoteError(f"the prompt of trace {recorded.id} cannot be read, and a case of a suite needs one")
+        raise NotPossible(f"the prompt of trace {recorded.id} cannot be read, and a case of a suite needs one")
     calls = _calls_of_rule(rule) if rule is not None and fails else _calls_made(run)
     definitions = ExtractionContext(extraction).tool_definitions()
     tools: list[JsonValue] = [
@@ -86,7 +86,7 @@ def _calls_of_rule(rule: Rule) -> list[_Call]:
         expected = spec.evaluator.expected_calls(spec.criteria, spec.settings)
         if expected is not None and expected.calls:
             return [([*call.names], _literal(call.arguments)) for call in expected.calls]
-    raise PromoteError(
+    raise NotPossible(
         f"rule {rule.id} names no calls that it expects, so a suite cannot hold what is right; promote the trace "
         "beside the rule, without --suite"
     )

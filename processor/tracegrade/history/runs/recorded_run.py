@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any, Self
 
 from sqlalchemy import Connection, Engine
@@ -19,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.codec.results import decode_result, encode_result
 from tracegrade.model.errors import TraceGradeError, WrongValue
+from tracegrade.model.short_hash import short_hash
 from tracegrade.model.tenant_mark import is_marked
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.pipeline.judged import Judged, JudgedTrace
@@ -329,7 +329,7 @@ class RecordedRun:
             raise TraceGradeError(f"run {self.name!r} takes no more results: it was deleted or completed meanwhile")
 
     def _end(self, state: Any, **known: Any) -> None:
-        digest = blake2b("\n".join(sorted(self._prompts)).encode(), digest_size=8).hexdigest()
+        digest = short_hash("\n".join(sorted(self._prompts)).encode())
         known |= {
             "state": state,
             "written_ns": self._now_ns(),

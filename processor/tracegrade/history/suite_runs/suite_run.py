@@ -23,6 +23,7 @@ from tracegrade.history.runs.recorded_run import RecordedRun, stored_result_of
 from tracegrade.history.suite_runs.suite_results import AnyTarget, CaseResult, case_result, result_in_run
 from tracegrade.journal.record import Encoding, Record
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.short_hash import short_hash
 from tracegrade.model.signal import Signal
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.models.asking import AskedModel, ToolChoice
@@ -68,7 +69,7 @@ class Asking:
             "model": target.key,
             "temperature": self.temperature,
             "tool_choice": self.tool_choice,
-            "system_prompt": blake2b(prompt.encode(), digest_size=8).hexdigest() if prompt else "",
+            "system_prompt": short_hash(prompt.encode()) if prompt else "",
             "repeat": self.repeat,
         }
 

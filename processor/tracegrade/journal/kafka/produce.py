@@ -13,7 +13,7 @@ from tracegrade.journal.kafka.settings import ClientValue, KafkaSettings
 from tracegrade.journal.kafka.topics import USUAL_MAX_MESSAGE_BYTES, Topics, examine_topics
 from tracegrade.journal.record import Encoding, Entry, Signal
 from tracegrade.model.errors import NotTaken
-from tracegrade.otlp.by_trace import ItemTooLargeError, Part, by_trace
+from tracegrade.otlp.by_trace import Part, by_trace
 from tracegrade.otlp.pieces import WHOLE_BYTES
 from tracegrade.telemetry.metrics import Telemetry
 
@@ -138,7 +138,7 @@ class KafkaJournal:
             return (Part(b"", entry.items, entry.payload),)
         try:
             parts = by_trace(entry.signal, entry.payload, self._max_bytes)
-        except ItemTooLargeError as error:
+        except NotTaken as error:
             raise self._too_large(str(error)) from None
         if len(parts) > MAX_PARTS:
             raise NotTaken(

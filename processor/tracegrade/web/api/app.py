@@ -1,7 +1,6 @@
 """The app of the API: FastAPI with the operations of the registry, and with our form of errors."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 import orjson
@@ -19,6 +18,7 @@ from tracegrade.compare.sides import CompareError
 from tracegrade.document.problem import FileError
 from tracegrade.jobs.suite_request import WrongRequest
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
+from tracegrade.model.short_hash import short_hash
 from tracegrade.store.open import STORE_ERRORS, StoreError
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import NoSuchSuite
@@ -136,7 +136,7 @@ def _operation_id(route: APIRoute) -> str:
 
 def _document(request: Request) -> Response:
     content = orjson.dumps(request.app.openapi())
-    tag = f'"{blake2b(content, digest_size=8).hexdigest()}"'
+    tag = f'"{short_hash(content)}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)

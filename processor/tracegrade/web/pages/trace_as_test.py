@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.history.promote.beside_rule import Promoter
-from tracegrade.history.promote.errors import PromoteError
 from tracegrade.history.promote.promotion import How
 from tracegrade.history.promote.rule_test_files import RuleTestFiles
+from tracegrade.model.errors import NotPossible
 from tracegrade.rule.load import tests_path
 from tracegrade.web.pages.trace import chosen_trace
 from tracegrade.web.rights import check_right
@@ -38,7 +38,7 @@ def download(request: Request) -> Response:
         files = RuleTestFiles(tests_path(Path(rule_id, "rule.yaml")))
         try:
             Promoter(connection, head.run, rule, sources.config.traces, How(), head.tenant).add(files, [head.own_id])
-        except PromoteError as error:
+        except NotPossible as error:
             raise HTTPException(409, str(error)) from None
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
