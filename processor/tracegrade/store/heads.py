@@ -5,7 +5,7 @@ A session has a row like a trace's, but lists of traces do not contain sessions,
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import orjson
@@ -58,6 +58,9 @@ class TraceHead:
     def to_json(self) -> dict[str, JsonValue]:
         """The documented JSON object."""
         return json_of(self)
+
+
+_AS_STORED = [field.name for field in fields(TraceHead) if field.name not in ("trace_id", "outcomes", "members")]
 
 
 def trace_heads(
@@ -114,22 +117,8 @@ def _heads() -> Select[Any]:
 def _head(row: Any) -> TraceHead:
     counted = Counter(item[5] for item in orjson.loads(row.evaluations))
     return TraceHead(
-        number=row.number,
+        **{name: getattr(row, name) for name in _AS_STORED},
         trace_id=bytes(row.trace_id).hex(),
-        tenant=row.tenant,
-        service=row.service,
-        session=row.session,
-        root_name=row.root_name,
-        close_reason=row.close_reason,
-        complete=row.complete,
-        cut_by=row.cut_by,
-        revision=row.revision,
-        span_count=row.span_count,
-        call_count=row.call_count,
-        start_ns=row.start_ns,
-        end_ns=row.end_ns,
-        first_received_ns=row.first_received_ns,
-        not_decoded=row.not_decoded,
         outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
         members=0 if row.members is None else sum(map(bool, orjson.loads(row.members))),
     )

@@ -4,6 +4,7 @@ A session that was judged has a row, which names its traces. One that no rule ju
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,8 +27,7 @@ class KeptSession(NamedTuple):
     """A stored session. ``members`` are its traces with their revisions, as `model.session.Session` has them.
 
     ``number`` is that of its row; without one, when it is not ``judged``, that of its newest trace. ``close_reason`` is
-    "" then, too, and ``first_received_ns`` that of the trace that came last. ``decisions`` are rows of this view, as
-    JSON. ``cut_by`` names the bound that cut it short.
+    "" then, too. ``decisions`` are rows of this view, as JSON. ``cut_by`` names the bound that cut it short.
     """
 
     number: int
@@ -39,7 +39,6 @@ class KeptSession(NamedTuple):
     members: dict[bytes, int]
     close_reason: str
     cut_by: str | None
-    first_received_ns: int
     closed_ns: int
     decisions: str
 
@@ -59,7 +58,6 @@ def judged_sessions(connection: Connection, result_filter: ResultFilter) -> Iter
         known.members,
         known.close_reason,
         known.cut_by,
-        known.first_received_ns,
         known.closed_ns,
         known.decisions,
     ).where(*of_traces(result_filter), known.members.is_not(None), known.number.between(bounds[0], bindparam("last")))
@@ -98,6 +96,7 @@ def sessions_not_judged(connection: Connection, result_filter: ResultFilter) -> 
     ).where(*of_run, known.session.is_not(None), known.number.between(*bounds))
     judged: set[tuple[str, str]] = set()
     found: dict[tuple[str, str], KeptSession] = {}
+    received: defaultdict[tuple[str, str], int] = defaultdict(int)  # when the trace that came last did
     rows = connection.execute(query.order_by(known.number).execution_options(yield_per=_TOGETHER))
     for number, trace_id, tenant, name, revision, is_session, first_received_ns, closed_ns, runs in rows:
         if is_session:
@@ -108,15 +107,15 @@ def sessions_not_judged(connection: Connection, result_filter: ResultFilter) -> 
             before = found.get((tenant, named))
             members = {} if before is None else before.members
             members[bytes(trace_id)] = revision
-            received_ns = max(first_received_ns, 0 if before is None else before.first_received_ns)
+            received[tenant, named] = max(first_received_ns, received[tenant, named])
             found[tenant, named] = KeptSession(
-                number, False, bytes(trace_id), tenant, named, 0, members, "", None, received_ns, closed_ns, "[]"
+                number, False, bytes(trace_id), tenant, named, 0, members, "", None, closed_ns, "[]"
             )
     chosen = (
         session
         for key, session in found.items()
         if key not in judged
-        and (since_ns is None or session.first_received_ns >= since_ns)
-        and (until_ns is None or session.first_received_ns < until_ns)
+        and (since_ns is None or received[key] >= since_ns)
+        and (until_ns is None or received[key] < until_ns)
     )
     return sorted(chosen, key=lambda session: -session.number)
