@@ -40,10 +40,10 @@ class KeepingStage(HourlyStage):
 
     def came(self, minutes: range, passed: int, failed: int, not_evaluable: int = 0, **place: Any) -> None:
         self.see(minutes, passed, failed, not_evaluable, **place)
-        scores = Tally.of((passed, failed, 0, 0, passed + 0.5 * failed, passed + 0.25 * failed))
+        scores = Tally.of(passed, failed, 0, 0, passed + 0.5 * failed, passed + 0.25 * failed)
         self.put(minutes, scores, evaluation="order", **place)
         tokens = 1000.0 * passed + 9000.0 * failed
-        values = Tally.of((passed + failed, 0, 0, 0, tokens, 1e6 * passed + 81e6 * failed))
+        values = Tally.of(passed + failed, 0, 0, 0, tokens, 1000000.0 * passed + 81000000.0 * failed)
         self.put(minutes, values, evaluation="tokens", **place)
 
     def check(self, minute: int) -> None:

@@ -101,7 +101,7 @@ def test_coverage_that_is_lost_after_a_backfill_is_told() -> None:
     stage.see(range(WEEK + 30, WEEK + 1200, 5), passed=9, failed=1)
     looks(stage, 40, 1200, 30)
     assert (stage.alerts, stage.earlier) == ([], [])
-    stage.put(range(WEEK + 1200, WEEK + 2000, 5), Tally.of((10, 0, 0, 0)), **traces._asdict())
+    stage.put(range(WEEK + 1200, WEEK + 2000, 5), Tally.of(10, 0, 0, 0), **traces._asdict())
     looks(stage, 1230, 2000, 30)
     (alert,) = stage.alerts
     assert (alert.kind, alert.facts.was) == ("coverage", pytest.approx(1.0))
@@ -111,7 +111,7 @@ def test_a_rise_of_tokens_is_measured_against_what_was_judged_afterwards() -> No
     stage = HourlyStage(rule_of(RISE))
 
     def tokens(minutes: range, mean: float) -> None:
-        stage.put(minutes, Tally.of((10, 0, 0, 0, 10 * mean, 10.5 * mean * mean)), evaluation="tokens")
+        stage.put(minutes, Tally.of(10, 0, 0, 0, 10 * mean, 10.5 * mean * mean), evaluation="tokens")
 
     tokens(range(-WEEK, WEEK, 20), 1000.0)
     stage.afterwards, stage.seen = stage.seen, {}

@@ -49,8 +49,8 @@ class Stage:
         """So many outcomes in each of the minutes; as many traces unless told."""
         key = SeriesKey("default", self.rule.id, self.rule.hash, "", "shop", "support", "1.0")._replace(**place)
         sent = passed + failed + not_evaluable if traces is None else traces
-        self._add(key, minutes, Tally.of((passed, failed, not_evaluable, 0), weight))
-        self._add(SeriesKey(key.tenant, "", "", "", key.service, "", None), minutes, Tally.of((sent, 0, 0, 0)))
+        self._add(key, minutes, Tally.of(passed, failed, not_evaluable, 0, weight=weight))
+        self._add(SeriesKey(key.tenant, "", "", "", key.service, "", None), minutes, Tally.of(sent, 0, 0, 0))
 
     def put(self, minutes: range, tally: Tally, **place: Any) -> None:
         """These outcomes in each of the minutes, whatever traces came."""

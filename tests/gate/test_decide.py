@@ -12,7 +12,7 @@ from tracegrade.rule.rule import Level, Status
 
 
 def tally(passed: int = 0, failed: int = 0, not_evaluable: int = 0, errors: int = 0, incomplete: int = 0) -> Tally:
-    return Tally.of((passed, failed, not_evaluable, errors))._replace(incomplete=incomplete)
+    return Tally.of(passed, failed, not_evaluable, errors)._replace(incomplete=incomplete)
 
 
 def rule(counts: Tally, status: Status = "stable", level: Level = "medium", rule_id: str = "a-rule") -> Counted:

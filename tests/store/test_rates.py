@@ -27,7 +27,7 @@ def test_outcomes_are_counted_by_rule_and_service(engine: Engine) -> None:
     with reading(engine) as connection:
         ((key, tally),) = rates(connection, ResultFilter()).items()
     assert key == RateKey("default", "checkout-order", "", "shop")
-    assert tally == Tally.of((2, 1, 1, 1))
+    assert tally == Tally.of(2, 1, 1, 1)
     assert tally.pass_rate == 2 / 3
 
 

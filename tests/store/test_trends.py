@@ -37,7 +37,7 @@ def filled(sqlite: Engine) -> Engine:
 def tally(
     passed: int, failed: int, not_evaluable: int = 0, errors: int = 0, incomplete: int = 0, probability: float = 1.0
 ) -> Tally:
-    return Tally.of((passed, failed, not_evaluable, errors), 1 / probability)._replace(incomplete=incomplete)
+    return Tally.of(passed, failed, not_evaluable, errors, weight=1 / probability)._replace(incomplete=incomplete)
 
 
 def test_outcomes_are_added_up_by_rule(filled: Engine) -> None:

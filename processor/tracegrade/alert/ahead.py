@@ -126,7 +126,7 @@ class _Continued:
             yield from ((number, minute, counts) for minute, counts in some)
             if number in of_rule and over:
                 hours += round(hour)
-                overs.append(Tally.of((*map(int, over[:4]), *over[4:]), self.series[number][1]))
+                overs.append(Tally.of(*map(int, over[:4]), *over[4:], weight=self.series[number][1]))
                 yield from ((number, *row) for row in self._to_come(hour, over))
         self._last[window.evaluation, window.count_incomplete] = _Last(hours, total(overs))
 

@@ -176,7 +176,7 @@ class _Course:
         """The sum from minute `first` up to, and without, minute `end`."""
         low, high = bisect_left(self._minutes, first), bisect_left(self._minutes, end)
         passed, failed, not_evaluable, errors, *scores = (sums[high] - sums[low] for sums in self._sums)
-        return Tally.of((int(passed), int(failed), int(not_evaluable), int(errors), *scores), self._weight)
+        return Tally.of(int(passed), int(failed), int(not_evaluable), int(errors), *scores, weight=self._weight)
 
     def starts(self, minutes: int, first: int, last: int) -> Iterator[int]:
         """The first minutes of all bins of this length, between two minutes, that hold results."""

@@ -221,7 +221,7 @@ class _Reader:
             tallies = self.found.tallies.get(key) or self._texts.empty(of.rule_hash)
             self.found.tallies[key] = tallies
             counts = complete or series in self._counted_incomplete
-            tallies.add(of.evaluation, Tally.of(outcomes, 1 / of.probability).counted(counts))
+            tallies.add(of.evaluation, Tally.of(*outcomes, weight=1 / of.probability).counted(counts))
 
 
 class _Subjects:

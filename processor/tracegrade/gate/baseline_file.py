@@ -102,7 +102,7 @@ class SavedBaseline(FileModel):
             for rule_hash, rule in contents.items():
                 units = list(_units(rule.groups, own))
                 judged = (Tally.one("pass" if unit.passed else "fail", unit.probability) for unit in units)
-                others = Tally.of((0, 0, rule.not_evaluable, rule.error))._replace(incomplete=rule.incomplete)
+                others = Tally.of(0, 0, rule.not_evaluable, rule.error)._replace(incomplete=rule.incomplete)
                 found.tallies[rule_id, rule_hash] = RuleTallies(total([*judged, others]), kept=rule.kept)
                 found.units[rule_id, rule_hash, WHOLE_RULE] = units
         return found

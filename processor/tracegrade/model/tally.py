@@ -1,9 +1,9 @@
 """How many results of each outcome there are, and the pass rate that they make."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import sqrt
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tracegrade.model.evaluation import OUTCOMES, Outcome
 from tracegrade.model.json_value import JsonValue
@@ -88,49 +88,61 @@ class Tally(NamedTuple):
     backfilled: int = 0
 
     @classmethod
-    def of(cls, sums: Sequence[Any], weight: float = 1.0) -> "Tally":
-        """Results that each stand for `weight` subjects.
+    def of(
+        cls,
+        passed: int,
+        failed: int,
+        not_evaluable: int,
+        errors: int,
+        score_sum: float = 0.0,
+        score_squares: float = 0.0,
+        *,
+        weight: float = 1.0,
+    ) -> "Tally":
+        """Results that each stand for `weight` subjects: 1 / p where they were kept with the probability p.
 
-        Args:
-            sums: how many passed, failed, are not evaluable, are errors; then, where asked for, the sum of their scores
-                and that of the squares of these. A count below 0 is taken for 0: retention deletes counts that a later
-                revision then subtracts.
-            weight: 1 / p for results that were kept with the probability p.
+        ``score_squares`` is the sum of the squares of scores. A count below 0 is taken for 0: retention deletes counts
+        that a later revision then subtracts.
         """
-        asked = sums if len(sums) == 6 else (*sums, 0.0, 0.0)[:6]
-        passed, failed, not_evaluable, errors, score_sum, score_squares = asked
-        if min(passed, failed, not_evaluable, errors) < 0:
-            passed, failed, not_evaluable, errors = (max(0, count) for count in sums[:4])
-        return cls(
-            passed,
-            failed,
-            not_evaluable,
-            errors,
-            passed * weight,
-            failed * weight,
-            not_evaluable * weight,
-            errors * weight,
-            score_sum,
-            score_sum * weight,
-            score_squares * weight,
-            passed * weight * weight,
-            failed * weight * weight,
-            (not_evaluable + errors) * weight * weight,
+        if passed < 0 or failed < 0 or not_evaluable < 0 or errors < 0:
+            passed, failed, not_evaluable, errors = (max(0, it) for it in (passed, failed, not_evaluable, errors))
+        square = weight * weight
+        # Past `__new__` of a named tuple, which takes as long again: charts make one for each series and step.
+        return tuple.__new__(
+            cls,
+            (
+                passed,
+                failed,
+                not_evaluable,
+                errors,
+                passed * weight,
+                failed * weight,
+                not_evaluable * weight,
+                errors * weight,
+                score_sum,
+                score_sum * weight,
+                score_squares * weight,
+                passed * square,
+                failed * square,
+                (not_evaluable + errors) * square,
+                0,
+                0,
+            ),
         )
 
     @classmethod
     def one(cls, outcome: Outcome, probability: float = 1.0) -> "Tally":
         """One result, kept with this probability."""
-        return cls.of([int(outcome == name) for name in OUTCOMES], 1 / probability)
+        return cls.of(*(int(outcome == name) for name in OUTCOMES), weight=1 / probability)
 
     def plus(self, other: "Tally") -> "Tally":
         """Both together."""
-        return Tally._make(map(add, self, other))
+        return tuple.__new__(Tally, map(add, self, other))
 
     def counted(self, counts: bool, backfilled: bool = False) -> "Tally":
         """The same results, as incomplete ones unless `counts`; `backfilled`: they were judged afterwards."""
         if not counts:
-            return Tally(incomplete=self.results)
+            return tuple.__new__(Tally, (*NO_RESULTS[:14], self.results, 0))
         return self._replace(backfilled=self.results) if backfilled else self
 
     @property

@@ -71,7 +71,7 @@ class PackedBins:
     def __iter__(self) -> Iterator[Bin]:
         """The bins, each with results."""
         made = [
-            Bin(minute, minutes, Tally.of(found, weight))
+            Bin(minute, minutes, Tally.of(*found, weight=weight))
             for minutes, weight, rows in self.parts
             for minute, *found in _ROW.iter_unpack(rows)
         ]
@@ -131,7 +131,7 @@ class SeriesHistory:
         for one in self._sums(window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
             key, weight = self.series[one.series]
             if any(one.values[:4]):
-                parts[key].append(Tally.of(one.values, weight))
+                parts[key].append(Tally.of(*one.values, weight=weight))
         return _by_rule({key: total(found) for key, found in parts.items()})
 
     def steps(self, window: Window, step_minutes: int) -> dict[SeriesKey, dict[int, Tally]]:
@@ -142,7 +142,7 @@ class SeriesHistory:
         parts: defaultdict[SeriesKey, defaultdict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
         for one in self._sums(window, stretches(window.since_ns, window.until_ns), step_minutes):
             key, weight = self.series[one.series]
-            parts[key][one.step].append(Tally.of(one.values, weight))
+            parts[key][one.step].append(Tally.of(*one.values, weight=weight))
         return {key: {number: total(some) for number, some in by_step.items()} for key, by_step in parts.items()}
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:

@@ -30,7 +30,7 @@ def outcomes_in(
     found: defaultdict[int, list[Tally]] = defaultdict(list)
     parts = chain.from_iterable(stretches(since_ns, until_ns, DAY_MINUTES) for since_ns, until_ns in periods)
     for one in sums(connection, numbers, parts, SUMMED, traces="all" if count_incomplete else "complete"):
-        found[one.series].append(Tally.of(one.values, weights[one.series]))
+        found[one.series].append(Tally.of(*one.values, weight=weights[one.series]))
     return {number: total(some) for number, some in found.items()}
 
 
@@ -48,7 +48,7 @@ def outcomes_by_step(
     found: defaultdict[int, list[Tally]] = defaultdict(list)
     traces: Counting = "all" if count_incomplete else "complete"
     for one in sums(connection, numbers, stretches(*period, longest), SUMMED, step_minutes=step_minutes, traces=traces):
-        found[one.step * step_minutes].append(Tally.of(one.values, weights[one.series]))
+        found[one.step * step_minutes].append(Tally.of(*one.values, weight=weights[one.series]))
     return {minute: total(parts) for minute, parts in sorted(found.items())}
 
 

@@ -69,11 +69,9 @@ def rates(
     }
     columns = (*OUTCOME_SUMS, counts.c.score_sum)
     parts: defaultdict[RateKey, list[Tally]] = defaultdict(list)
-    for number, _, complete, (*outcomes, score_sum) in sums(
-        connection, matching, counted_stretches(result_filter), columns
-    ):
+    for number, _, complete, values in sums(connection, matching, counted_stretches(result_filter), columns):
         backfilled, probability, key = keys[number]
-        tally = Tally.of((*map(int, outcomes), float(score_sum)), 1 / probability)
+        tally = Tally.of(*values, weight=1 / probability)
         parts[key].append(tally.counted(complete or count_incomplete, backfilled))
     return {key: total(parts[key]) for key in sorted(parts)}
 

@@ -76,7 +76,7 @@ def side_counts(
     for number, _, complete, found in sums(connection, of_side, counted_stretches(result_filter)):
         if number in chosen:
             of = chosen[number]
-            yield of, complete, Tally.of([*map(int, found)], 1 / of.probability)
+            yield of, complete, Tally.of(*found, weight=1 / of.probability)
 
 
 def side_rows(

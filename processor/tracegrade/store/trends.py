@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, func, or_, select
 
-from tracegrade.model.tally import Tally, total
+from tracegrade.model.tally import Tally
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
@@ -147,7 +147,13 @@ def _added_up(
         for number, rule_id, present_hash, run, weight, *key in named
     }
     numbers = select(series.c.number).where(*conditions)
-    parts: defaultdict[Key, defaultdict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
+    found: defaultdict[Key, dict[int, Tally]] = defaultdict(dict)
+
+    def add(key: Key, start: int, tally: Tally) -> None:
+        steps = found[key]
+        before = steps.get(start)
+        steps[start] = tally if before is None else before.plus(tally)
+
     live: defaultdict[str, set[str]] = defaultdict(set)
     backfilled: list[tuple[str, str, Key, int, Tally]] = []
     # A row must not count minutes of two steps.
@@ -155,17 +161,17 @@ def _added_up(
     stretches = counted_stretches(result_filter, longest)
     for number, start, complete, values in sums(connection, numbers, stretches, step_minutes=step_minutes):
         counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
-        tally = Tally.of([*map(int, values)], 1 / probability).counted(complete or counts_all, is_backfilled)
+        tally = Tally.of(*values, weight=1 / probability).counted(complete or counts_all, is_backfilled)
         if is_backfilled:
             backfilled.append((rule_id, present_hash, key, start, tally))
         else:
             if tally.subjects:
                 live[rule_id].add(present_hash)
-            parts[key][start].append(tally)
+            add(key, start, tally)
     for rule_id, present_hash, key, start, tally in backfilled:
         if not one_form or live[rule_id] <= {present_hash}:
-            parts[key][start].append(tally)
-    return {key: {start: total(some) for start, some in steps.items()} for key, steps in parts.items()}
+            add(key, start, tally)
+    return found
 
 
 def names_of(connection: Connection, dimension: Dimension, *, run: str = LIVE, limit: int = 200) -> list[str]:

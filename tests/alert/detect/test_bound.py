@@ -127,7 +127,7 @@ def scores(*values: float) -> Tally:
     passed = sum(value == 1 for value in values)
     failed = len(values) - passed
     squares = sum(value * value for value in values)
-    return Tally.of((passed, failed, 0, 0, sum(values), squares))
+    return Tally.of(passed, failed, 0, 0, sum(values), squares)
 
 
 @pytest.mark.parametrize(("values", "fires"), [((0.7, 0.7), ["firing"]), ((0.5, 0.9), ["firing"]), ((0.4, 1), [])])
@@ -143,7 +143,7 @@ def test_results_from_before_the_sample_was_edited_weigh_as_they_were_kept() -> 
 
     Together 60 + 600 passes and 20 fails: 660 / 680, whatever the rule says of its sample by now.
     """
-    every = Tally.of((60, 10, 0, 0))
+    every = Tally.of(60, 10, 0, 0)
     both = total([every, every._replace(all_passed=600.0)])
     for sample in ({}, {"sample": {"share": 0.05, "keep_failures": True}}):
         measured = measure(rule_of(BELOW, **sample), Alert.model_validate(BELOW), both)

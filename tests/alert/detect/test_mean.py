@@ -21,7 +21,7 @@ WEEK = 7 * DAY
 
 
 def outcomes(values: list[float], unknown: int = 0, weight: float = 1.0) -> Tally:
-    return Tally.of((len(values), 0, unknown, 0, sum(values), sum(value * value for value in values)), weight)
+    return Tally.of(len(values), 0, unknown, 0, sum(values), sum(value * value for value in values), weight=weight)
 
 
 def put(stage: Stage, minutes: range, values: list[float], weight: float = 1.0, **place: Any) -> None:

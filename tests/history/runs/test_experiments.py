@@ -31,17 +31,17 @@ RULE = {"hash": "0123456789abcdef", "incomplete": "leave_out"}
 
 
 def rule(passed: int, failed: int) -> Tally:
-    return Tally.of((passed, failed, 0, 0))
+    return Tally.of(passed, failed, 0, 0)
 
 
 @each(
     ("rules", "score"),
     [
         ([], None),
-        ([Tally.of((0, 0, 3, 0))], None),
+        ([Tally.of(0, 0, 3, 0)], None),
         ([rule(1, 1)], 0.5),
         ([rule(1, 0), rule(1, 99)], 0.505),  # of rules, not of results: that would be 2/101
-        ([rule(2, 1), Tally.of((0, 0, 0, 4))], 0.6667),  # a rule without a rate does not count
+        ([rule(2, 1), Tally.of(0, 0, 0, 4)], 0.6667),  # a rule without a rate does not count
         ([Tally.one("pass", 1 / 3).plus(Tally.one("fail"))], 0.75),  # a pass that stands for three
     ],
 )

@@ -114,7 +114,7 @@ def by_hour_of(steps: Sequence[Step]) -> list[Step]:
 def _bins(steps: Iterable[Step]) -> Iterator[Bin]:
     for minute, minutes, good, bad in steps:
         if good + bad:
-            yield Bin(minute, minutes, Tally.of((int(good), int(bad), 0, 0)))
+            yield Bin(minute, minutes, Tally.of(int(good), int(bad), 0, 0))
 
 
 @dataclass

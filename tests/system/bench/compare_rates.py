@@ -126,7 +126,7 @@ def _side(kind: Kind, first: float, chance: random.Random, name: str) -> Collect
             side.units[*key, ""].append(Unit(place, "subject", case, None, passed, probability))
         for probability in sorted({result[3] for result in results}):
             outcomes = Counter(passed for _, _, passed, kept in results if kept == probability)
-            parts.append(Tally.of((outcomes[True], outcomes[False], 0, 0), 1 / probability))
+            parts.append(Tally.of(outcomes[True], outcomes[False], 0, 0, weight=1 / probability))
         side.tallies[key] = RuleTallies(total(parts))
     return side
 

@@ -158,7 +158,7 @@ class Changes:
             for (rule_id, agent, release, probability, counts), outcomes in self._groups[side].items():
                 if rule_id == rule.id:
                     for both in (whole, groups[agent, release]):
-                        both.add(side, Tally.of(outcomes, 1 / probability).counted(counts))
+                        both.add(side, Tally.of(*outcomes, weight=1 / probability).counted(counts))
         subjects = {key[1:]: number for key, number in self._subjects.items() if key[0] == rule.id}
         by_size = sorted(groups.items(), key=lambda item: -item[1].after.subjects - item[1].before.subjects)
         return RuleChange(rule, whole, dict(by_size), subjects, {way: self._examples_of(rule.id, way) for way in WAYS})
