@@ -16,13 +16,13 @@ from tracegrade.gate.baseline_file import (
     FORMAT,
     MOST_NAMES,
     VERSION,
-    OtherVersion,
     SavedBaseline,
     baseline_text,
     read_baseline,
     saved_rules,
 )
 from tracegrade.gate.results import Results
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.tally import Tally, total
 
 KEY = ("refunds", "hash-1")
@@ -183,7 +183,7 @@ def test_what_is_no_baseline_is_refused_with_its_place(tmp_path: Path, content: 
 
 def test_another_version_of_the_format_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps(GOOD | {"version": 2, "rules": "of another form"}))
-    with pytest.raises(OtherVersion) as raised:
+    with pytest.raises(NotPossible) as raised:
         read_baseline(path)
     assert str(raised.value) == (
         f"{path}: the baseline has the format version 2, and this TraceGrade reads 1: save it again"

@@ -6,6 +6,8 @@ from typing import Never
 
 import click
 
+from tracegrade.model.errors import WrongValue
+
 
 def read_headers(option: str, written: Sequence[str], own: Collection[str]) -> dict[str, str]:
     """Names and values of `option`; those in `own`, in lower case, are not taken. No message shows a value.
@@ -15,7 +17,7 @@ def read_headers(option: str, written: Sequence[str], own: Collection[str]) -> d
     Raises:
         UsageError: no header, one that is set by TraceGrade, or one that cannot be sent.
     """
-    from tracegrade.document.yaml_text import UnsetVariable, expand
+    from tracegrade.document.yaml_text import expand
     from tracegrade.suites.mcp.headers import HEADER_NAME, is_sendable
 
     found: dict[str, str] = {}
@@ -32,7 +34,7 @@ def read_headers(option: str, written: Sequence[str], own: Collection[str]) -> d
 
         try:
             value = expand(value.strip(), os.environ, refuse)[0].strip()
-        except UnsetVariable as error:
+        except WrongValue as error:
             refuse(str(error))
         if not is_sendable(value):
             refuse("expected printable ASCII, found something else, which is not shown: it may be a key")

@@ -15,6 +15,8 @@ from typing import Any, Never
 import yaml
 from yamlcore import CoreLoader
 
+from tracegrade.model.errors import WrongValue
+
 try:
     from yamlcore import CCoreLoader as _Loader
 except ImportError:  # PyYAML without libyaml: the same language, slower
@@ -22,7 +24,6 @@ except ImportError:  # PyYAML without libyaml: the same language, slower
 
 from tracegrade.document.document import Document, Place
 from tracegrade.document.problem import FileError, Location, Problem, UnsetError
-from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
 
 _PLAIN_COLLECTIONS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
@@ -213,7 +214,7 @@ class _Composer:
         if self._environment is not None and "$" in node.value:
             try:
                 text, whole = expand(node.value, self._environment, lambda message: self._refuse(node, message))
-            except UnsetVariable as error:
+            except WrongValue as error:
                 self.unset[location] = self._problem(node, str(error))
                 return None
             if whole and not node.style:  # libyaml says '', PyYAML None for a plain scalar
@@ -238,10 +239,6 @@ class _Composer:
         return Problem(self._path, node.start_mark.line + 1, node.start_mark.column + 1, message)
 
 
-class UnsetVariable(TraceGradeError):
-    """A reference to an environment variable that is not set, and no default."""
-
-
 _REFERENCE = re.compile(r"\$\$|\$\{env:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 
 
@@ -249,7 +246,7 @@ def expand(text: str, environment: Mapping[str, str], refuse: Any) -> tuple[str,
     """`text` with its environment references replaced, and whether all of it was one reference.
 
     Raises:
-        UnsetVariable: a variable is not set. Whatever else is wrong goes to `refuse`, which raises.
+        WrongValue: a variable is not set. Whatever else is wrong goes to `refuse`, which raises.
     """
     whole = (match := _REFERENCE.fullmatch(text)) is not None and match.group() != "$$"
 
@@ -262,7 +259,7 @@ def expand(text: str, environment: Mapping[str, str], refuse: Any) -> tuple[str,
         found = environment.get(name, default)
         if found is None:
             message = f"environment variable {name} is not set; set it, or give a default: ${{env:{name}:-default}}"
-            raise UnsetVariable(message)
+            raise WrongValue(message)
         return str(found)
 
     return _REFERENCE.sub(replace, text), whole

@@ -23,7 +23,7 @@ from tracegrade.document.problem import FileError, Problem
 from tracegrade.document.validate import validate
 from tracegrade.document.yaml_text import read
 from tracegrade.gate.results import Results
-from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.errors import NotPossible
 from tracegrade.model.tally import Tally, total
 from tracegrade.store.schema import WHOLE_RULE
 
@@ -35,10 +35,6 @@ MOST_NAMES = 200
 MOST_RESULTS = 10_000_000
 _DIGITS = 6
 _Result: TypeAlias = tuple[str, str, float, bool]  # case, prompt, probability, whether it passed
-
-
-class OtherVersion(TraceGradeError):
-    """The file is a baseline of a format that this version does not read; the message says what to do."""
 
 
 class SavedThing(FileModel):
@@ -113,14 +109,14 @@ def read_baseline(path: Path) -> SavedBaseline:
 
     Raises:
         FileError: it cannot be read, or is not a baseline; with every mistake and its place.
-        OtherVersion: it is one of another format.
+        NotPossible: it is one of another format.
     """
     document = read(path)
     head = document.value if isinstance(document.value, dict) else {}
     if head.get("format") != FORMAT:
         raise FileError([Problem(str(path), 1, 1, f"no saved baseline: expected 'format': '{FORMAT}'")])
     if (version := head.get("version")) != VERSION:
-        raise OtherVersion(
+        raise NotPossible(
             f"{path}: the baseline has the format version {version}, and this TraceGrade reads {VERSION}: save it again"
         )
     found = validate(document, SavedBaseline)

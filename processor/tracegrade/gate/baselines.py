@@ -8,10 +8,10 @@ from pathlib import Path
 from tracegrade.compare.sides import CompareError, Side, named_side
 from tracegrade.document.problem import did_you_mean
 from tracegrade.gate.against import Baseline
-from tracegrade.gate.baseline_file import OtherVersion, SavedBaseline, baseline_text, read_baseline
+from tracegrade.gate.baseline_file import SavedBaseline, baseline_text, read_baseline
 from tracegrade.gate.bounds import Bounds
 from tracegrade.gate.results import Results, results_of
-from tracegrade.model.errors import NotFound, TraceGradeError
+from tracegrade.model.errors import NotFound, NotPossible, TraceGradeError
 from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import ANY_BASELINE, BASELINE_NAME, LONGEST_NAME
 from tracegrade.rule.rule_set import RuleSet
@@ -105,7 +105,7 @@ class Baselines:
     def _saved(self, path: Path, name: str) -> Baseline:
         try:
             saved = read_baseline(path)
-        except OtherVersion as error:
+        except NotPossible as error:
             return Baseline(name, None, str(error))
         if saved.run is None:
             return Baseline(name, saved.results)

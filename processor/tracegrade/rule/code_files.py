@@ -16,12 +16,12 @@ from types import ModuleType
 from typing import Any
 
 from tracegrade.evaluate.evaluator import Evaluator
+from tracegrade.model.errors import WrongValue
 from tracegrade.model.short_hash import short_hash
 from tracegrade.plugins.evaluators import checked, mistake_in
 from tracegrade.rule.evaluator_file import (
     FILE_FORM,
     EvaluatorFile,
-    NoEvaluatorFile,
     StillRunning,
     ending,
     evaluator_name,
@@ -51,15 +51,15 @@ class CodeFiles:
         """The evaluator in the file that the rule names: `evaluator_file.FindFile`.
 
         Raises:
-            NoEvaluatorFile: it must not be run, is not there, or holds no evaluator.
+            WrongValue: it must not be run, is not there, or holds no evaluator.
         """
         if not re.fullmatch(FILE_FORM, named):
-            raise NoEvaluatorFile(
+            raise WrongValue(
                 "expected the name of an evaluator, or a file beside the rule such as ./amounts.py (lower-case words "
                 f"joined by '_', in folders of letters, digits and _ . -), found {named!r}"
             )
         if not self._allowed:
-            raise NoEvaluatorFile(
+            raise WrongValue(
                 f"{named} is code, which runs only with 'rules.allow_code: true', found false; if you trust whoever "
                 "can write the rules, set it in the settings, or give 'tracegrade rules' the option --allow-code, or "
                 "pytest the setting tracegrade_allow_code"
@@ -74,7 +74,7 @@ class CodeFiles:
         place = (inside / written).resolve()
         if not any(place.is_relative_to(root) for root in roots):
             root = roots[0] if roots else self._folder
-            raise NoEvaluatorFile(
+            raise WrongValue(
                 f"{written} leads to {place}, which is outside of the folder of rules {root}; expected a file in it, "
                 "or name a folder for the rules that holds both"
             )
@@ -93,16 +93,16 @@ def named_files(rule_file: Path) -> list[Path]:
 
 def _content(written: str, place: Path) -> bytes:
     if not place.exists():
-        raise NoEvaluatorFile(f"{written}: there is no file {place}")
+        raise WrongValue(f"{written}: there is no file {place}")
     if not place.is_file():
-        raise NoEvaluatorFile(f"{written}: not a file but a folder, a pipe or a device; expected a Python file")
+        raise WrongValue(f"{written}: not a file but a folder, a pipe or a device; expected a Python file")
     try:
         with place.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise NoEvaluatorFile(f"{written}: cannot be read: {error.strerror or error}") from None
+        raise WrongValue(f"{written}: cannot be read: {error.strerror or error}") from None
     if len(content) > MAX_BYTES:
-        raise NoEvaluatorFile(f"{written}: larger than {MAX_BYTES} bytes")
+        raise WrongValue(f"{written}: larger than {MAX_BYTES} bytes")
     return content
 
 
@@ -110,14 +110,14 @@ def _evaluator_in(written: str, place: Path, content: bytes) -> EvaluatorFile:
     try:
         found, line = _run(str(place), content)
     except SyntaxError as error:
-        raise NoEvaluatorFile(f"{_position(written, str(place), error)}: {type(error).__name__}: {error.msg}") from None
+        raise WrongValue(f"{_position(written, str(place), error)}: {type(error).__name__}: {error.msg}") from None
     except (Exception, SystemExit, StillRunning) as bug:  # running it runs anything
         where = named_line(written, str(place), bug)
-        raise NoEvaluatorFile(f"{where}: cannot be loaded: {said(bug)}") from None
+        raise WrongValue(f"{where}: cannot be loaded: {said(bug)}") from None
     if found is None:
-        raise NoEvaluatorFile(f"{written}: no {MEMBER} in it; expected {MEMBER} = Evaluator(...), as of a package")
+        raise WrongValue(f"{written}: no {MEMBER} in it; expected {MEMBER} = Evaluator(...), as of a package")
     if (mistake := _mistake_in(found, evaluator_name(written))) is not None:
-        raise NoEvaluatorFile(f"{written}{line}: {MEMBER}: {mistake}")
+        raise WrongValue(f"{written}{line}: {MEMBER}: {mistake}")
     evaluator = replace(found, score=checked(found))
     return EvaluatorFile(evaluator, written, short_hash(content), str(place))
 

@@ -23,13 +23,13 @@ from tracegrade.document.validate import spellings
 from tracegrade.evaluate.criteria.compile import LITERAL, MATCHERS
 from tracegrade.evaluate.evaluator import Evaluator, ExpectedCalls
 from tracegrade.evaluate.registry import evaluators
+from tracegrade.model.errors import WrongValue
 from tracegrade.rule.evaluator_file import (
     CODE,
     FILE_FORM,
     NOT_FROM_A_FILE,
     EvaluatorFile,
     FindFile,
-    NoEvaluatorFile,
     StillRunning,
     Unread,
     ending,
@@ -121,7 +121,7 @@ def _read_with_file(named: str, value: dict[str, Any], find_file: FindFile | Non
         raise refuse([mistake(NOT_FROM_A_FILE.format(written=named), "evaluator")])
     try:
         file = find_file(named)
-    except NoEvaluatorFile as error:
+    except WrongValue as error:
         raise refuse([mistake(str(error), "evaluator")]) from None
     try:
         with ending(file.place):

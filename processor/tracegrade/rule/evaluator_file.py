@@ -10,11 +10,7 @@ from typing import Any, TypeAlias
 
 from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
 from tracegrade.evaluate.evidence import Evidence, Score
-from tracegrade.model.errors import TraceGradeError
-
-
-class NoEvaluatorFile(TraceGradeError):
-    """A rule names a file that is not there, must not be run, or holds no evaluator; the message says which."""
+from tracegrade.model.errors import WrongValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ class EvaluatorFile:
 
 
 FindFile: TypeAlias = Callable[[str], EvaluatorFile]
-"""Reads the file that a rule names; raises NoEvaluatorFile."""
+"""Reads the file that a rule names; raises WrongValue."""
 
 CODE = "code"
 """The key of the `FindFile` in the context by which a rule is validated; without one, no file may be named."""
@@ -120,7 +116,7 @@ def not_run(written: str, digest: str = "", attributes: frozenset[str] = frozens
     """
 
     def score(evidence: Evidence, criteria: Unread, settings: _Unset) -> Score:
-        raise NoEvaluatorFile(NOT_FROM_A_FILE.format(written=written))
+        raise WrongValue(NOT_FROM_A_FILE.format(written=written))
 
     evaluator = Evaluator(
         name=evaluator_name(written),

@@ -41,7 +41,7 @@ def load_rules(paths: Iterable[str | Path], *, semantic_model: str | None = None
     Raises:
         FileError: everything that is wrong, in order of file and line: a path without rules, a file that is not YAML
             or not a rule, two rules of one id.
-        NoModel: there is no model in `semantic_model`, or the extra for it is not installed.
+        WrongValue: there is no model in `semantic_model`, or the extra for it is not installed.
         TraceGradeError: an installed package adds an evaluator or dialect that cannot be used.
     """
     load_plugins()

@@ -28,7 +28,7 @@ class RuleReading:
         """Have rules and criteria that are read within, and not from files, use the same.
 
         Raises:
-            NoModel: as `load`.
+            WrongValue: as `load`.
         """
         from tracegrade.evaluate.criteria.semantic import comparing_by  # as above
         from tracegrade.rule.semantic_model import model_in

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tracegrade.evaluate.criteria.semantic import NoModel
+from tracegrade.model.errors import WrongValue
 
 _REMEMBERED = 4096
 _READ_BYTES = 1 << 20
@@ -17,7 +17,7 @@ def model_in(folder: str | None) -> "StaticModel | None":
     """The model in `folder`, None without one; read once in a process, and again when its files have changed.
 
     Raises:
-        NoModel: as `StaticModel`.
+        WrongValue: as `StaticModel`.
     """
     return None if folder is None else _read(folder, _stamp(folder))
 
@@ -47,18 +47,18 @@ class StaticModel:
     """A model2vec model; never downloaded.
 
     Raises:
-        NoModel: there is no such model in `folder`, or the extra for it is not installed.
+        WrongValue: there is no such model in `folder`, or the extra for it is not installed.
     """
 
     def __init__(self, folder: str) -> None:
         if (why := why_no_model(folder)) is not None:
-            raise NoModel(why)
+            raise WrongValue(why)
         try:
             import model2vec
 
             self._model: Any = model2vec.StaticModel.from_pretrained(folder)
         except Exception as error:  # whatever its readers raise: the folder holds no such model
-            raise NoModel(f"rules.semantic_model: no model2vec model in {folder!r}: {error}") from None
+            raise WrongValue(f"rules.semantic_model: no model2vec model in {folder!r}: {error}") from None
         self._embedded = lru_cache(maxsize=_REMEMBERED)(self._embed)
         self._folder = Path(folder)
 

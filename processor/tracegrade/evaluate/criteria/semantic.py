@@ -9,11 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-from tracegrade.model.errors import TraceGradeError
-
-
-class NoModel(TraceGradeError):
-    """There is no model; the message says what to install or to set."""
+from tracegrade.model.errors import WrongValue
 
 
 class Model(Protocol):
@@ -31,7 +27,7 @@ class _NotLoaded:
     version = ""
 
     def similarity(self, left: str, right: str) -> float:
-        raise NoModel("the model of text embeddings is not loaded: these criteria were read to be shown or stored")
+        raise WrongValue("the model of text embeddings is not loaded: these criteria were read to be shown or stored")
 
 
 NOT_LOADED: Model = _NotLoaded()
@@ -54,10 +50,10 @@ def model() -> Model:
     """The model for criteria that are being read.
 
     Raises:
-        NoModel: there is none.
+        WrongValue: there is none.
     """
     if (named := _named.get()) is None:
-        raise NoModel(
+        raise WrongValue(
             "$semantic needs a model of text embeddings: pip install 'tracegrade[semantic]', "
             "and name a folder with a model2vec model in the setting rules.semantic_model"
         )

@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Self
 from tracegrade.evaluate.criteria.expected import Expected, LiteralValue, MatcherError, Path, value_in_words
 from tracegrade.evaluate.criteria.matcher import Compile, Matcher, read_options, refuse_argument
 from tracegrade.evaluate.criteria.regular_expressions import glob_expression, regex_expression, steps_of_search
-from tracegrade.evaluate.criteria.semantic import Model, NoModel, model
+from tracegrade.evaluate.criteria.semantic import Model, model
 from tracegrade.evaluate.json_values import excerpt, json_equal, scalar_text
 from tracegrade.evaluate.work import CHARACTERS_READ_PER_STEP, Work
+from tracegrade.model.errors import WrongValue
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.stand_ins import UNKNOWN
 from tracegrade.model.tri import Tri, any_of
@@ -250,7 +251,7 @@ class SemanticMatcher(SimilarityMatcher):
     def _of(cls, text: str, at_least: float, path: Path) -> Self:
         try:
             return cls(text, at_least, model())
-        except NoModel as error:
+        except WrongValue as error:
             raise MatcherError(path, str(error)) from None
 
     def matches(self, actual: JsonValue, work: Work) -> Tri:
