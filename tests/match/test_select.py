@@ -444,7 +444,7 @@ HEAVY = {"$regex": "[ab]*a[ab]{990}c"}  # for each byte, a search may look at as
     [
         ({"match": {"prompt": HEAVY}}, "the prompt"),
         ({"match": {"attributes": {"topic": HEAVY}}}, "topic"),
-        ({"match": {"prompt": HEAVY, "attributes": {"topic": HEAVY}}}, "topic"),  # which is asked first
+        ({"match": {"prompt": HEAVY, "attributes": {"topic": HEAVY}}}, "the prompt"),  # which is asked for last
         ({"unless": {"prompt": HEAVY}}, "the prompt"),
         ({"match": {"prompt": [HEAVY, {"$regex": "abab"}]}}, "the prompt"),
     ],

@@ -165,13 +165,16 @@ def _is_within_case(subject: Subject) -> bool:
 
 
 def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, Tri]:
-    """The first clause that does not hold, None where none is false; and whether all hold."""
+    """The first clause that does not hold, None where none is false; and whether all hold.
+
+    Of several values and names that cannot be read, the last one that ``match`` asks for is the reason.
+    """
     found: Tri = True
     for clause, patterns in rule.match_clauses:
         holds = facts.match(clause, patterns)
         if holds is False:
             return clause, False
-        if holds is not True and found is True:
+        if holds is not True:
             found = holds
     if (cel := rule.match.cel) is not None and (found := all_of((found, facts.holds(cel)))) is False:
         return "cel", False
