@@ -178,19 +178,24 @@ def unmatched(rule: Rule, facts: Facts) -> tuple[str | None, Tri]:
             found = holds
     if (cel := rule.match.cel) is not None and (found := all_of((found, facts.holds(cel)))) is False:
         return "cel", False
-    if rule.unless is not None:
-        if (excluded := all_of(_of_unless(rule, rule.unless.cel, facts))) is True:
-            return "unless", False
-        found = found if excluded is False else all_of((found, negated(excluded)))
-    return None, found
+    if rule.unless is None:
+        return None, found
+    excluded = _excluded(rule, rule.unless.cel, facts)
+    if excluded is True:
+        return "unless", False
+    return None, found if excluded is False else all_of((found, negated(excluded)))
 
 
-def _of_unless(rule: Rule, cel: CelExpression | None, facts: Facts) -> Iterator[Tri]:
-    """Whether each clause of ``unless`` holds."""
+def _excluded(rule: Rule, cel: CelExpression | None, facts: Facts) -> Tri:
+    """Whether all clauses of ``unless`` hold; the reason is as of `unmatched`."""
+    found: Tri = True
     for clause, patterns in rule.unless_clauses:
-        yield facts.match(clause, patterns)
-    if cel is not None:
-        yield facts.holds(cel)
+        holds = facts.match(clause, patterns)
+        if holds is False:
+            return False
+        if holds is not True:
+            found = holds
+    return found if cel is None else all_of((found, facts.holds(cel)))
 
 
 def subjects_of(extraction: Extraction, scope: TraceScope, depth: int = 0) -> list[Subject]:
