@@ -1,7 +1,7 @@
 """Makes ``VERSION.tar.xz``: a data folder as a version left it, with what it said of it. Run with that version.
 
     git archive COMMIT | tar -x -C /tmp/earlier
-    cd /tmp/earlier && PYTHONPATH=processor:tests python .../tests/upgrade/make.py .../tests/upgrade/0021.tar.xz
+    cd /tmp/earlier && PYTHONPATH=processor:tests python .../tests/upgrade/make.py .../tests/upgrade/0022.tar.xz
 
 Inside: ``rules/`` (as they were at last), ``data/`` (store, journals, positions), and ``said/``: what ``results list``,
 ``alerts list`` and ``replay`` printed as JSON.

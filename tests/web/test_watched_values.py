@@ -45,7 +45,7 @@ class Counted:
 
     def values(self, alert: StoredAlert, now: int = NOW, count_incomplete: bool = False) -> WatchedValues:
         for of, number in self._numbers.items():
-            row = {"number": number, "key": of.key, "present_hash": of.rule_hash, **of._asdict()}
+            row = {"number": number, "key": of.key, **of._asdict()}
             self.connection.execute(insert(series).values(row))
         rest = {"not_evaluable": 0, "errors": 0, "score_squares": 0.0}
         for (minutes, minute, number, complete), (passed, failed, scores) in self._sums.items():

@@ -11,7 +11,7 @@ from tracegrade.alert.kept import Found, KeptFindings
 from tracegrade.alert.look import Accepted, Look, Past
 from tracegrade.alert.read import History, Reading, all_releases
 from tracegrade.alert.slo import SloStatus
-from tracegrade.alert.states import AlertCondition, begun, fingerprint_now, next_state, resolved
+from tracegrade.alert.states import AlertCondition, begun, next_state, resolved
 from tracegrade.document.duration import duration_text
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
@@ -44,14 +44,12 @@ class Before:
     """What was known before a check.
 
     ``firing``: what fires until now. ``ended``: what was resolved since `looks_back_s`: what made it fire does not
-    again, and is no baseline. ``hashes``: earlier hashes of rules, each with the present hash of its rule.
-    ``accepted``: keys of alerts in ``firing`` whose level was accepted as the normal one. ``in_force``: the hash of
-    every rule that judges, with alerts or without, by its id.
+    again, and is no baseline. ``accepted``: keys of alerts in ``firing`` whose level was accepted as the normal one.
+    ``in_force``: the hash of every rule that judges, with alerts or without, by its id.
     """
 
     firing: Sequence[StoredAlert] = ()
     ended: Sequence[StoredAlert] = ()
-    hashes: Mapping[str, str] = field(default_factory=dict)
     accepted: frozenset[str] = frozenset()
     in_force: Mapping[str, str] = field(default_factory=dict)
 
@@ -131,33 +129,29 @@ def check(
     checked, ending = Checked(), ending or Ending()
     kept = KeptFindings() if kept is None else kept
     kept.begin_check(now_ns // _HOUR_NS)
-    current: dict[str, StoredAlert] = {}
-    for open_alert in before.firing:
-        now = fingerprint_now(open_alert, rules, before.hashes)
-        # Of two that are the same by now, one goes on and the other is resolved.
-        current[open_alert.fingerprint if now in current else now] = open_alert
+    current = {alert.fingerprint: alert for alert in before.firing}
     for fingerprint, alert in [*current.items()]:
         if alert.key in before.accepted and alert.is_of_history:
             checked.resolved.append(
                 resolved(current.pop(fingerprint), now_ns, "accepted", "its level was accepted as normal")
             )
-    past = replace(_past(before, checked.resolved, rules), replaced_after_s=ending.replaced_after_s)
+    past = replace(_past(before, checked.resolved), replaced_after_s=ending.replaced_after_s)
     for rule in rules:
         read = Reading(history, rule, now_ns)
         looks = [Look(read, alert, current, past, kept) for alert in rule.alert]
         _check_rule(looks, current, now_ns, checked, ending)
     present = {**before.in_force, **{rule.id: rule.hash for rule in rules}}
     for orphan in current.values():
-        checked.resolved.append(resolved(orphan, now_ns, *_orphaned(orphan, present, before.hashes)))
+        checked.resolved.append(resolved(orphan, now_ns, *_orphaned(orphan, present)))
     return checked
 
 
-def _orphaned(orphan: StoredAlert, present: Mapping[str, str], hashes: Mapping[str, str]) -> tuple[EndReason, str]:
+def _orphaned(orphan: StoredAlert, present: Mapping[str, str]) -> tuple[EndReason, str]:
     """Why an alert that no rule has any longer has ended."""
     now = present.get(orphan.rule_id)
     if now is None:
         return "changed", "the rule was removed"
-    if now != hashes.get(orphan.rule_hash, orphan.rule_hash):
+    if now != orphan.rule_hash:
         return "changed", "the rule was changed"
     return "changed", "the alert was changed or removed"
 
@@ -255,15 +249,14 @@ def _looked_at(
     return LookedAt(look.rule.id, look.alert, most, needed, without_baseline, too_few, too_late)
 
 
-def _past(before: Before, accepted: Iterable[StoredAlert], rules: Sequence[Rule]) -> Past:
+def _past(before: Before, accepted: Iterable[StoredAlert]) -> Past:
     ended, levels = dict[str, int](), dict[str, Accepted]()
     for alert in sorted([*before.ended, *accepted], key=lambda alert: alert.ends_ns or 0):
         if alert.ends_ns is not None:
-            fingerprint = fingerprint_now(alert, rules, before.hashes)
-            ended[fingerprint] = alert.ends_ns
+            ended[alert.fingerprint] = alert.ends_ns
             if alert.facts.end_reason == "accepted":
                 since_ns = alert.starts_ns if alert.facts.since_ns is None else alert.facts.since_ns
-                levels[fingerprint] = Accepted(since_ns // MINUTE_NS, -(-alert.ends_ns // MINUTE_NS))
+                levels[alert.fingerprint] = Accepted(since_ns // MINUTE_NS, -(-alert.ends_ns // MINUTE_NS))
     of_place: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     of_release: defaultdict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
     for alert in (*before.firing, *before.ended):

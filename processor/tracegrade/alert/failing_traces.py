@@ -6,7 +6,6 @@ from sqlalchemy import Connection
 
 from tracegrade.rule.watched import UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 
@@ -43,7 +42,7 @@ class FailingTraces:
             tenant=alert.tenant,
             service=alert.service,
             rule=alert.rule_id,
-            rule_hash=present_hash(self._connection, alert.rule_hash),
+            rule_hash=alert.rule_hash,
             evaluation=watched_evaluation(alert.of) or None,
             agent=alert.agent,
             outcome=alert.of if alert.of in UNJUDGED else "fail",

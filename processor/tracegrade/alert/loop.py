@@ -25,7 +25,6 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert, recent_alerts, save_alert
 from tracegrade.store.incidents import Incident, open_incidents, save_incident
 from tracegrade.store.open import reading
-from tracegrade.store.present_hashes import earlier_hashes
 from tracegrade.store.waiting import WaitingAlert, save_waiting, stored_waiting
 from tracegrade.telemetry.metrics import METRICS, Labels, Telemetry, series
 from tracegrade.telemetry.series_bound import OTHER
@@ -191,7 +190,6 @@ def _before(
     return Before(
         [alert for incident in incidents for alert in incident.members if alert.state == "firing"],
         [alert for alert in past if alert.state == "resolved"],
-        earlier_hashes(connection, {rule.hash for rule in rules}),
         frozenset(
             alert.key
             for each in incidents

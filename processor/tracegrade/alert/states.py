@@ -1,6 +1,5 @@
 """The states of an alert: it fires when its condition holds, and is resolved when it is over."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
@@ -35,26 +34,6 @@ class AlertCondition:
         """32 hex digits that identify this condition; the same each time it fires."""
         parts = (*self.series[:3], *self.series[4:], self.alert.identity)
         return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
-
-
-def fingerprint_now(stored: StoredAlert, rules: Iterable[Rule], earlier_hashes: Mapping[str, str]) -> str:
-    """The fingerprint of the condition in force that `stored` belongs to; its own fingerprint where there is none.
-
-    It differs from its own fingerprint, which channels know, when its rule had another hash at the time it began.
-
-    Args:
-        stored: an alert that fires, or fired.
-        rules: the rules in force.
-        earlier_hashes: earlier hashes of rules, each with the present hash of its rule.
-    """
-    rule_hash = earlier_hashes.get(stored.rule_hash)
-    for rule in rules:
-        if (rule.id, rule.hash) == (stored.rule_id, rule_hash):
-            then = SeriesKey(stored.tenant, rule.id, stored.rule_hash, "", stored.service, stored.agent, stored.release)
-            for alert in rule.alert:
-                if AlertCondition(rule, alert, then).fingerprint == stored.fingerprint:
-                    return AlertCondition(rule, alert, then._replace(rule_hash=rule.hash)).fingerprint
-    return stored.fingerprint
 
 
 def next_state(

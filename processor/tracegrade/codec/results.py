@@ -193,7 +193,7 @@ def _parts(packed: bytes) -> list[Any]:
 
 
 def _summary(found: dict[str, Any]) -> TraceSummary:
-    found.setdefault("tracegrade", "")  # results from before 0008 do not say
+    found.setdefault("tracegrade", "")  # results from before the first release do not say
     runs = [RunSummary(*map(run.get, _RUN)) for run in found.get("runs", ())]
     members = found.get("members")
     if members is not None:

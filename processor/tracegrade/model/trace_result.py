@@ -56,7 +56,7 @@ class TraceSummary:
     Ids are hex, times are ns since 1970 UTC; ``close_reason``, ``missing``, ``cut_by``, ``revision``, ``supersedes``,
     received times and positions are as in `Trace`. ``resource`` has the resource attributes of the root.
     ``rule_set_hash`` and ``settings_hash`` name the rules and settings that judged, ``tracegrade`` the version ("" in
-    results of before 0008, which do not say).
+    results from before the first release, which do not say).
 
     A session has ``members``: the revision of each of its traces by id, as in `Session`; None is what a trace has. Its
     ``trace_id`` is that of the trace which ended last, its ``closed_ns`` and ``last_received_ns`` are the time at

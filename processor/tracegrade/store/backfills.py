@@ -228,10 +228,7 @@ class BackfillWriter:
     def _live(self, connection: Connection) -> dict[int, str]:
         """The rule ids of the series of decisions that the rules made live, as they are."""
         same = or_(
-            *(
-                and_(series.c.rule_id == rule_id, series.c.present_hash == found)
-                for rule_id, found in self.rules.items()
-            )
+            *(and_(series.c.rule_id == rule_id, series.c.rule_hash == found) for rule_id, found in self.rules.items())
         )
         query = select(series.c.number, series.c.rule_id).where(
             series.c.run == LIVE, series.c.evaluation == WHOLE_RULE, same

@@ -92,13 +92,11 @@ class SeriesHistory:
     def __init__(self, connection: Connection, rule_hashes: Collection[str], run: str = LIVE) -> None:
         """Look up the series of the rules that have these hashes now; `run` is the live one, or `BACKFILL`."""
         self._connection = connection
-        chosen = select(series).where(series.c.run == run, series.c.present_hash.in_({*rule_hashes, EVERY_TRACE}))
+        chosen = select(series).where(series.c.run == run, series.c.rule_hash.in_({*rule_hashes, EVERY_TRACE}))
         self._numbers = chosen.with_only_columns(series.c.number)
         self.series = {
             row.number: (
-                SeriesKey(
-                    row.tenant, row.rule_id, row.present_hash, row.evaluation, row.service, row.agent, row.release
-                ),
+                SeriesKey(row.tenant, row.rule_id, row.rule_hash, row.evaluation, row.service, row.agent, row.release),
                 1.0 / row.probability,
             )
             for row in connection.execute(chosen)

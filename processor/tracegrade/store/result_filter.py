@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement
 
 from tracegrade.codec.json_text import storable
-from tracegrade.store.schema import BACKFILL, LIVE, rule_texts, series, traces
+from tracegrade.store.schema import BACKFILL, LIVE, series, traces
 from tracegrade.telemetry.series_bound import OTHER
 
 
@@ -60,6 +60,7 @@ def of_series(result_filter: ResultFilter, *, or_other: bool = False) -> list[Co
         (series.c.run, None if with_backfilled else result_filter.run),
         (series.c.tenant, result_filter.tenant),
         (series.c.rule_id, result_filter.rule),
+        (series.c.rule_hash, result_filter.rule_hash),
         (series.c.evaluation, result_filter.evaluation),
     )
     for column, name in zip((series.c.service, series.c.release, series.c.agent), result_filter.names, strict=True):
@@ -67,9 +68,6 @@ def of_series(result_filter: ResultFilter, *, or_other: bool = False) -> list[Co
             conditions.append(column.in_((name, OTHER)) if or_other else column == name)
     if with_backfilled:
         conditions.append(series.c.run.in_((LIVE, BACKFILL)))
-    if result_filter.rule_hash is not None:  # several hashes may name one rule that judges alike
-        known = select(rule_texts.c.rule_hash).where(rule_texts.c.text_hash == result_filter.rule_hash).limit(1)
-        conditions.append(series.c.present_hash == func.coalesce(known.scalar_subquery(), result_filter.rule_hash))
     return conditions
 
 

@@ -1,7 +1,7 @@
 """The texts of rules: since when each was in force, and the hash of its rule.
 
 A rule's hash changes with what it judges, the hash of its text with everything in its file: when only a title is
-corrected, several texts have the same rule hash. Results stored before version 0008 carry the hash of the text.
+corrected, several texts have the same rule hash.
 """
 
 import json
@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Select, insert, or_, select
+from sqlalchemy import Connection, Select, insert, select
 
 from tracegrade.document.yaml_text import dumped, parse
 from tracegrade.evaluate.criteria.semantic import NOT_LOADED, comparing_by
@@ -112,14 +112,11 @@ def _is_of(item: RuleText, tenant: str) -> bool:
 def rules_of(connection: Connection, hashes: Collection[str]) -> dict[str, Rule]:
     """The rules with these hashes, each in its latest text, if this version can read it."""
     load_plugins()
-    query = select(rule_texts).where(
-        or_(rule_texts.c.rule_hash.in_(list(hashes)), rule_texts.c.text_hash.in_(list(hashes)))
-    )
+    query = select(rule_texts).where(rule_texts.c.rule_hash.in_(list(hashes)))
     found: dict[str, Rule] = {}
     for item in _texts(connection, query.order_by(rule_texts.c.since_ns)):
         with suppress(ValidationError):  # its evaluator is of a package that is no longer installed
-            rule = _rule_of(item)
-            found |= {name: rule for name in (item.text_hash, item.rule_hash) if name in hashes}
+            found[item.rule_hash] = _rule_of(item)
     return found
 
 

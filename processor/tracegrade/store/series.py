@@ -13,7 +13,6 @@ from tracegrade.store.many_rows import insert_rows
 from tracegrade.store.names import RELEASE, SERVICE, Beyond, CountedNames, TenantNames, last_number
 from tracegrade.store.open import check_version, numbering_series, reading
 from tracegrade.store.parts import in_parts
-from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.schema import EVERY_TRACE, WHOLE_RULE, series
 from tracegrade.telemetry.series_bound import MAX_NAMES
 
@@ -160,10 +159,7 @@ class SeriesNumbers:
             numbers = _stored(connection, list(keys))
             new = {key: each for key, each in keys.items() if key not in numbers}
             numbers |= {key: number for number, key in enumerate(new, last + 1)}
-            # Results of an earlier version may be delivered after an upgrade.
-            present = present_hashes(connection, {each.rule_hash for each in new.values()})
-            rows = [(numbers[key], key, *each, present[each.rule_hash]) for key, each in new.items()]
-            insert_rows(connection, series, rows)
+            insert_rows(connection, series, [(numbers[key], key, *each) for key, each in new.items()])
             self._last = last + len(new)
         for key, each in keys.items():
             origin, rule = missing[each]

@@ -56,7 +56,7 @@ class SideRow(NamedTuple):
 
 def side_series(connection: Connection, result_filter: ResultFilter) -> dict[int, SideSeries]:
     """The series of rules and evaluations that `result_filter` selects, by number."""
-    wanted = (series.c.rule_id, series.c.present_hash, series.c.evaluation, series.c.level)
+    wanted = (series.c.rule_id, series.c.rule_hash, series.c.evaluation, series.c.level)
     query = select(series.c.number, *wanted, series.c.probability, series.c.agent).where(
         series.c.rule_id != EVERY_TRACE,
         or_(IS_EVALUATION, series.c.evaluation == WHOLE_RULE),

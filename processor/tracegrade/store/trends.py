@@ -29,9 +29,6 @@ from tracegrade.store.sums import OUTCOME_SUMS, sums
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "service", "agent", "release"]
 Key: TypeAlias = tuple[str, ...]
 
-# A rule that now has another hash than its results is still one rule.
-_COLUMNS = {"rule_hash": "present_hash"}
-
 # The names that people use.
 DIMENSIONS: dict[str, Dimension] = {"rule": "rule_id", "service": "service", "agent": "agent", "release": "release"}
 
@@ -136,15 +133,15 @@ def _added_up(
     one_form: bool = False,
 ) -> dict[Key, dict[int, Tally]]:
     conditions = (rules, *of_series(replace(result_filter, evaluation=WHOLE_RULE)))
-    keys = [func.coalesce(series.c[_COLUMNS.get(name, name)], "") for name in by]
+    keys = [func.coalesce(series.c[name], "") for name in by]
     named = connection.execute(
-        select(
-            series.c.number, series.c.rule_id, series.c.present_hash, series.c.run, series.c.probability, *keys
-        ).where(*conditions)
+        select(series.c.number, series.c.rule_id, series.c.rule_hash, series.c.run, series.c.probability, *keys).where(
+            *conditions
+        )
     )
     rows = {
-        number: (rule_id in counting_incomplete, run == BACKFILL, weight, tuple(key), (rule_id, present_hash))
-        for number, rule_id, present_hash, run, weight, *key in named
+        number: (rule_id in counting_incomplete, run == BACKFILL, weight, tuple(key), (rule_id, rule_hash))
+        for number, rule_id, rule_hash, run, weight, *key in named
     }
     numbers = select(series.c.number).where(*conditions)
     found: defaultdict[Key, dict[int, Tally]] = defaultdict(dict)
@@ -160,16 +157,16 @@ def _added_up(
     longest = max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
     stretches = counted_stretches(result_filter, longest)
     for number, start, complete, values in sums(connection, numbers, stretches, step_minutes=step_minutes):
-        counts_all, is_backfilled, probability, key, (rule_id, present_hash) = rows[number]
+        counts_all, is_backfilled, probability, key, (rule_id, rule_hash) = rows[number]
         tally = Tally.of(*values, weight=1 / probability).counted(complete or counts_all, is_backfilled)
         if is_backfilled:
-            backfilled.append((rule_id, present_hash, key, start, tally))
+            backfilled.append((rule_id, rule_hash, key, start, tally))
         else:
             if tally.subjects:
-                live[rule_id].add(present_hash)
+                live[rule_id].add(rule_hash)
             add(key, start, tally)
-    for rule_id, present_hash, key, start, tally in backfilled:
-        if not one_form or live[rule_id] <= {present_hash}:
+    for rule_id, rule_hash, key, start, tally in backfilled:
+        if not one_form or live[rule_id] <= {rule_hash}:
             add(key, start, tally)
     return found
 

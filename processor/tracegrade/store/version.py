@@ -1,8 +1,8 @@
 """The version of the store's tables, and which versions this TraceGrade refuses; loads no database library."""
 
 # The newest migration in migrations/versions, and the first: stores with earlier tables were made before any release.
-VERSION = "0021"
-FIRST = "0021"
+VERSION = "0022"
+FIRST = "0022"
 _LAST_TO_READ_EARLIER = "922315cc"
 
 

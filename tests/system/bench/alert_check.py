@@ -103,7 +103,6 @@ def add(
             run="live",
             rule_id=rule_id,
             rule_hash=rule_hash,
-            present_hash=rule_hash,
             evaluation=evaluation,
             evaluator="",
             level="high",

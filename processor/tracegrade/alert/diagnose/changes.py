@@ -43,7 +43,7 @@ def counted_changes(connection: Connection, watched: Watched) -> Iterator[Change
     for some in (period, *lately):
         for release, at_ns, _ in _new(connection, series.c.release, of_service, some):
             yield Change("release", at_ns, f"release {release} first seen at {time_text(at_ns)}")
-    for rule_hash, at_ns, _ in _new(connection, series.c.present_hash, of_rule, period):
+    for rule_hash, at_ns, _ in _new(connection, series.c.rule_hash, of_rule, period):
         if rule_hash == watched.result_filter.rule_hash:
             text = f"the rule was changed; this form first judged at {time_text(at_ns)}"
             yield Change("rule", at_ns, text)

@@ -11,7 +11,6 @@ from tracegrade.model.tally import Tally
 from tracegrade.rule.watched import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert, recent_alerts
 from tracegrade.store.periods import Period
-from tracegrade.store.present_hashes import present_hash
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES, series
 
@@ -104,7 +103,7 @@ def watched(connection: Connection, alert: StoredAlert, count_incomplete: bool, 
     everywhere = ResultFilter(
         tenant=alert.tenant,
         rule=alert.rule_id,
-        rule_hash=present_hash(connection, alert.rule_hash),
+        rule_hash=alert.rule_hash,
         service=alert.service,
     )
     found = {row.number: row for row in connection.execute(select(series).where(*of_series(everywhere)))}

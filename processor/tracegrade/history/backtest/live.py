@@ -25,7 +25,7 @@ class LiveResults:
     @property
     def hashes(self) -> dict[str, str]:
         """The hashes of the forms that these rules had, each with the id of its rule."""
-        return {row.present_hash: row.rule_id for row in self._series.values()}
+        return {row.rule_hash: row.rule_id for row in self._series.values()}
 
     def said(self, decisions: str) -> Iterator[Said]:
         """What was said of one trace; `decisions` are its rows of that view, as JSON."""

@@ -26,7 +26,7 @@ series = Table(
         autoincrement=False,
         doc="its name in `evaluations`, `decisions`, `counts` and `blocks`",
     ),
-    Column("key", LargeBinary(16), nullable=False, unique=True, doc="hash of all columns up to `tracegrade`"),
+    Column("key", LargeBinary(16), nullable=False, unique=True, doc="hash of the other columns"),
     Column("tenant", Text, nullable=False, doc="whose results"),
     Column("run", Text, nullable=False, doc="`live`, the name of a run in `runs`, or `backfill`"),
     Column("rule_id", Text, nullable=False, doc="the rule; empty for the series that count traces, judged or not"),
@@ -58,13 +58,6 @@ series = Table(
         doc="the probability with which results were kept: each stands for 1 / probability results",
     ),
     Column("tracegrade", Text, nullable=False, server_default="", doc="the version that judged; empty: not known"),
-    Column(
-        "present_hash",
-        Text,
-        nullable=False,
-        server_default="",
-        doc="the hash by which the rule goes now; differs only for results stored before 0008",
-    ),
     info={"about": "Values that many results share, stored once: the rule, its evaluation, and where it judged."},
 )
 
@@ -195,7 +188,7 @@ counts = Table(
 )
 
 # The rules that judged: a row each time another text of a rule came into force. Never deleted: a rule has a few
-# kilobytes and seldom changes. Results stored before 0008 carry the hash of the text as that of the rule.
+# kilobytes and seldom changes.
 rule_texts = Table(
     "rule_texts",
     metadata,
@@ -209,7 +202,7 @@ rule_texts = Table(
         "without_tenant": "all tenants are judged by the same rules",
     },
 )
-Index("rule_texts_by_hash", rule_texts.c.text_hash)
+Index("rule_texts_by_hash", rule_texts.c.rule_hash)
 
 # Rule sets that judge alike: for the hash that traces carry, the hash of what their rules judge.
 rule_sets = Table(

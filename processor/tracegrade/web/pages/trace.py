@@ -33,7 +33,6 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
 from tracegrade.rule.rule import Rule
 from tracegrade.store.named import trace_id_named
-from tracegrade.store.present_hashes import present_hashes
 from tracegrade.store.read import stored_traces
 from tracegrade.store.rule_texts import judges_alike, rules_of
 from tracegrade.store.schema import LIVE
@@ -191,8 +190,7 @@ def _values(
     judged_alike = judges_alike(connection, stored.trace.rule_set_hash, rule_set)
     all_decisions = [*read.decisions, *stored.backfilled]
     hashes = {decision.pair.rule_hash for decision in all_decisions}
-    present = present_hashes(connection, hashes)
-    by_hash = rules_of(connection, hashes) | {name: in_force[now] for name, now in present.items() if now in in_force}
+    by_hash = rules_of(connection, hashes) | {found: in_force[found] for found in hashes if found in in_force}
     depths = {0, *(rule.depth for rule in by_hash.values())}
     subjects: dict[tuple[str, str, int], Subject] = {
         (subject.kind, subject.id, depth): subject

@@ -33,7 +33,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with tarfile.open(Path(__file__).with_name("0021.tar.xz")) as archive:
+        with tarfile.open(Path(__file__).with_name("0022.tar.xz")) as archive:
             archive.extractall(path, filter="data")
         self.data = path / "data"
         self.url = f"sqlite:///{self.data / 'tracegrade.db'}"

@@ -3,7 +3,7 @@
 A new store is not made by migrations. So this one never runs, and has nothing to do.
 """
 
-revision = "0021"
+revision = "0022"
 down_revision = None
 branch_labels = None
 depends_on = None
