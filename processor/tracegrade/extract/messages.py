@@ -14,6 +14,7 @@ from tracegrade.extract.decode.values import call_id, decode, is_exact, is_maske
 from tracegrade.extract.document import numbered, parsed
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.model.json_value import JsonValue
+from tracegrade.model.span import Span
 from tracegrade.model.stand_ins import MASK
 
 USER_ROLES = ("user", "human")
@@ -68,6 +69,25 @@ def read_messages(raw: JsonValue) -> list[Message]:
             if not is_exact(call.arguments):
                 return _read_list(decode(raw).value)
     return messages
+
+
+def messages_at(*keys: str) -> Callable[[Span], list[Message]]:
+    """A reader, for dialects, of the messages in the first of these attributes that a span has."""
+
+    def read(span: Span) -> list[Message]:
+        attributes = span.attributes
+        for key in keys:
+            if key in attributes:
+                return read_messages(attributes[key])
+        return []
+
+    return read
+
+
+def turn_at(*keys: str) -> Callable[[Span], list[Message]]:
+    """The same of what a model or an agent put out: without earlier turns."""
+    read = messages_at(*keys)
+    return lambda span: since_last_user(read(span))
 
 
 def _read_list(value: JsonValue) -> list[Message]:

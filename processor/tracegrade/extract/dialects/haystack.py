@@ -7,8 +7,8 @@ the chat generators' messages.
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode, first_text
-from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind
+from tracegrade.extract.messages import messages_at, turn_at
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -17,6 +17,8 @@ _KINDS: dict[str, SpanKind] = {
     "haystack.agent.step.llm": "chat",
     "haystack.agent.step.tool": "tool",
 }
+_INPUTS = (s.HAYSTACK_LLM_INPUT, s.HAYSTACK_AGENT_INPUT, s.HAYSTACK_COMPONENT_INPUT)
+_OUTPUTS = (s.HAYSTACK_LLM_OUTPUT, s.HAYSTACK_AGENT_OUTPUT, s.HAYSTACK_COMPONENT_OUTPUT)
 
 
 def _classify(span: Span) -> SpanKind | None:
@@ -44,18 +46,6 @@ def _model(span: Span) -> str:
         if isinstance(meta, dict) and isinstance(model := meta.get("model"), str):
             return model
     return ""
-
-
-def _outputs(span: Span) -> list[Message]:
-    return since_last_user(_first(span, (s.HAYSTACK_LLM_OUTPUT, s.HAYSTACK_AGENT_OUTPUT, s.HAYSTACK_COMPONENT_OUTPUT)))
-
-
-def _inputs(span: Span) -> list[Message]:
-    return _first(span, (s.HAYSTACK_LLM_INPUT, s.HAYSTACK_AGENT_INPUT, s.HAYSTACK_COMPONENT_INPUT))
-
-
-def _first(span: Span, keys: tuple[str, ...]) -> list[Message]:
-    return read_messages(next((span.attributes[key] for key in keys if key in span.attributes), None))
 
 
 def _read_output(span: Span, raw: JsonValue) -> Output:
@@ -87,18 +77,11 @@ DIALECT: Dialect = Dialect(
     ),
     holds=Holds(
         structure=(s.HAYSTACK_AGENT_STEPS, s.HAYSTACK_COMPONENT_TYPE, s.HAYSTACK_COMPONENT_NAME),
-        messages=(
-            s.HAYSTACK_LLM_INPUT,
-            s.HAYSTACK_LLM_OUTPUT,
-            s.HAYSTACK_AGENT_INPUT,
-            s.HAYSTACK_AGENT_OUTPUT,
-            s.HAYSTACK_COMPONENT_INPUT,
-            s.HAYSTACK_COMPONENT_OUTPUT,
-        ),
+        messages=(*_INPUTS, *_OUTPUTS),
     ),
     own_names=("haystack.agent.", "haystack.component.", "haystack.pipeline."),
-    outputs=_outputs,
-    inputs=_inputs,
+    outputs=turn_at(*_OUTPUTS),
+    inputs=messages_at(*_INPUTS),
     read_output=_read_output,
     agent_name=_name,
     model=_model,

@@ -8,8 +8,8 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.names import quoted
 from tracegrade.extract.decode.values import first_text, text_among
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind, Words
+from tracegrade.extract.messages import messages_at
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, SpanKind, Words
 from tracegrade.model.span import Span
 
 _KINDS = Words({"TOOL": "tool", "LLM": "chat"})
@@ -40,20 +40,6 @@ def _is_langchain_agent(span: Span) -> bool:
     return bool(agent) and span.name.removeprefix(_TASK) == agent
 
 
-def _inputs(span: Span) -> list[Message]:
-    return _messages(span, s.INPUT_MESSAGES, s.LMNR_INPUT)
-
-
-def _outputs(span: Span) -> list[Message]:
-    return _messages(span, s.OUTPUT_MESSAGES, s.LMNR_OUTPUT)
-
-
-def _messages(span: Span, instrumented: str, observed: str) -> list[Message]:
-    """A model client's instrumentation writes under one key, a decorated function under the other."""
-    attributes = span.attributes
-    return read_messages(attributes[instrumented] if instrumented in attributes else attributes.get(observed))
-
-
 def _name(span: Span) -> str:
     return quoted(span.name)  # Mastra's exporter writes the kind before a name
 
@@ -81,8 +67,9 @@ DIALECT: Dialect = Dialect(
         definitions=(s.TOOL_DEFINITIONS,),
         messages=(s.INPUT_MESSAGES, s.OUTPUT_MESSAGES),
     ),
-    inputs=_inputs,
-    outputs=_outputs,
+    # A model client's instrumentation writes under the first key, a decorated function under the second.
+    inputs=messages_at(s.INPUT_MESSAGES, s.LMNR_INPUT),
+    outputs=messages_at(s.OUTPUT_MESSAGES, s.LMNR_OUTPUT),
     schemas=gen_ai.DIALECT.schemas,
     schemas_in=gen_ai.DIALECT.schemas_in,
     handed_over=_handed_over,

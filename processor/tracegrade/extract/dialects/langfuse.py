@@ -1,14 +1,13 @@
 """Langfuse: `langfuse.observation.type`, what went in and out as JSON (a text as it is), LangChain's objects within."""
 
 from tracegrade import semconv as s
-from tracegrade.extract.messages import read_messages, since_last_user
+from tracegrade.extract.messages import messages_at, turn_at
 from tracegrade.extract.reading import (
     SESSION_WORDS,
     USER_WORDS,
     Dialect,
     Holds,
     Keys,
-    Message,
     SpanKind,
     Words,
     span_name,
@@ -28,15 +27,6 @@ def _classify(span: Span) -> SpanKind | None:
     if kind.lower() in _MAY_BE_AGENTS:  # a decorated function is a span unless it is given another type
         return "agent" if span.is_local_root or span.attributes.get(s.LANGFUSE_ROOT) is True else "other"
     return _KINDS[kind]
-
-
-def _outputs(span: Span) -> list[Message]:
-    messages = read_messages(span.attributes.get(s.LANGFUSE_OUTPUT))
-    return since_last_user(messages)
-
-
-def _inputs(span: Span) -> list[Message]:
-    return read_messages(span.attributes.get(s.LANGFUSE_INPUT))
 
 
 DIALECT: Dialect = Dialect(
@@ -67,8 +57,8 @@ DIALECT: Dialect = Dialect(
         error_message=(s.LANGFUSE_STATUS_MESSAGE,),
     ),
     holds=Holds(structure=(s.LANGFUSE_TYPE, s.LANGFUSE_ROOT)),
-    outputs=_outputs,
-    inputs=_inputs,
+    outputs=turn_at(s.LANGFUSE_OUTPUT),
+    inputs=messages_at(s.LANGFUSE_INPUT),
     tool_name=span_name,
     agent_name=span_name,
 )

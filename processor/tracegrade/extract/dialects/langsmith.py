@@ -3,8 +3,8 @@
 from tracegrade import semconv as s
 from tracegrade.extract.decode.unwrap import Output, unwrap_output
 from tracegrade.extract.decode.values import ABSENT, Decoded, call_id, decode, first_text
-from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds, Keys, Message, SpanKind, Words, under
+from tracegrade.extract.messages import messages_at, turn_at
+from tracegrade.extract.reading import SESSION_WORDS, USER_WORDS, Dialect, Holds, Keys, SpanKind, Words, under
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import STATUS_ERROR, Span
 
@@ -28,14 +28,6 @@ def _classify(span: Span) -> SpanKind | None:
 
 def _name(span: Span) -> str:
     return first_text(span, (s.LANGSMITH_NAME,)) or span.name
-
-
-def _outputs(span: Span) -> list[Message]:
-    return since_last_user(read_messages(span.attributes.get(s.COMPLETION_CONTENT)))
-
-
-def _inputs(span: Span) -> list[Message]:
-    return read_messages(span.attributes.get(s.PROMPT_CONTENT))
 
 
 def _arguments(span: Span) -> JsonValue:
@@ -91,8 +83,8 @@ DIALECT: Dialect = Dialect(
         answer=(s.COMPLETION_CONTENT,),
     ),
     holds=Holds(structure=(s.LANGSMITH_KIND,)),
-    outputs=_outputs,
-    inputs=_inputs,
+    outputs=turn_at(s.COMPLETION_CONTENT),
+    inputs=messages_at(s.PROMPT_CONTENT),
     read_output=_read_output,
     tool_name=_name,
     call_id=_call_id,

@@ -9,8 +9,8 @@ from tracegrade import semconv as s
 from tracegrade.extract.decode.names import without_method
 from tracegrade.extract.decode.unwrap import Output, read_schemas, unwrap_output
 from tracegrade.extract.decode.values import Decoded, decode, first_text, text_among
-from tracegrade.extract.messages import read_messages, since_last_user
-from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, SpanKind, Words
+from tracegrade.extract.messages import messages_at, turn_at
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, SpanKind, Words
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
@@ -66,14 +66,6 @@ def _read_output(span: Span, raw: JsonValue) -> Output:
     return unwrap_output(decoded)
 
 
-def _outputs(span: Span) -> list[Message]:
-    return since_last_user(read_messages(span.attributes.get(s.MLFLOW_OUTPUTS)))
-
-
-def _inputs(span: Span) -> list[Message]:
-    return read_messages(span.attributes.get(s.MLFLOW_INPUTS))
-
-
 def _schemas(span: Span) -> dict[str, JsonValue]:
     return read_schemas(span.attributes.get(s.MLFLOW_TOOLS))
 
@@ -101,8 +93,8 @@ DIALECT: Dialect = Dialect(
         answer=(s.MLFLOW_OUTPUTS,),
     ),
     holds=Holds(structure=(s.MLFLOW_TYPE, s.MLFLOW_NAME), definitions=(s.MLFLOW_TOOLS,)),
-    outputs=_outputs,
-    inputs=_inputs,
+    outputs=turn_at(s.MLFLOW_OUTPUTS),
+    inputs=messages_at(s.MLFLOW_INPUTS),
     schemas=_schemas,
     schemas_in=(s.MLFLOW_TOOLS,),
     handed_over=_handed_over,

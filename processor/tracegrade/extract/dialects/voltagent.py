@@ -4,8 +4,8 @@ The agent's own span has no `span.type`. Its tool spans' `tool.parameters` is th
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.messages import read_messages
-from tracegrade.extract.reading import Dialect, Holds, Keys, Message, SpanKind, Words
+from tracegrade.extract.messages import messages_at
+from tracegrade.extract.reading import Dialect, Holds, Keys, SpanKind, Words
 from tracegrade.model.span import Span
 
 _KINDS = Words({"tool": "tool", "llm": "chat", "agent": "agent"})
@@ -17,10 +17,6 @@ def _classify(span: Span) -> SpanKind | None:
         return None
     kind = attributes.get(s.SPAN_TYPE, "agent")
     return _KINDS[kind] if type(kind) is str else None
-
-
-def _inputs(span: Span) -> list[Message]:
-    return read_messages(span.attributes.get(s.VOLT_MESSAGES))
 
 
 DIALECT: Dialect = Dialect(
@@ -38,5 +34,5 @@ DIALECT: Dialect = Dialect(
         answer=(s.VOLT_OUTPUT,),
     ),
     holds=Holds(structure=(s.VOLT_OPERATION_ID, s.SPAN_TYPE, s.VOLT_ENTITY_TYPE), messages=(s.VOLT_MESSAGES,)),
-    inputs=_inputs,
+    inputs=messages_at(s.VOLT_MESSAGES),
 )
