@@ -15,9 +15,11 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResourc
 from tracegrade.codec.keyed_request import KeyedRequest
 from tracegrade.codec.raw_request import HeadsRequest, RawRequest, TraceIdsRequest
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values
+from tracegrade.extract.dialect_set import DialectSet
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.reading import SESSION_WORDS
 from tracegrade.extract.registry import in_force
-from tracegrade.extract.session_keys import NOWHERE, SessionKeys
+from tracegrade.extract.shape.words import names_session
 from tracegrade.model.span import Resource, Span
 
 # Senders repeat few resources and scopes; one that invents them without end must not grow the memo for ever.
@@ -42,6 +44,36 @@ _empty = object.__new__
 # Parses the bytes of one span of a `KeyedRequest`.
 keyed_span: Any = type(KeyedRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
 _head_of: Any = type(HeadsRequest().resource_spans.add().scope_spans.add().spans.add()).FromString
+
+
+class _SessionPlaces(NamedTuple):
+    """Attribute keys of one span: those whose value may be a session, and those in whose JSON object one may stand."""
+
+    named: tuple[str, ...]
+    metadata: tuple[str, ...]
+
+
+_NOWHERE = _SessionPlaces((), ())
+
+
+class _SessionKeys(ByKeys[_SessionPlaces | None]):
+    """Where a span may hold a session, by all its attribute keys; None where it may be read elsewhere."""
+
+    def __init__(self, dialects: DialectSet, *, by_shape: bool) -> None:
+        super().__init__(self._places)
+        self._keys = frozenset(dialects.session_keys)
+        self._metadata = dialects.metadata
+        self._elsewhere = dialects.session_marks
+        self._by_shape = by_shape
+
+    def _places(self, names: tuple[str, ...]) -> _SessionPlaces | None:
+        if self._elsewhere is None or not self._elsewhere.isdisjoint(names):
+            return None
+        if self._by_shape and any(names_session(key) for key in names if key not in self._keys):
+            return None  # whether it counts depends on what the span is
+        named = tuple(key for key in names if key in self._keys)
+        metadata = tuple(key for key in names if key in self._metadata)
+        return _SessionPlaces(named, metadata) if named or metadata else _NOWHERE
 
 
 class Origin:
@@ -153,7 +185,7 @@ class RawReader:
         self.reader = reader
         self._origins: dict[tuple[bytes, bytes], Origin] = {}
         self._resources: dict[bytes, Resource] = {}
-        self._session_keys = SessionKeys(in_force(), by_shape=reader.filter.by_shape)
+        self._session_keys = _SessionKeys(in_force(), by_shape=reader.filter.by_shape)
 
     def open(self, payload: bytes) -> OpenedRequest:
         """One ExportTraceServiceRequest; this takes a twentieth of the time of reading `groups`."""
@@ -205,7 +237,7 @@ class RawReader:
         attributes = head.attributes
         places = self._session_keys[tuple(attributes)]
         span.metadata = ()
-        if places is NOWHERE:
+        if places is _NOWHERE:
             span.sessions = ()
         elif places is None:
             span.sessions = None

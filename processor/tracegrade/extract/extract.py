@@ -19,13 +19,13 @@ from tracegrade.extract.shape.filling import fill
 from tracegrade.extract.shape.messages import WholeNode
 from tracegrade.extract.shape.names import is_any_tools_class, sentence_name
 from tracegrade.extract.shape.reader import read_by_shape
-from tracegrade.extract.stored_elsewhere import say_stored_elsewhere
 from tracegrade.extract.subagents import agents_within_tools
 from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests, restore_overwritten
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
 from tracegrade.extract.turns import Turns
 from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai, unread_work
+from tracegrade.extract.withheld import say_stored_elsewhere
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER, Trace

@@ -8,8 +8,8 @@ from tracegrade.extract.decode.values import canonical
 from tracegrade.extract.nodes import MAX_CHAIN, Node
 from tracegrade.extract.pairing import PairedCall
 from tracegrade.extract.reading import SpanKind
-from tracegrade.extract.redacted import say_redacted
 from tracegrade.extract.tool_requests import ToolRequest
+from tracegrade.extract.withheld import say_redacted
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.span import Span
 from tracegrade.model.tool_call import ToolCall
