@@ -403,6 +403,8 @@ LMNR_USER_ID = "lmnr.association.properties.user_id"
 # Of OpenAI's Agents SDK: lmnr 0.8.2, opentelemetry_lib/opentelemetry/instrumentation/openai_agents.
 LMNR_GROUP_ID = "lmnr.association.properties.metadata.openai.agents.group_id"
 LMNR_PATH = "lmnr.span.path"
+# OpenHands SDK, `observability`: metadata of the span of a tool.
+LMNR_TOOL_CALL_ID = "lmnr.association.properties.metadata.tool_call_id"
 LANGCHAIN_METADATA = "langchain.metadata"
 LMNR_HANDOFF_FROM = "openai.agents.handoff.from"
 LMNR_HANDOFF_TO = "openai.agents.handoff.to"

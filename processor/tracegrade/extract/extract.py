@@ -17,7 +17,7 @@ from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
 from tracegrade.extract.shape.messages import WholeNode
-from tracegrade.extract.shape.names import is_any_tools_class, sentence_name
+from tracegrade.extract.shape.names import may_be_class, sentence_name
 from tracegrade.extract.shape.reader import read_by_shape
 from tracegrade.extract.subagents import agents_within_tools
 from tracegrade.extract.tool_calls import build_calls
@@ -97,7 +97,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     if is_within_chat:
         restore_overwritten(executions, turns)
     requests = find_tool_requests(of_kind["agent"], turns, executions)
-    if len(executions) < len(tools) or any(is_any_tools_class(execution.name) for execution in executions):
+    if len(executions) < len(tools) or (requests and any(may_be_class(execution.name) for execution in executions)):
         executions, unnamed = named_by_requests(tools, executions, requests)
         nameless += [node.span for node in unnamed]
     drop_carried_errors(executions)

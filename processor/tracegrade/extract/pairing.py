@@ -28,7 +28,7 @@ from tracegrade.extract.decode.values import ABSENT, Decoded, canonical, decode
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import RequestedCall, ShownResult, SpanKind
-from tracegrade.extract.shape.names import is_any_tools_class
+from tracegrade.extract.shape.names import is_any_tools_class, may_be_class
 from tracegrade.extract.tool_requests import ToolRequest
 from tracegrade.extract.tool_spans import Execution, call_id_of, read_arguments, read_execution
 from tracegrade.extract.turns import Turns
@@ -135,10 +135,10 @@ def _was_answered_unseen(request: ToolRequest, turns: Turns) -> bool:
 def named_by_requests(
     tools: Sequence[Node], executions: Sequence[Execution], requests: Sequence[ToolRequest]
 ) -> tuple[list[Execution], list[Node]]:
-    """Read tool spans that do not name their tool, or name a class of any tool, by the request that they answer.
+    """Read tool spans that do not name their tool, or name a class, by the request that they answer.
 
-    That is the one with their call id, of a tool that has their span's name, or the first that nothing answers with
-    their arguments.
+    That is the one with their call id; where they have no name, or that of a class of any tool, also one of a tool that
+    has their span's name, or the first that nothing answers with their arguments.
 
     Args:
         tools: the tool spans, in order of start.
@@ -154,7 +154,11 @@ def named_by_requests(
             by_id.setdefault(request.call.call_id, set()).add(request.call.name)
     names = {request.call.name for request in requests}
     known = {execution.node: execution for execution in executions}
-    classes = {execution.node for execution in executions if is_any_tools_class(execution.name)}
+    classes = {
+        execution.node
+        for execution in executions
+        if may_be_class(execution.name) and (execution.name not in names or is_any_tools_class(execution.name))
+    }
     answered = {call_id_of(node) for node in tools}
     waiting = [request for request in requests if request.call.call_id not in answered]
     read: list[Execution] = []
@@ -165,7 +169,8 @@ def named_by_requests(
             asked = by_id.get(call_id_of(node) or "", set())
             name = next(iter(asked)) if len(asked) == 1 else node.span.name if node.span.name in names else ""
             execution = execution or read_execution(node, name or node.span.name)
-            name = name or _asked_with(execution, waiting)
+            if not name and (node not in classes or (execution is not None and is_any_tools_class(execution.name))):
+                name = _asked_with(execution, waiting)
             if execution is not None and name:
                 execution.name = execution.raw_name = name
             elif node not in classes:

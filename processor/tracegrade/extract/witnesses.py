@@ -44,13 +44,14 @@ def open_arguments(executed: Decoded, requested: Decoded) -> Decoded:
     missing = {name for name, value in asked.items() if value is None and name not in inside}
     if missing and all(name in inside for name in asked if name not in missing):
         return Decoded({**inside, **dict.fromkeys(name for name in asked if name in missing)}, executed.status)
-    if lone_object(inside) == asked:
-        return Decoded(asked, executed.status)
+    only = lone_object(inside)
+    if only == asked or (only and asked and all(name in only and only[name] == asked[name] for name in asked)):
+        return Decoded(only, executed.status)  # a function may be given what it takes by default as well
     found = find_member(inside, asked)
     return Decoded(asked, executed.status) if found is not None else executed
 
 
-def lone_object(arguments: dict[str, JsonValue]) -> JsonValue:
+def lone_object(arguments: dict[str, JsonValue]) -> dict[str, JsonValue] | None:
     """The object that is all of some arguments, under whatever name a function gives its only parameter; else None."""
     only = next(iter(arguments.values())) if len(arguments) == 1 else None
     return only if type(only) is dict else None

@@ -33,7 +33,7 @@ _FUNCTION_RESPONSE = frozenset({"id", "name", "response"})
 # Beside `content` these say that an object is a message about a result and not the result itself.
 _MESSAGE_KEYS = frozenset({"tool_call_id", "toolCallId", "toolUseId", "tool_use_id", "isError", "is_error"})
 _BLOCK_KEYS = frozenset(
-    {"type", "text", "annotations", "_meta", "meta", "id", "cache_control", "citations", "block_type"}
+    {"type", "text", "annotations", "_meta", "meta", "id", "cache_control", "cache_prompt", "citations", "block_type"}
 )
 
 _MESSAGE_REPR = re.compile(r"""content=('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", re.DOTALL)

@@ -55,6 +55,7 @@ DIALECT: Dialect = Dialect(
     marks=frozenset({s.LMNR_TYPE}),
     classify=_classify,
     keys=Keys(
+        call_id=(s.LMNR_TOOL_CALL_ID,),
         arguments=(s.LMNR_INPUT,),
         output=(s.LMNR_OUTPUT,),
         session=(s.LMNR_SESSION_ID, s.LMNR_GROUP_ID),

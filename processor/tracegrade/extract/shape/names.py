@@ -155,6 +155,11 @@ def is_class(name: str) -> bool:
     return name.startswith("__") or _CLASS.match(name) is not None
 
 
+def may_be_class(name: str) -> bool:
+    """Whether a tool's name looks like that of a class, which a tool may have, too."""
+    return "A" <= name[:1] <= "Z" and _CLASS.match(name) is not None
+
+
 def is_any_tools_class(name: str) -> bool:
     """Whether a name is that of a class which any tool may be of, and so says nothing of this one."""
     return "A" <= name[:1] <= "Z" and _CLASS.match(name) is not None and _TOOL_CLASS.issuperset(words_of(name))
