@@ -64,11 +64,7 @@ class RuleVerdict:
             "low": low,
             "high": high,
             "results": tally.judged,
-            "pass": tally.passed,
-            "fail": tally.failed,
-            "not_evaluable": tally.not_evaluable,
-            "error": tally.errors,
-            "incomplete": tally.incomplete,
+            **tally.by_outcome(),
             "bounds": self.held.to_json(),
             "against": None if self.against is None else self.against.to_json(),
         }

@@ -211,9 +211,11 @@ class Tally(NamedTuple):
 
     def to_json(self) -> dict[str, JsonValue]:
         """The pass rate and the numbers, by outcome."""
+        return {"pass_rate": self.pass_rate, "results": self.judged, **self.by_outcome()}
+
+    def by_outcome(self) -> dict[str, JsonValue]:
+        """The numbers alone, by outcome."""
         return {
-            "pass_rate": self.pass_rate,
-            "results": self.judged,
             "pass": self.passed,
             "fail": self.failed,
             "not_evaluable": self.not_evaluable,

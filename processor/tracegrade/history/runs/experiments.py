@@ -78,11 +78,7 @@ class ScoredRun:
                     "hash": run.rules.get(rule_id, {}).get("hash"),
                     "pass_rate": tally.pass_rate,
                     "mean_overall": self.overall.get(rule_id),
-                    "pass": tally.passed,
-                    "fail": tally.failed,
-                    "not_evaluable": tally.not_evaluable,
-                    "error": tally.errors,
-                    "incomplete": tally.incomplete,
+                    **tally.by_outcome(),
                 }
                 for rule_id, tally in self.rules.items()
             },
