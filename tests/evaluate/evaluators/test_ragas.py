@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from build import each, score
+from build import call, each, score
+from tracegrade.evaluate.evidence import Evidence
+from tracegrade.evaluate.registry import EVALUATORS
 
 
 def _references(calls: Any) -> dict[str, Any]:
@@ -63,3 +65,39 @@ def test_f1(references: Any, made: Any, f1: float) -> None:
 def test_many_distinct_calls_stay_within_the_bound_of_work() -> None:
     made = [("a", {"x": i, "y": [i]}) for i in range(10_000)]
     assert score("ragas-tool-call-f1", _references(made[:50]), made).score == pytest.approx(0.01, abs=1e-4)
+
+
+@each(
+    ("made", "ends"),
+    [
+        ([("find", {"x": "[redacted]", "y": 1}), ("find", {"x": "a", "y": 2})], (0.0, 1.0)),  # either may be the first
+        ([("find", {"x": "a", "y": 1}), ("find", {"x": "b", "y": 2})], (1.0, 1.0)),
+        ([("find", {"x": "[redacted]", "y": 1}), ("pay", {"x": "a", "y": 2})], (1.0, 1.0)),
+    ],
+)
+def test_an_argument_by_which_calls_are_sorted_leaves_open_which_are_compared(
+    made: list[tuple[str, dict[str, Any]]], ends: tuple[float, float]
+) -> None:
+    evaluator = EVALUATORS["ragas-tool-call-accuracy"]
+    criteria = evaluator.read_criteria(_references([(name, {"y": args["y"]}) for name, args in made]))
+    evidence = Evidence([call(name, args) for name, args in made], redacted=True)
+    found = evaluator.evaluate(evidence, criteria, evaluator.read_settings({"strict_order": False}))
+    assert found.ends[:2] == ends
+
+
+@each(
+    ("references", "made", "ends"),
+    [
+        ([{}, {"x": "a"}], [None, {}], (0.5, 1.0)),  # what is not known may be the one that lacks
+        ([{"x": "a"}, {}], [None, {}], (0.5, 1.0)),
+        ([{"x": "a"}], [None, {"x": "a"}], (0.6667, 1.0)),  # or the same as another one
+        ([{}, {"x": "a"}], [{"x": "b"}, {}], (0.5, 0.5)),
+    ],
+)
+def test_f1_is_at_most_that_of_the_most_calls_that_may_be_expected(
+    references: list[Any], made: list[Any], ends: tuple[float, float]
+) -> None:
+    evaluator = EVALUATORS["ragas-tool-call-f1"]
+    criteria = evaluator.read_criteria(_references([("find", args) for args in references]))
+    evidence = Evidence([call("find", args) for args in made])
+    assert evaluator.evaluate(evidence, criteria, evaluator.read_settings({})).ends[:2] == ends

@@ -10,13 +10,14 @@ name, then by names and printed values of their arguments: not the best pairing.
 Source: explodinggradients/ragas 0.4, metrics/_tool_call_accuracy.py.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tracegrade.evaluate.call_facts import names
+from tracegrade.evaluate.call_facts import arguments, names
 from tracegrade.evaluate.compare.differences import MAX_EXPLAINED, line, listed_differences, origins_of
 from tracegrade.evaluate.compare.expected_calls import ExpectedCalls, reference_calls
 from tracegrade.evaluate.criteria.expected import Difference, Expected, LiteralValue
@@ -108,6 +109,8 @@ def _judge(
             lines[index] = line(excerpts[position], references[index].args.text, shares[index])
     if is_tied or not settings.strict_order:  # which calls are compared depends on their arguments, too
         work.unbind()
+    if not settings.strict_order and work.redacted and work.unknown is None:
+        _note_unknown_order(evidence, work)
     score = sum(shares) / len(shares)
     details: dict[str, JsonValue] = {"aligned": True, "explained_tool_calls": [lines[index] for index in sorted(lines)]}
     if score == 1:
@@ -131,6 +134,15 @@ def _by_name(criteria: Criteria, evidence: Evidence, settings: Settings) -> Pair
         except EvaluatorError:
             return None
     return Pairing(with_next_unused(candidates_by_name(criteria.names, evidence), [None] * len(criteria.names)))
+
+
+def _note_unknown_order(evidence: Evidence, work: Work) -> None:
+    """Note what was redacted of the arguments of several calls of a tool, which are sorted by all of these."""
+    times = Counter(evidence.once(names))
+    for position, args in enumerate(evidence.once(arguments)):
+        if times[evidence.calls[position].name] > 1 and holds_unknown(args):
+            work.position = position
+            work.note(work.unknown_value(args, bounded=False))
 
 
 def _in_best_order(

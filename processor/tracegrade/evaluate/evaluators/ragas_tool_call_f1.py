@@ -22,6 +22,7 @@ from tracegrade.evaluate.criteria.reference_call import ReferenceCall
 from tracegrade.evaluate.evaluator import BELOW_ONE, Evaluator, ScoreRange
 from tracegrade.evaluate.evidence import Evidence, Score
 from tracegrade.evaluate.json_values import Identities
+from tracegrade.evaluate.pairing.by_name import most_pairs
 from tracegrade.evaluate.unknown import Arguments, arguments_or_unknown, in_both_readings
 from tracegrade.evaluate.wording import agreeing, counted, listed
 from tracegrade.evaluate.work import Work
@@ -66,6 +67,12 @@ def _judge(
     lookups: list[Lookup] = []
     for name, indexes in criteria.by_name.items():
         free = list(made.get(name, ()))
+        if optimistic:  # an unknown call is what lacks: those that are known are paired first, however many may be
+            free.sort(key=maybe_same.__contains__)
+            calls = [criteria.reference_tool_calls[index] for index in indexes]
+            fits = [{p: 1.0 for p in free if _matches(call, p, actual[p], work)} for call in calls]
+            pairs |= {indexes[place]: position for position, place in most_pairs(free, fits, work)}
+            continue
         for index in indexes:
             call = criteria.reference_tool_calls[index]
             found = next((p for p in free if _matches(call, p, actual[p], work)), None)
