@@ -35,8 +35,6 @@ _GEMINI_RESULT_MEMBERS = ("functionResponse", "function_response")
 _HOLDERS = ("messages", "choices", "replies", "candidates", "contents", "generations", "message", "output", "input")
 _MAX_HOLDERS = 5
 _PROMPTS = frozenset({"input", "contents"})  # of these, texts are what a user said
-# What marks an object as a message or an item of a conversation.
-_MESSAGE_MARKS = frozenset({"role", "parts", "content", "tool_calls"})
 # What an event says itself of its message.
 _EVENT_FIELDS = frozenset(
     {
@@ -254,7 +252,7 @@ def _items_of_object(value: dict[str, JsonValue], levels: int) -> list[JsonValue
     content = value.get("content")
     if isinstance(content, dict) and value.get("role") is None:  # a candidate of Gemini
         value = content
-    if any([value[mark] is not None for mark in _MESSAGE_MARKS.intersection(value)]):
+    if _is_message(value):
         kind = value.get("type")
         if value.get("role") is None and isinstance(kind, str) and kind in _LANGCHAIN_ROLES:
             value = {**value, "role": _LANGCHAIN_ROLES[kind]}
@@ -270,6 +268,17 @@ def _items_of_object(value: dict[str, JsonValue], levels: int) -> list[JsonValue
             if isinstance(inner, dict | list) and (items := _items(inner, levels - 1)):
                 return items
     return []
+
+
+def _is_message(value: dict[str, JsonValue]) -> bool:
+    """Whether an object is a message or an item of a conversation."""
+    get = value.get
+    return (
+        get("role") is not None
+        or get("content") is not None
+        or get("parts") is not None
+        or get("tool_calls") is not None
+    )
 
 
 def _append_part(items: list[JsonValue], part: dict[str, JsonValue]) -> None:
