@@ -39,6 +39,8 @@ def test_what_keys_make_is_made_anew_for_each_span() -> None:
 def test_members_of_an_object_that_was_sent_join_those_made_of_keys() -> None:
     assert numbered({"m.0.args.a": 1, "m.0.args": {"a": 0, "b": 2}}, "m.") == [{"args": {"a": 1, "b": 2}}]
     assert numbered({"m.0.args.a": 1, "m.0.args": "text"}, "m.") == [{"args": {"a": 1}}]
+    assert numbered({"m.0.args.0": 1, "m.0.args": {"a": 2}}, "m.") == [{"args": [1]}]
+    assert below({"m.0.a": 1, "m.0": {"b": 2}}, "m.") == [{"a": 1, "b": 2}]
 
 
 def test_a_key_that_is_also_the_beginning_of_others_keeps_its_value_in_the_document() -> None:

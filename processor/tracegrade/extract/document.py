@@ -89,26 +89,23 @@ class _NestedList(list[JsonValue]):
 class _Form(NamedTuple):
     """What keys make without their values: objects (size None) and lists, of which the first holds all others.
 
-    ``parts`` are the places of those others and ``values`` the places of the values of keys: in which object or list,
-    under which name or number, and what. ``own`` are keys of objects that have members by other keys.
+    ``places`` say what is where: in which object or list, under which name or number, a part, by its number, or the
+    value of a key. ``own`` are keys of what has members by other keys.
     """
 
     sizes: list[int | None]
-    parts: list[tuple[int, str | int, int]]
-    values: list[tuple[int, str | int, str]]
+    places: list[tuple[int, str | int, int | str]]
     own: list[tuple[int, str]]
 
 
 def _filled(form: _Form, attributes: Mapping[str, JsonValue]) -> Any:
-    made: list[Any] = [{} if size is None else [None] * size for size in form.sizes]
-    for around, place, part in form.parts:
-        made[around][place] = made[part]
-    for around, place, key in form.values:
-        made[around][place] = attributes[key]
+    made: Any = [{} if size is None else [None] * size for size in form.sizes]
+    for around, place, what in form.places:
+        made[around][place] = attributes[what] if type(what) is str else made[what]
     for around, key in form.own:
-        if isinstance(value := attributes[key], dict):
+        if isinstance(value := attributes[key], dict) and isinstance(found := made[around], dict):
             for name, member in value.items():
-                made[around].setdefault(name, member)
+                found.setdefault(name, member)
     return made[0]
 
 
@@ -134,7 +131,7 @@ def _form_of(names: tuple[str, ...], inner: str | None) -> _Form | None:
     if not made:
         return None
     numbers = {path: number for number, path in enumerate(made)}
-    form = _Form([], [], [], [(numbers[path], key) for path, key in own])
+    form = _Form([], [], [(numbers[path], key) for path, key in own])
     for path, members in made.items():
         _add(form, members, numbers, is_item=inner is not None and len(path) == 1)
     return form
@@ -153,17 +150,13 @@ def _add_object(made: dict[_Path, dict[str, str | _Path]], path: _Path) -> dict[
 def _add(form: _Form, members: dict[str, str | _Path], numbers: dict[_Path, int], *, is_item: bool) -> None:
     """Add an object, or a list where all members are numbers and it is no item of `numbered`."""
     at = len(form.sizes)
-    places: list[tuple[str | int, str | _Path]] = [*members.items()]
+    named: list[tuple[str | int, str | _Path]] = [*members.items()]
     # Of nearly all, the first member is no number; asked in C, as this is every object of every message.
     is_list = not is_item and all(map(str.isdecimal, members)) and all(map(_is_number, members))
     if is_list:
-        places = [*enumerate(members[name] for name in sorted(members, key=int))]
-    form.sizes.append(len(places) if is_list else None)
-    for place, part in places:
-        if isinstance(part, tuple):
-            form.parts.append((at, place, numbers[part]))
-        else:
-            form.values.append((at, place, part))
+        named = [*enumerate(members[name] for name in sorted(members, key=int))]
+    form.sizes.append(len(named) if is_list else None)
+    form.places.extend((at, place, what if isinstance(what, str) else numbers[what]) for place, what in named)
 
 
 def _place(key: str, start: int, inner: str | None) -> tuple[_Path, str] | None:
