@@ -6,14 +6,30 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url, text
 
 from build import store_with
 from tracegrade.store import schema
 from tracegrade.store.open import open_store
 from tracegrade.store.partitions import SMALLEST, parts
 
-POSTGRESQL = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
+
+def _postgresql() -> str:
+    """The URL of the database for these tests, "" without one; of several workers at a time, each has its own."""
+    named = os.environ.get("TRACEGRADE_TEST_POSTGRESQL", "") if find_spec("psycopg") else ""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if not named or worker is None:
+        return named
+    url = make_url(named)
+    own = f"{url.database}_{worker}"
+    server = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    with server.connect() as connection:
+        connection.execute(text(f"DROP DATABASE IF EXISTS {own} WITH (FORCE)"))
+        connection.execute(text(f"CREATE DATABASE {own}"))
+    return url.set(database=own).render_as_string(hide_password=False)
+
+
+POSTGRESQL = _postgresql()
 BACKENDS = ["sqlite", "postgresql"] if POSTGRESQL else ["sqlite"]
 
 needs_postgresql = pytest.mark.skipif(
