@@ -5,20 +5,17 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from build import store_with
 from build.canonical import canonical_line
-from build.judged_traces import START_NS, judged
 from build.otlp import agent_span, payload, tool_span
 from tracegrade.cli import main
 from tracegrade.codec.results import encode_result
 from tracegrade.config import Config
 from tracegrade.deletion.request import Deletions
-from tracegrade.doctor import installation as looks
 from tracegrade.doctor import repair as repairing
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Encoding, Entry
@@ -31,8 +28,7 @@ from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
 from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_older, delete_older_of
-from tracegrade.store.write import StoreWriter
+from tracegrade.store.retention import delete_older_of
 
 COUNT = 40
 SETTINGS = {"traces": {"settle": "1ms", "idle_timeout": "1ms"}, "rules": {"paths": ["builtin:demo"]}, "web": None}
@@ -151,33 +147,6 @@ def damage(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(pages * 3 // 4 * size)
         file.write(b"\xff" * 3 * size)
-
-
-def test_the_disk_gets_back_what_a_store_of_before_keeps(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(looks, "_MUCH_FREE_BYTES", 1)
-    installation.store(installation.results)
-    with closing(sqlite3.connect(installation.database, isolation_level=None)) as store:
-        for statement in ("PRAGMA journal_mode=DELETE", "PRAGMA auto_vacuum=NONE", "VACUUM"):
-            store.execute(statement)
-    engine = open_store(installation.settings.store_url)
-    StoreWriter(engine).write([judged(number) for number in range(500)])
-    while delete_older(engine, START_NS * 2):
-        pass
-    engine.dispose()
-
-    def found() -> dict[str, Any]:
-        shown = map(json.loads, installation.run("doctor", "--format", "json").stdout.splitlines())
-        return next(finding for finding in shown if finding["check"] == "store size")
-
-    before, size = found(), installation.database.stat().st_size
-    assert before["level"] == "note"
-    assert "tracegrade doctor --repair" in before["advice"]
-    assert "the store's file was written anew: the disk got " in installation.repair()
-    assert installation.database.stat().st_size < size / 2
-    assert (found()["level"], found()["advice"]) == ("ok", "")
-    assert "written anew" not in installation.repair()
 
 
 def test_a_deletion_takes_the_damaged_store_with_it(installation: Installation, tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """A SQLite file gives the space of what was deleted back to the disk."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import Engine
 
 from build.judged_traces import START_NS, judged, tool_call
 from tracegrade.store import free_space as module
-from tracegrade.store.free_space import free_space, give_back, rebuild
+from tracegrade.store.free_space import free_space, give_back
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import checkpoint, open_store, reading
 from tracegrade.store.result_filter import ResultFilter
@@ -71,25 +69,3 @@ def test_a_reader_of_before_goes_on_reading_all(sqlite: Engine, tmp_path: Path) 
         assert trace_heads(connection, ResultFilter(), 1) == first
     assert stored(other) == 0
     other.dispose()
-
-
-def test_a_store_of_before_is_written_anew_once(sqlite: Engine, tmp_path: Path) -> None:
-    path = tmp_path / "tracegrade.db"
-    emptied(sqlite)
-    sqlite.dispose()
-    with closing(sqlite3.connect(path, isolation_level=None)) as store:  # as one of before
-        for statement in ("PRAGMA journal_mode=DELETE", "PRAGMA auto_vacuum=NONE", "VACUUM"):
-            store.execute(statement)
-    emptied(sqlite)
-    before = space_of(sqlite)
-    assert before.surplus_pages
-    assert not before.is_given_back
-    assert give_back(sqlite) == 0
-    freed = rebuild(sqlite, tmp_path)
-    after = space_of(sqlite)
-    assert freed == before.size_bytes - after.size_bytes > 0
-    assert (after.free_bytes, after.is_given_back) == (0, True)
-    assert path.stat().st_size == after.size_bytes
-    assert stored(sqlite) == KEPT
-    assert rebuild(sqlite, tmp_path) is None
-    assert damage_of(path) is None

@@ -22,7 +22,6 @@ from tracegrade.telemetry.conditions import KINDS, conditions_in
 from tracegrade.telemetry.merged import MergedSnapshots
 
 _MIB = 1024 * 1024
-_MUCH_FREE_BYTES = 16 * _MIB
 _BEHIND_BYTES = 16 * _MIB
 _BEHIND_S = 5.0  # the age of messages beyond which a judge of Kafka is behind
 _STALE_S = 10.0
@@ -54,17 +53,12 @@ def privacy(config: Config) -> Iterator[Finding]:
 
 
 def free_space_of(connection: Connection, path: str) -> Iterator[Finding]:
-    """How large a SQLite store's file is, how much of it could be freed, and how."""
+    """How large a SQLite store's file is, and how much of it serve gives back to the disk."""
     if (space := free_space(connection)) is None:
         return
     text = f"{space.size_bytes / _MIB:.1f} MiB, of which {space.free_bytes / _MIB:.1f} MiB hold nothing"
-    if space.is_given_back or space.free_bytes < _MUCH_FREE_BYTES:
-        advice = "serve gives back to the disk what is more than an eighth" if space.surplus_pages else ""
-        yield Finding("store size", "ok", path, text, advice)
-    else:
-        text += ": retention and deletion left them, and a store made by an earlier version keeps them"
-        advice = "stop serve, and 'tracegrade doctor --repair' frees them; they are used again else"
-        yield Finding("store size", "note", path, text, advice)
+    advice = "serve gives back to the disk what is more than an eighth" if space.surplus_pages else ""
+    yield Finding("store size", "ok", path, text, advice)
 
 
 def replaced_stores(config: Config) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 Each source adds what the ones before it lack: a revision that is stored is not stored again. What is older than
 ``store.retention``, or than the quota of its tenant lets it be, stays away, since its counts are still there. Nothing
-goes to exporters, channels or Parquet files. Last, free space in a SQLite file goes back to the disk.
+goes to exporters, channels or Parquet files.
 """
 
 import time
@@ -31,8 +31,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.opening import lock_delivery
 from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.check import version_in
-from tracegrade.store.free_space import rebuild
-from tracegrade.store.open import STORE_ERRORS, cause_of, one_at_a_time, open_store
+from tracegrade.store.open import one_at_a_time, open_store
 from tracegrade.store.place import sqlite_path
 from tracegrade.store.put_aside import remove_unfinished, take_its_place, unfinished
 from tracegrade.store.rule_texts import save_rule_texts
@@ -42,7 +41,6 @@ from tracegrade.store.version import FIRST
 from tracegrade.store.write import StoreWriter
 
 _TRACES_A_BATCH = 200
-_MIB = 1024 * 1024
 Progress = Callable[[str, int], Callable[[int], object]]
 
 
@@ -52,8 +50,7 @@ class Repaired:
 
     ``replaced_for`` says why the store's file was replaced, which is at ``put_aside`` then; both are None where it was
     not. Numbers are of traces and sessions that were added. The times, ns since 1970 UTC, are from when the results
-    journals and the journal have anything; None where they have nothing. ``freed_bytes`` is what the disk got back of
-    a SQLite file that was written anew; None where it was not.
+    journals and the journal have anything; None where they have nothing.
     """
 
     replaced_for: str | None = None
@@ -65,7 +62,6 @@ class Repaired:
     unreadable_results: int = 0
     judged_again: int = 0
     journal_since_ns: int | None = None
-    freed_bytes: int | None = None
     left_out: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
@@ -83,8 +79,6 @@ class Repaired:
         if self.unreadable_results:
             yield f"  {count(self.unreadable_results, 'damaged result')} passed over"
         yield _added(self.judged_again, "the journal, judged by the rules in force now", self.journal_since_ns)
-        if self.freed_bytes is not None:
-            yield f"the store's file was written anew: the disk got {max(0, self.freed_bytes) / _MIB:.1f} MiB back"
         yield from (f"  {line}" for line in self.left_out)
 
 
@@ -126,14 +120,6 @@ def repair(config: Config, rule_set: RuleSet, advance: Callable[[int], object] =
             with engine.begin() as connection:
                 one_at_a_time(connection)
                 save_rule_texts(connection, rule_set, time.time_ns())
-        if path is not None:
-            try:
-                done.freed_bytes = rebuild(engine, path.parent)
-            except STORE_ERRORS as error:
-                done.left_out.append(
-                    f"the store's file keeps its size: {cause_of(error)}; writing it anew takes twice the room of its "
-                    f"content, in {path.parent}, and nobody may write to it meanwhile"
-                )
     return done
 
 

@@ -1,36 +1,30 @@
 """Space in a SQLite file that holds nothing any more: how much it is, and how the disk gets it back.
 
-SQLite keeps the pages of deleted rows for what is written next. A store gives them back a few at a time where it was
-made for that (``auto_vacuum``); one of an earlier version has to be written anew once, with `rebuild`. PostgreSQL looks
-after its own files.
+SQLite keeps the pages of deleted rows for what is written next. A store is made with ``auto_vacuum``, so that it can
+give them back a few at a time. PostgreSQL looks after its own files.
 """
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 
-from tracegrade.store.open import checkpoint, reading
+from tracegrade.store.open import reading
 
 # Of all pages; fewer are kept free, since what is stored next takes them: giving back and taking again costs more.
 _KEPT_FREE = 1 / 8
 # Of one slice, in which no one else can write.
 _PAGES = 128
 _SLICE_S = 0.005
-_INCREMENTAL = 2
 
 
 class FreeSpace(NamedTuple):
-    """The pages of a store's file, how many of them are free, and whether a running `serve` gives those back."""
+    """The pages of a store's file, and how many of them are free."""
 
     pages: int
     free_pages: int
     page_bytes: int
-    is_given_back: bool
 
     @property
     def size_bytes(self) -> int:
@@ -52,11 +46,8 @@ def free_space(connection: Connection) -> FreeSpace | None:
     """The free space of a store; None with PostgreSQL."""
     if connection.dialect.name != "sqlite":
         return None
-    pages, free, size, mode = (
-        connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
-        for name in ("page_count", "freelist_count", "page_size", "auto_vacuum")
-    )
-    return FreeSpace(pages, free, size, mode == _INCREMENTAL)
+    names = ("page_count", "freelist_count", "page_size")
+    return FreeSpace(*(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names))
 
 
 def give_back(engine: Engine) -> int:
@@ -67,11 +58,11 @@ def give_back(engine: Engine) -> int:
     deleted file is not.
 
     Returns:
-        How many pages; 0 where there is nothing to do, also for a store that cannot, and for PostgreSQL.
+        How many pages; 0 where there is nothing to do, and for PostgreSQL.
     """
     with reading(engine) as connection:
         space = free_space(connection)
-    if space is None or not space.is_given_back or not space.surplus_pages:
+    if space is None or not space.surplus_pages:
         return 0
     given, most = 0, min(space.surplus_pages, _PAGES)
     with engine.begin() as connection:
@@ -86,49 +77,3 @@ def give_back(engine: Engine) -> int:
         with closing(engine.raw_connection()) as raw:
             raw.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)").close()  # waits for no one, and no one for it
     return given
-
-
-def rebuild(engine: Engine, folder: Path) -> int | None:
-    """Write a SQLite file anew, without free space, so that from then on `give_back` works.
-
-    It takes seconds for a GiB; nobody else can write meanwhile. A kill leaves the store as it was.
-
-    Args:
-        engine: a whole store, open for writing.
-        folder: the store's, where SQLite writes a copy; twice the size of what is stored has to be free there.
-
-    Returns:
-        The bytes given back; None where nothing had to be done.
-
-    Raises:
-        sqlite3.Error: the disk is full, or somebody writes.
-    """
-    with reading(engine) as connection:
-        before = free_space(connection)
-    if before is None or (before.is_given_back and not before.surplus_pages):
-        return None
-    with closing(engine.raw_connection()) as raw, _temporary_files_in(folder):
-        cursor = raw.cursor()
-        for statement in (f"PRAGMA auto_vacuum={_INCREMENTAL}", "PRAGMA temp_store=FILE", "VACUUM"):
-            cursor.execute(statement)
-        cursor.execute("PRAGMA temp_store=MEMORY")
-        cursor.close()
-    checkpoint(engine)
-    with reading(engine) as connection:
-        after = free_space(connection)
-    assert after is not None
-    return before.size_bytes - after.size_bytes
-
-
-@contextmanager
-def _temporary_files_in(folder: Path) -> Iterator[None]:
-    """Have SQLite write its temporary files there: where it would, may be memory, or too small."""
-    earlier = os.environ.get("SQLITE_TMPDIR")
-    os.environ["SQLITE_TMPDIR"] = str(folder)
-    try:
-        yield
-    finally:
-        if earlier is None:
-            del os.environ["SQLITE_TMPDIR"]
-        else:
-            os.environ["SQLITE_TMPDIR"] = earlier
