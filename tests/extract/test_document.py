@@ -34,6 +34,7 @@ def test_what_keys_make_is_made_anew_for_each_span() -> None:
     first[0]["calls"] = first[0]["role"] = "changed"
     assert numbered({"m.0.role": "tool", "m.0.calls.0.id": "b"}, "m.") == [{"role": "tool", "calls": [{"id": "b"}]}]
     assert below({"m.0.role": "tool", "m.0.calls.0.id": "b"}, "m.") == [{"role": "tool", "calls": [{"id": "b"}]}]
+    assert first == [{"role": "changed", "calls": "changed"}]
 
 
 def test_members_of_an_object_that_was_sent_join_those_made_of_keys() -> None:
