@@ -26,6 +26,24 @@ from tracegrade.store.rule_texts import save_rule_texts
 DEMO_RULE = "order-steps-out-of-order"
 
 
+BROKEN = """
+from tracegrade.evaluate.evaluator import Evaluator, ParameterModel
+
+class Criteria(ParameterModel):
+    pass
+
+class Settings(ParameterModel):
+    pass
+
+
+def score(evidence, criteria, settings):
+    # the next line raises
+    return {}["amount"]
+
+EVALUATOR = Evaluator(name="broken", summary="Broken?", Criteria=Criteria, Settings=Settings, score=score)
+"""
+
+
 @pytest.fixture
 def rule(tmp_path: Path) -> Path:
     """A copy of a ready-made rule with its tests and traces."""
@@ -532,6 +550,34 @@ evaluate: [{evaluator: budget, max_cost: 0.05}]
             "expected tool-call-order: fail, found tool-call-order: pass",
             "no trace that fails it",
         ]
+
+    def test_it_says_why_there_is_no_score_where_one_was_expected(self, rule: Path) -> None:
+        needed = "  - {evaluator: budget, name: tool-call-order, max_cost: 1}\n"
+        text = (rule / "rule.yaml").read_text()
+        (rule / "rule.yaml").write_text(text[: text.index("  - evaluator:")] + needed)
+        (rule / "tests.yaml").write_text(
+            "- {description: a, trace: ordered_before_validated.json, expect: {tool-call-order: pass}}\n"
+            "- {description: b, trace: ordered_before_validated.json, expect: {tool-call-order: not_evaluable}}\n"
+            "- {description: c, trace: ordered_before_validated.json, expect: not_matched}\n"
+        )
+        why = "The cost is not known: the setting traces.prices is empty; state there what each model costs."
+        found = f"found tool-call-order: not_evaluable; tool-call-order: {why}"
+        assert self.failures(rule)[:2] == [
+            f"expected tool-call-order: pass, {found}",
+            f"expected not_matched, {found}",
+        ]
+
+    def test_it_says_which_error_a_file_raises(self, rule: Path) -> None:
+        text = (rule / "rule.yaml").read_text()
+        item = "  - {evaluator: ./broken.py, name: tool-call-order}\n"
+        (rule / "rule.yaml").write_text(text[: text.index("  - evaluator:")] + item)
+        (rule / "broken.py").write_text(BROKEN)
+        result = run("--allow-code", "test", "--format", "json", rule)
+        assert result.exit_code == 1
+        assert rows(result)[0]["message"] == (
+            "expected tool-call-order: pass, found tool-call-order: error; "
+            "tool-call-order: KeyError: 'amount' (./broken.py:13)"
+        )
 
     def test_a_rule_that_no_longer_matches_fails_its_tests(self, rule: Path) -> None:
         change(rule / "rule.yaml", "demo-shop*", "other")

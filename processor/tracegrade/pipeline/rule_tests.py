@@ -97,11 +97,13 @@ def run_tests(rule: Rule, rule_path: Path, settings: TracesSettings) -> Iterator
         report = SourceReport()
         requests = read_sources(sources, report)
         judged = list(replay_sources(requests, settings, RuleSet([rule]), "test", tenant=rule.tried_as))
-        found = found_in(rule, judged)
+        evaluations = _evaluations(judged)
+        found = _found(rule, evaluations)
         if isinstance(found, dict) and test.known_gap is None:
             proof.add(worst(found.values()), judged)
         # A test holds for the whole trace or for nothing: what was left out may be what the rule is about.
-        yield RuleTestResult(rule.id, test, found, report.not_read_line or report.nothing_read or _failure(test, found))
+        failure = report.not_read_line or report.nothing_read or _failure(test, found, evaluations)
+        yield RuleTestResult(rule.id, test, found, failure)
     ready_made = rule_path.resolve().is_relative_to(builtin_rules().resolve())
     if missing := proof.missing(rule, ready_made=ready_made):
         yield RuleTestResult(rule.id, None, None, missing)
@@ -163,8 +165,15 @@ def _unknown_names(document: Document, position: int, test: RuleTest, names: lis
 
 def found_in(rule: Rule, judged: Iterable[Judged]) -> Found:
     """What a test would find: of each evaluation of the rule the worst outcome, or that nothing matched."""
+    return _found(rule, _evaluations(judged))
+
+
+def _evaluations(judged: Iterable[Judged]) -> list[Evaluation]:
     latest = {item.key: item for item in judged}  # a session is judged again with each of its traces
-    evaluations = [evaluation for item in latest.values() for evaluation in evaluations_of(item)]
+    return [evaluation for item in latest.values() for evaluation in evaluations_of(item)]
+
+
+def _found(rule: Rule, evaluations: list[Evaluation]) -> Found:
     found: dict[str, Outcome] = {}
     for spec in rule.specs:
         if outcomes := [evaluation.outcome for evaluation in _named(evaluations, spec.name)]:
@@ -181,14 +190,25 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
     return min(outcomes, key=_WORST_FIRST.index)
 
 
-def _failure(test: RuleTest, found: Found) -> str:
+def _failure(test: RuleTest, found: Found, evaluations: list[Evaluation]) -> str:
     if isinstance(test.expect, dict):
         held = isinstance(found, dict) and all(found.get(name) == outcome for name, outcome in test.expect.items())
     else:
         held = found == test.expect
     if test.known_gap is not None:
         return "the known gap is closed: remove 'known_gap'" if held else ""
-    return "" if held else f"expected {shown(test.expect)}, found {shown(found)}"
+    if held:
+        return ""
+    mismatch = f"expected {shown(test.expect)}, found {shown(found)}"
+    return "; ".join([mismatch, *_reasons(test.expect, found, evaluations)])
+
+
+def _reasons(expected: Found, found: Found, evaluations: list[Evaluation]) -> Iterator[str]:
+    """Why what nobody expected was not scored: by the outcome alone, nobody can tell."""
+    for name, outcome in found.items() if isinstance(found, dict) else ():
+        is_expected = isinstance(expected, dict) and expected.get(name, outcome) == outcome
+        if outcome in ("error", "not_evaluable") and not is_expected:
+            yield next(f"{name}: {one.explanation}" for one in _named(evaluations, name) if one.outcome == outcome)
 
 
 def shown(expectation: Found) -> str:
