@@ -85,6 +85,11 @@ def test_every_evaluator_is_documented(name: str) -> None:
 
 
 @each("name", EVALUATORS)
+def test_the_page_of_an_evaluator_says_its_summary_once(name: str) -> None:
+    assert REFERENCE[f"evaluators/{name}.md"].count(EVALUATORS[name].summary) == 1
+
+
+@each("name", EVALUATORS)
 def test_every_field_of_an_evaluator_is_documented(name: str) -> None:
     for model in (EVALUATORS[name].Criteria, EVALUATORS[name].Settings):
         for field in model.model_fields:

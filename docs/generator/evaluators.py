@@ -93,8 +93,8 @@ def _about(evaluator: Evaluator[Any, Any]) -> str:
                     return _as_markdown(inspect.cleandoc(text))
     first, _, rest = inspect.cleandoc(ast.get_docstring(tree) or "").partition("\n\n")
     sentence = first.partition(": ")[2].replace("\n", " ")
-    text = rest if sentence.rstrip().endswith("?") and sentence.count("?") == 1 else f"{sentence}\n\n{rest}"
-    return _as_markdown(text[0].upper() + text[1:] if text.strip() else "")
+    beginning = (sentence[:1].upper() + sentence[1:]).removeprefix(evaluator.summary).strip()
+    return _as_markdown(f"{beginning}\n\n{rest}")
 
 
 def _as_markdown(text: str) -> str:

@@ -1,8 +1,8 @@
-"""ragas-tool-call-f1: how much have the reference calls and the calls made in common, as Ragas's ToolCallF1 counts it?
+"""ragas-tool-call-f1: how much have the reference calls and the calls made in common, each distinct call once?
 
-Both sides are *sets* of calls, a name with its arguments: repeats count once, order never matters, and arguments are
-equal or not. The score is the harmonic mean of precision and recall, rounded to four decimals; 0 when nothing is in
-common, also when both sides are empty.
+As Ragas's ToolCallF1 counts it: both sides are *sets* of calls, a name with its arguments, so that repeats count once,
+order never matters, and arguments are equal or not. The score is the harmonic mean of precision and recall, rounded to
+four decimals; 0 when nothing is in common, also when both sides are empty.
 
 Source: explodinggradients/ragas 0.4, metrics/_tool_call_f1.py.
 """

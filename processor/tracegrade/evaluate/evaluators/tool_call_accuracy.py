@@ -1,4 +1,4 @@
-"""tool-call-accuracy: how close are the calls made to the reference calls, both ways? (F1)
+"""tool-call-accuracy: how close are the calls made to the reference calls, both ways (F1)?
 
 Each call made is paired with a reference call that it fits well enough, and none with two. Precision is the share of
 calls that have one, recall the share of reference calls that have one, the score their harmonic mean. Order never
