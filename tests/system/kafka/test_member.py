@@ -26,7 +26,7 @@ def test_after_a_restart_of_the_broker_it_is_known_at_once_where_partitions_end(
         return member.ends()
 
     try:
-        eventually(lambda: member.poll(0.1) or given, "partitions", 60)
+        eventually(lambda: member.poll(0.1) or given, "partitions")
         for _ in range(2):  # a leader of another epoch each time
             broker.kill()
             broker.start()
@@ -37,7 +37,7 @@ def test_after_a_restart_of_the_broker_it_is_known_at_once_where_partitions_end(
             assert len(asked_again) < 10, "for as long as a session lasts, it was asked in vain"
             broker.kill()
             broker.start()
-            eventually(lambda: answers() == {number: {SPANS: 0, LOGS: 0} for number in (0, 1)}, "the ends", 90)
+            eventually(lambda: answers() == {number: {SPANS: 0, LOGS: 0} for number in (0, 1)}, "the ends")
     finally:
         member.close()
 
@@ -52,9 +52,9 @@ def test_a_member_whose_place_another_takes_says_that_it_failed(broker: Broker) 
         for count in (1, 2):
             member = GroupConsumer(settings, 0, given.append, lambda numbers, can_commit: None)
             members.append(member)
-            eventually(lambda member=member, count=count: member.poll(0.1) or len(given) == count, "partitions", 60)
+            eventually(lambda member=member, count=count: member.poll(0.1) or len(given) == count, "partitions")
         with pytest.raises(KafkaFailed, match="Static consumer fenced by other consumer"):
-            eventually(lambda: members[0].poll(0.1) and False, "the first to hear of it", 60)
+            eventually(lambda: members[0].poll(0.1) and False, "the first to hear of it")
     finally:
         for member in members:
             member.close()

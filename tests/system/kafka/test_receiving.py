@@ -120,7 +120,7 @@ def test_what_comes_back_to_another_receiver_of_the_same_topic_is_a_loop(broker:
     try:
         export(first.endpoints["grpc"], payload([otlp_span(1, 1)]))
         looped = "tracegrade_receiver_loop_items_total"
-        eventually(lambda: second.metric(looped, "receive", signal="traces") == 1, "the span to be known again", 60)
+        eventually(lambda: second.metric(looped, "receive", signal="traces") == 1, "the span to be known again")
         assert len(_in_kafka(broker, "circle-spans")) == 1
     finally:
         assert first.stop() == 0

@@ -47,7 +47,7 @@ def test_a_database_that_is_stopped_ends_no_judge(broker: Broker, tmp_path: Path
     for judge in judges:
         judge.start()
         at_end.callback(judge.kill)
-    wait_for_lag(judges, PARTITIONS, 1.0, 120)
+    wait_for_lag(judges, PARTITIONS, 1.0)
     names = {f"tracegrade-judge-0-{DataFolder(judge.folder / 'data').instance_id()}" for judge in judges}
     eventually(lambda: members(broker, f"judges-{mode}") == names, "both judges among the group's members, by name")
     before = [judge.pid for judge in judges]
