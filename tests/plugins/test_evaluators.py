@@ -19,6 +19,9 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins.installed import load_plugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
+(WITH_UNKNOWN,) = re.findall(
+    r"```python\n(.*?)```", PAGE[PAGE.index("## When something cannot") : PAGE.index("## As a package")], re.DOTALL
+)
 PAGE = PAGE[PAGE.index("## As a package") : PAGE.index("## In a file beside the rule")]
 (EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (PROJECT,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
@@ -114,6 +117,44 @@ for currencies in (["EUR", "USD"], ["EUR", "EUR"], ["EUR", ""]):
         "same-argument 1.0 pass",
         "same-argument None not_evaluable",
     ], done.stderr
+
+
+def test_the_example_that_asks_decides_where_what_is_unknown_does_not_matter(tmp_path: Path) -> None:
+    install(tmp_path, WITH_UNKNOWN, "same-value = acme_evaluators:EVALUATOR")
+    program = """
+from build.traces import trace
+from tracegrade import load_plugins
+from tracegrade.judge import judge
+from tracegrade.rule.rule import Rule
+from tracegrade.rule.rule_set import RuleSet
+load_plugins()
+spans = [
+    {"id": n, "attributes": {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "pay",
+     **({"gen_ai.tool.call.arguments": '{"currency": "%s"}' % currency} if currency else {}), **mark}}
+    for n, (currency, mark) in enumerate(CALLS, 1)
+]
+item = {"evaluator": "same-value", "argument": "currency", "value": "EUR"}
+for threshold in (0.3, 0.5, 0.9):
+    rule = Rule.model_validate({"id": "euros", "evaluate": [{**item, "threshold": threshold}]})
+    (found,) = judge(trace(spans), RuleSet([rule])).evaluations
+    print(found.score, found.outcome)
+print(found.explanation)
+"""
+    for calls, why in (
+        (
+            [("EUR", {}), ("USD", {}), ("", {})],
+            "the arguments of a call were not recorded (pay, span 0000000000000003)",
+        ),
+        (
+            [("EUR", {}), ("USD", {}), ("[redacted]", {"tracegrade.redacted": "{}"})],
+            "the arguments of a call were redacted (pay, span 0000000000000003)",
+        ),
+    ):
+        beginning = f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\nCALLS = {calls!r}\n"
+        done = run(tmp_path, "-c", beginning + program)
+        *decided, explanation = done.stdout.splitlines() or [done.stderr]
+        assert decided == [f"{1 / 3} pass", "None not_evaluable", f"{1 / 3} fail"], done.stderr
+        assert explanation == f"1 of 3 calls were given it. The score may be up to 0.6667: {why}."
 
 
 def test_the_version_is_part_of_the_hash_of_the_rules_that_name_it_and_of_no_other(tmp_path: Path) -> None:
