@@ -3,6 +3,7 @@
 This is the front door of the middle: `serve`, `replay`, `rules test`, `why` and notebooks all come through here.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -10,6 +11,7 @@ from itertools import chain
 from tracegrade.evaluate.errors import EvaluatorError
 from tracegrade.evaluate.evidence import Evidence, Score, SubjectFacts, TraceContext
 from tracegrade.evaluate.following import Begin, following
+from tracegrade.evaluate.registry import packages
 from tracegrade.evaluate.unknown import sentence
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
@@ -34,6 +36,7 @@ from tracegrade.model.tri import Unknown
 from tracegrade.model.usage import CostOf, no_prices
 from tracegrade.rule.case import Case
 from tracegrade.rule.evaluation_spec import EvaluationSpec
+from tracegrade.rule.evaluator_file import named_line
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
 
@@ -370,12 +373,26 @@ def _evaluate(pair: _JudgedPair, spec: EvaluationSpec, evidence: Evidence) -> Ev
     except EvaluatorError as error:
         return pair.unscored(spec, "error", f"{error.type}: {error}")
     except (Exception, SystemExit) as bug:  # in one evaluator: the others go on, and the result names it
-        where = "" if spec.file is None else f" ({spec.file.where(bug)})"
-        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": ") + where)
+        return pair.unscored(spec, "error", f"{type(bug).__name__}: {bug}".removesuffix(": ") + _where(spec, bug))
     outcome = score.outcome(spec.threshold)
     if outcome == "not_evaluable" and score.range is not None:
         return pair.unscored(spec, outcome, score.range.why)
     return pair.evaluation(spec, outcome, score.explanation if outcome == "not_evaluable" else "", score)
+
+
+def _where(spec: EvaluationSpec, bug: BaseException) -> str:
+    """The last line that `bug` came through of a file beside the rule or of a package; "" of an evaluator of ours.
+
+    A package's is named by its module, never by a path, so that all machines say the same.
+    """
+    if spec.file is not None:
+        return f" ({spec.file.where(bug)})"
+    if spec.evaluator.name not in packages():
+        return ""
+    module = sys.modules[spec.evaluator.Criteria.__module__]
+    written = f"{module.__name__.replace('.', '/')}.py"
+    line = named_line(written, module.__file__ or "", bug)
+    return "" if line == written else f" ({line})"
 
 
 def _combine(evaluations: list[Evaluation]) -> tuple[Outcome, list[Evaluation], str]:

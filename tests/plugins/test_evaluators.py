@@ -5,6 +5,7 @@ What comes into force does so for the rest of a process: such tests start an int
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -17,6 +18,7 @@ from build import packages
 from build.packages import run, run_commands
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins.installed import load_plugins
+from tracegrade.rule.load import builtin_rules
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
 (WITH_UNKNOWN,) = re.findall(
@@ -155,6 +157,32 @@ print(found.explanation)
         *decided, explanation = done.stdout.splitlines() or [done.stderr]
         assert decided == [f"{1 / 3} pass", "None not_evaluable", f"{1 / 3} fail"], done.stderr
         assert explanation == f"1 of 3 calls were given it. The score may be up to 0.6667: {why}."
+
+
+@pytest.mark.parametrize(
+    ("line", "explanation"),
+    [
+        ('raise KeyError("amount")', "KeyError: 'amount' (acme_evaluators.py:{})"),
+        (
+            'json.loads("{")',
+            "Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (acme_evaluators.py:{})",
+        ),
+        ("return Score(2.0)", "ScoreError: same-argument: score: expected a number from 0 to 1, or None, found 2.0"),
+    ],
+)
+def test_an_error_names_the_line_of_the_package(tmp_path: Path, line: str, explanation: str) -> None:
+    begin = "    read = [call"
+    assert begin in EXAMPLE
+    source = "import json\n" + EXAMPLE.replace(begin, f"    {line}\n{begin}")
+    install(tmp_path, source)
+    (tmp_path / "x.rule.yaml").write_text(f"id: mixed-currencies\n{RULE}")
+    (tmp_path / "x.tests.yaml").write_text("- {description: a, trace: a.json, expect: {same-argument: pass}}\n")
+    (tmp_path / "traces").mkdir()
+    shutil.copy(builtin_rules() / "demo/order-not-confirmed/traces/order_confirmed.json", tmp_path / "traces/a.json")
+    (tested,) = run_commands(tmp_path, "rules test x.rule.yaml --format json")
+    message = json.loads(tested.stdout.splitlines()[0])["message"]
+    number = source.splitlines().index(f"    {line}") + 1
+    assert message.endswith(explanation.format(number))
 
 
 def test_the_version_is_part_of_the_hash_of_the_rules_that_name_it_and_of_no_other(tmp_path: Path) -> None:
