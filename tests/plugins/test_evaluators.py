@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
-from build import packages
+from build import each, packages
 from build.packages import run, run_commands
+from tracegrade.evaluate.evaluator import _REMOVED, Evaluator
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.plugins.installed import load_plugins
 from tracegrade.rule.load import builtin_rules
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extend" / "evaluator.md").read_text(encoding="utf-8")
+WHOLE_PAGE = PAGE
 (WITH_UNKNOWN,) = re.findall(
     r"```python\n(.*?)```", PAGE[PAGE.index("## When something cannot") : PAGE.index("## As a package")], re.DOTALL
 )
@@ -298,6 +300,13 @@ BROKEN = [
     pytest.param(_changed("score=score", "score=None"), "", "score: expected a function, found None", id="function"),
     pytest.param(_changed("summary=", "summary='' and "), "", "summary: expected a sentence", id="summary"),
 ]
+
+
+@each("removed", _REMOVED)
+def test_the_page_says_what_stands_in_place_of_what_is_no_longer_declared(removed: str) -> None:
+    with pytest.raises(TypeError, match=f"{removed} is no longer declared; docs/extend/evaluator.md says"):
+        Evaluator(**{removed: True})
+    assert f"`{removed}`" in WHOLE_PAGE
 
 
 @pytest.mark.parametrize(("source", "entry_point", "found"), BROKEN)
