@@ -80,7 +80,7 @@ def test_what_all_pages_add_passes_the_checks(original: Path, tmp_path: Path) ->
         for name, text in PACKAGE.findall((ROOT / "docs" / "extend" / page).read_text(encoding="utf-8")):
             (copy / name).write_text(text)
             typed.append(name)
-    assert {"acme_tracing.py", "acme_evaluators.py"} < set(typed)
+    assert {"acme_tracing.py", "acme_evaluators.py", "same_value.py"} < set(typed)
     run("poe fix", copy)
     run(f"mypy --cache-dir {os.devnull} {' '.join(typed)}", copy)
     run("pytest -q -n 0 tests/test_docs.py tests/plugins -k 'documented or the_example_'", copy)
