@@ -41,6 +41,7 @@ _names = st.sampled_from(["find", "pay"])
 _expected_calls = st.lists(st.fixed_dictionaries({"name": _names, "args": _args}), min_size=1, max_size=3)
 _expected_outputs = st.lists(st.fixed_dictionaries({"name": _names, "output": _expected}), min_size=1, max_size=3)
 _step = st.fixed_dictionaries({"tool": _names, "args": _args})
+_two_steps = st.lists(_step, min_size=2, max_size=2)
 _values = st.sampled_from([*VALUES, None]) | st.fixed_dictionaries({"x": st.sampled_from(VALUES)})
 _made = st.lists(
     st.tuples(_names, st.dictionaries(st.sampled_from("xy"), _values, max_size=2), _values, st.sampled_from([None, 1])),
@@ -101,7 +102,8 @@ ITEMS: dict[str, st.SearchStrategy[tuple[Any, Any]]] = {
             "steps": st.lists(
                 st.one_of(
                     st.fixed_dictionaries({"tool": _names, "args": _args}, optional={"optional": st.just(True)}),
-                    st.fixed_dictionaries({"parallel": st.lists(_step, min_size=2, max_size=2)}),
+                    st.fixed_dictionaries({"parallel": _two_steps}),
+                    st.fixed_dictionaries({"choice": st.tuples(_step, _two_steps).map(list)}),
                 ),
                 max_size=2,
             ).map(lambda steps: [*steps, {"tool": "pay"}])

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from build import each, score
+from build import calls, each, score
 from tracegrade.evaluate.criteria.field_types import refuse_unread_matchers
 from tracegrade.evaluate.errors import EvaluatorError
+from tracegrade.evaluate.evidence import Evidence
 from tracegrade.evaluate.pairing.step_alignment import align
 from tracegrade.evaluate.pairing.steps import Choice, Parallel, Steps
 from tracegrade.evaluate.registry import EVALUATORS
@@ -284,3 +285,14 @@ def test_matchers_in_branches_are_matchers() -> None:
     step = {"tool": "a", "args": {"x": {"$gte": 1}}}
     refuse_unread_matchers(Parallel, {"parallel": ["b", [step]]})
     refuse_unread_matchers(Choice, {"choice": [["b", step], step]})
+
+
+def test_a_call_that_cannot_be_read_may_be_of_a_way_that_costs_more_and_scores_higher() -> None:
+    """Read as the optional step it costs least, with a quarter as the score; as the second step, it makes a third."""
+    steps = [{"tool": "find", "args": {"x": "a"}, "optional": True}, {"tool": "find", "args": {"x": "ab"}}, "pay"]
+    criteria = PARTIAL_ORDER.read_criteria({"steps": steps})
+    counted = PARTIAL_ORDER.read_settings({"extra": "count"})
+    found = PARTIAL_ORDER.evaluate(Evidence(calls(("find", None), ("find", {}))), criteria, counted)
+    assert score("partial-order", {"steps": steps}, [("find", {"x": "ab"}), "find"], extra="count").score == 1 / 3
+    assert found.ends.least == 0
+    assert 1 / 3 <= found.ends.most < 1

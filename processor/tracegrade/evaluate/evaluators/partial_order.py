@@ -128,7 +128,19 @@ def _judge(
         # A call that is not known may be any step, and where those that are none count, such a one.
         score = 0.0 if settings.extra == "count" else score
         ends = Range(score, 1.0, sentence(unread))
+    elif work.unknown is not None and (settings.extra == "count" or any(step.chosen for step in plain)):
+        ends = Range(*_bounds(whole - gained, criteria.read, len(evidence.calls)), sentence(work.unknown))
     return Score(score, justify=justify, range=ends, pairing=_pairing(found, len(plain))), work.unknown
+
+
+def _bounds(cost: float, steps: Steps, calls: int) -> tuple[float, float]:
+    """The least and the most score of a way that costs so much, in steps, over all branches and numbers of extra calls.
+
+    The best way is that which costs least. A score is 1 less its cost by what is required and counts as extra: where
+    that differs from way to way, one that costs more may have the higher score.
+    """
+    largest = sum(not step.optional for step in steps.plain) + calls
+    return (1 - cost / steps.required if cost < steps.required else float(not cost)), 1 - cost / largest
 
 
 def _pairing(found: _Found, steps: int) -> Pairing:
