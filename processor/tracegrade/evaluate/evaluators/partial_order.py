@@ -117,7 +117,8 @@ def _judge(
     found = _find(evidence, criteria, settings, work)
     required = [one for one in found.alignment.made if not plain[one.step].optional]
     gained = sum(1.0 if one.fits else 0.5 for one in required)
-    whole = found.alignment.required + (len(found.extra) if settings.extra == "count" else 0)
+    count_extra = settings.extra == "count"
+    whole = found.alignment.required + (len(found.extra) if count_extra else 0)
     score = gained / whole if whole else 1.0
 
     def justify() -> Justification:
@@ -126,21 +127,25 @@ def _judge(
     ends = None
     if (unread := unread_call(evidence)) is not None:
         # A call that is not known may be any step, and where those that are none count, such a one.
-        score = 0.0 if settings.extra == "count" else score
+        score = 0.0 if count_extra else score
         ends = Range(score, 1.0, sentence(unread))
-    elif work.unknown is not None and (settings.extra == "count" or any(step.chosen for step in plain)):
-        ends = Range(*_bounds(whole - gained, criteria.read, len(evidence.calls)), sentence(work.unknown))
+    elif work.unknown is not None and (count_extra or any(step.chosen for step in plain)):
+        names = [call.name for call in evidence.calls]
+        ends = Range(*_bounds(whole - gained, criteria.read, names, count_extra), sentence(work.unknown))
     return Score(score, justify=justify, range=ends, pairing=_pairing(found, len(plain))), work.unknown
 
 
-def _bounds(cost: float, steps: Steps, calls: int) -> tuple[float, float]:
-    """The least and the most score of a way that costs so much, in steps, over all branches and numbers of extra calls.
+def _bounds(cost: float, steps: Steps, names: Sequence[str], count_extra: bool) -> tuple[float, float]:
+    """The least and the most score of a way with this cost, in steps, whichever branches and extra calls it has.
 
     The best way is that which costs least. A score is 1 less its cost by what is required and counts as extra: where
     that differs from way to way, one that costs more may have the higher score.
     """
-    largest = sum(not step.optional for step in steps.plain) + calls
-    return (1 - cost / steps.required if cost < steps.required else float(not cost)), 1 - cost / largest
+    least, most = steps.required, sum(not step.optional for step in steps.plain)
+    if count_extra:
+        least += max(sum(not steps.table.met_by(name) for name in names), len(names) - len(steps.plain))
+        most += len(names)
+    return max(0.0, (least - cost) / least) if least else float(not cost), (most - cost) / most
 
 
 def _pairing(found: _Found, steps: int) -> Pairing:
