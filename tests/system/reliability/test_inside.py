@@ -80,9 +80,9 @@ def outcomes(server: Server) -> dict[int, tuple[str, str | None]]:
     [
         ("loop", {"hung": 1}, "hung"),
         ("kill", {"crashed": 3}, "crashed: SIGKILL"),
-        ("leave", {}, "SystemExit: 1"),
-        ("raise", {}, "ZeroDivisionError"),
-        ("eat", {}, "MemoryError"),
+        ("leave", {}, "SystemExit: 1 (acme_bad.py:26)"),
+        ("raise", {}, "ZeroDivisionError (acme_bad.py:28)"),
+        ("eat", {}, "MemoryError (acme_bad.py:24)"),
     ],
 )
 def test_an_evaluator_that_misbehaves_is_named_and_costs_no_other(
