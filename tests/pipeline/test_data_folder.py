@@ -1,7 +1,9 @@
 """What the two roles leave for each other in the data folder."""
 
+from concurrent.futures import ThreadPoolExecutor
 from errno import EIO, ENOSPC
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -19,6 +21,20 @@ def test_a_list_of_pairs_set_aside_that_a_power_cut_spoilt_is_begun_anew(content
 
 def test_an_instance_keeps_its_name(tmp_path: Path) -> None:
     assert DataFolder(tmp_path).instance_id() == DataFolder(tmp_path).instance_id()
+
+
+def test_roles_that_begin_at_once_in_a_new_folder_make_one_id(tmp_path: Path) -> None:
+    together = Barrier(8)
+
+    def began(folder: Path) -> str:
+        together.wait()
+        return DataFolder(folder).instance_id()
+
+    with ThreadPoolExecutor(8) as roles:
+        for number in range(20):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            assert len(set(roles.map(began, [folder] * 8))) == 1
 
 
 @pytest.mark.parametrize("left", [b"", b"\n", b"\xff\xfe\x00noise", bytes(32), b"a\r\nb: c", b"x" * 4096])

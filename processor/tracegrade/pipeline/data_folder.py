@@ -1,8 +1,11 @@
 """The files of the data folder. The two roles share these files and nothing else."""
 
+import fcntl
+import os
 import re
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
@@ -160,11 +163,11 @@ class DataFolder:
     def instance_id(self) -> str:
         """The instance's own id, made once; everything we send carries it, so that a loop is recognised."""
         path = self.path / "instance_id"
-        found = path.read_bytes().decode("latin-1").strip() if path.exists() else ""
-        # A power cut may leave the file empty or full of random bytes, which cannot be used as an id.
-        if not found or not found.isascii() or not found.isprintable() or len(found) > _LONGEST_INSTANCE_ID:
-            found = uuid.uuid4().hex
-            _replace(path, found.encode())
+        if (found := _id_in(path)) is None:
+            with _alone_in(self.path):  # roles that begin at once must not make two
+                if (found := _id_in(path)) is None:
+                    found = uuid.uuid4().hex
+                    _replace(path, found.encode())
         return found
 
     def note_jobs_wait(self) -> None:
@@ -222,6 +225,24 @@ class DataFolder:
 
 def _highest(positions: Iterable[Path]) -> int:
     return max((Position(path).load() or 0 for path in positions), default=0)
+
+
+def _id_in(path: Path) -> str | None:
+    """The id in a file; None without one: a power cut may leave it empty, or full of random bytes."""
+    found = path.read_bytes().decode("latin-1").strip() if path.exists() else ""
+    is_one = found.isascii() and found.isprintable() and 0 < len(found) <= _LONGEST_INSTANCE_ID
+    return found if is_one else None
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in here with the same folder."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def _replace(path: Path, data: bytes) -> None:
