@@ -1,11 +1,10 @@
 """The files of the data folder. The two roles share these files and nothing else."""
 
-import fcntl
 import os
 import re
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
@@ -164,10 +163,9 @@ class DataFolder:
         """The instance's own id, made once; everything we send carries it, so that a loop is recognised."""
         path = self.path / "instance_id"
         if (found := _id_in(path)) is None:
-            with _alone_in(self.path):  # roles that begin at once must not make two
-                if (found := _id_in(path)) is None:
-                    found = uuid.uuid4().hex
-                    _replace(path, found.encode())
+            _make_id(path)
+            found = _id_in(path)
+            assert found is not None
         return found
 
     def note_jobs_wait(self) -> None:
@@ -234,15 +232,20 @@ def _id_in(path: Path) -> str | None:
     return found if is_one else None
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in here with the same folder."""
-    opened = os.open(folder, os.O_RDONLY)
+def _make_id(path: Path) -> None:
+    """Write a new id; where another process that begins at the same time made one, that one stays."""
+    written = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    written.write_text(uuid.uuid4().hex)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-        yield
+        if path.exists():  # damaged
+            written.replace(path)
+        else:
+            with suppress(FileExistsError):
+                os.link(written, path)
+    except OSError:  # a file system without such links
+        written.replace(path)
     finally:
-        os.close(opened)
+        written.unlink(missing_ok=True)
 
 
 def _replace(path: Path, data: bytes) -> None:
