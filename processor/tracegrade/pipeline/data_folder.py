@@ -237,7 +237,7 @@ def _make_id(path: Path) -> None:
     written = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     written.write_text(uuid.uuid4().hex)
     try:
-        if path.exists():  # damaged
+        if path.exists() and _id_in(path) is None:  # damaged
             written.replace(path)
         else:
             with suppress(FileExistsError):
