@@ -127,9 +127,14 @@ def test_a_store_from_before_the_first_release_gets_a_new_one_in_its_place(insta
         store.execute("DROP INDEX experiments_by_id")
         store.execute("ALTER TABLE experiments DROP COLUMN id")
         store.execute("INSERT INTO experiments (tenant, name, begun_ns, last_number) VALUES ('default', 'e', 1, 0)")
+        store.execute("CREATE TABLE earlier AS SELECT * FROM silences")  # nothing of it has to be there
+        store.execute("INSERT INTO earlier (id) VALUES ('half')")
+        store.execute("DROP TABLE silences")
+        store.execute("ALTER TABLE earlier RENAME TO silences")
         store.execute("UPDATE alembic_version SET version_num = '0019'")
         store.commit()
     said = installation.repair()
+    assert "tables that are not whole: silences" in said
     assert "the store was written before the first release (tables of version 0019); it is " in said
     assert [*installation.folder.path.glob("tracegrade.db.replaced-*Z")] != []
     assert installation.stored() == whole

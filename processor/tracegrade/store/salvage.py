@@ -74,14 +74,7 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
             if table is schema.runs:  # they take results only while they are not complete
                 states = {(row["tenant"], row["name"]): row["state"] for row in rows}
                 rows = [{**row, "state": "incomplete"} for row in rows]
-            try:
-                with engine.begin() as connection:
-                    if rows:
-                        connection.execute(table.insert(), rows)
-            except IntegrityError:  # of an earlier form, which lacks what these rows must have
-                found.damaged.append(table.name)
-                rows = []
-            found.rows[table.name] = len(rows)
+            found.rows[table.name] = _insert(engine, table, rows, found)
         writer = StoreWriter(engine)
         for batch in _traces(source, found, advance):
             _write(writer, batch, found)
@@ -92,6 +85,21 @@ def salvage(damaged: Path, engine: Engine, advance: Callable[[int], object]) -> 
     finally:
         source.dispose()
     return found
+
+
+def _insert(engine: Engine, table: Table, rows: list[dict[str, object]], found: Salvaged) -> int:
+    """Store rows; returns how many. Those that lack what this form of the table needs are left out, and it is named."""
+    stored = 0
+    with engine.begin() as connection:
+        for row in rows:
+            try:
+                with connection.begin_nested():
+                    connection.execute(table.insert(), row)
+                stored += 1
+            except IntegrityError:
+                if table.name not in found.damaged:
+                    found.damaged.append(table.name)
+    return stored
 
 
 def count_traces(engine: Engine) -> int:

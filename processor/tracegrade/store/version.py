@@ -22,9 +22,9 @@ def unfit(found: str | None, *, read_only: bool, update: bool) -> str | None:
         return (
             f"written before the first release (tables of version {found}, this one needs {VERSION}); stop serve, and "
             "'tracegrade doctor --repair' makes a new store of what it can read there, of the results journals and of "
-            f"the journal, and keeps the old file. Commit {_LAST_TO_READ_EARLIER} still reads it: make a 'backup' with "
-            "it first; with PostgreSQL, take out what no journal holds ('suite export', 'experiments', 'traces "
-            "export'), and give store.url an empty database"
+            "the journal; it keeps the old file for store.damaged_retention. Commit "
+            f"{_LAST_TO_READ_EARLIER} still reads it: make a 'backup' with it first; with PostgreSQL, take out what no "
+            "journal holds ('suite export', 'experiments', 'traces export'), and give store.url an empty database"
         )
     if found < VERSION and not update:
         return (
