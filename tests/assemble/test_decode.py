@@ -239,6 +239,32 @@ def test_log_records_that_nobody_reads_are_passed_over(made: LogRecord) -> None:
     assert Decoder(LOGS_FILTER).log_records(logs_request(made)) == []
 
 
+def test_log_records_of_tool_calls_that_name_no_span_are_counted_by_their_sender() -> None:
+    request = ExportLogsServiceRequest()
+    of_qwen = request.resource_logs.add()
+    of_qwen.resource.attributes.append(attribute("service.name", string_value="qwen-code"))
+    named = LogRecord()
+    named.attributes.append(attribute("event.name", string_value="qwen-code.tool_call"))
+    without_span = LogRecord(event_name="codex.tool_result", trace_id=b"t" * 16)
+    others = [LogRecord(event_name="app.started"), LogRecord(), log_record("acme.tool_call")]
+    of_qwen.scope_logs.add(log_records=[named, named, without_span, *others]).scope.name = "lib"
+    decoder = Decoder(LOGS_FILTER)
+    assert decoder.log_records(request.SerializeToString()) == []
+    assert decoder.unread_log_records == {
+        ("qwen-code", "lib", "qwen-code.tool_call", "trace id"): 2,
+        ("qwen-code", "lib", "codex.tool_result", "span id"): 1,
+    }
+    assert decoder.unwanted_log_records == 6
+
+
+def test_senders_of_log_records_that_name_no_span_are_counted_up_to_a_bound() -> None:
+    decoder = Decoder(LOGS_FILTER)
+    for number in range(300):
+        decoder.log_records(logs_request(LogRecord(event_name=f"acme.tool_call.{number}")))
+    assert (len(decoder.unread_log_records), decoder.unread_log_records.total()) == (201, 300)
+    assert decoder.unread_log_records["other", "other", "other", "trace id"] == 100
+
+
 KNOWN_WHOLE = AttributeFilter(
     frozenset(), by_shape=True, own_names=("acme.",), passed_over=frozenset({("acme.logs", "decision")})
 )

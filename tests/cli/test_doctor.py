@@ -3,6 +3,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
 from build import store_with
 from build.commands import run, run_json
@@ -82,6 +84,27 @@ def test_spans_without_stored_traces_ask_for_the_judge(tmp_path: Path) -> None:
     result = run(tmp_path, "doctor")
     assert result.exit_code == 1
     assert "✗  store" in result.stdout
+
+
+@pytest.mark.parametrize(("sender", "level"), [("qwen-code", "warning"), ("shop", "note")])
+def test_log_records_of_tool_calls_that_name_no_span_are_named_with_their_sender(
+    tmp_path: Path, sender: str, level: str
+) -> None:
+    store_with(tmp_path, judged(1))  # a tool call of the service shop
+    request = ExportLogsServiceRequest()
+    resource_logs = request.resource_logs.add()
+    resource_logs.resource.attributes.add(key="service.name").value.string_value = sender
+    resource_logs.scope_logs.add(log_records=[LogRecord(event_name="acme.tool_call")])
+    journal = LocalJournal.open(tmp_path / "journal")
+    journal.append(Entry(Signal.LOGS, Encoding.PROTOBUF, "default", 1, request.SerializeToString())).result()
+    journal.close()
+    findings = run_json(tmp_path, "doctor", "--fail-on", "never")
+    (found,) = [finding for finding in findings if finding["check"] == "unread log records"]
+    assert (found["level"], found["where"]) == (level, sender)
+    assert found["found"] == (
+        "1 log record of tool calls without a trace id, such as 'acme.tool_call': no call is read from such records"
+    )
+    assert found["evidence"] == {"log_records": 1, "lacks": "trace id", "event_names": ["acme.tool_call"]}
 
 
 def test_nothing_to_look_at_ends_with_3_and_makes_nothing(tmp_path: Path) -> None:

@@ -68,6 +68,9 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
                 "tracegrade.extract.unread_model_spans": [
                     _point(4, service="shop", scope="acme.ai", reason="messages not readable")
                 ],
+                "tracegrade.extract.unread_log_records": [
+                    _point(7, service="qwen-code", scope="lib", reason="no trace id")
+                ],
                 "tracegrade.extract.calls_by_shape": [_point(9, service="shop", scope="acme.ai")],
             },
         ),
@@ -78,6 +81,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
         shop.snapshots.clear()
     assert "Spans accepted 700" in page
     assert "shop acme.ai 4 spans of model calls: messages not readable" in page
+    assert "qwen-code lib 7 log records that look like tool calls: no trace id" in page
     assert "shop acme.ai 9 calls" in page
     assert "Requests refused 2" in page
     assert "Spans waiting 95 40 unread, 55 in open traces" in page

@@ -1,7 +1,8 @@
 """Bytes to spans and log records, keeping only the attributes that something reads."""
 
+from collections import Counter
 from collections.abc import Callable, Container
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tracegrade.assemble.share import ALL, Share, share_of
 from tracegrade.codec.keyed_request import KeyedLogsRequest, KeyedRequest
@@ -9,14 +10,30 @@ from tracegrade.codec.raw_request import TraceIdsRequest
 from tracegrade.codec.raw_spans import OpenedRequest, Origin, RawReader, keyed_span
 from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values, json_value
 from tracegrade.extract.shape.look import MAX_BYTES, may_hold_message, names_call, says_message
+from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Resource, Span, SpanEvent
+from tracegrade.otlp.ids import lacks_id
 from tracegrade.semconv import EVENT_NAME, LOG_BODY, MOVED_CONTENT, OWN_SCOPE
 
 DemandOf: TypeAlias = Callable[[Origin], Demand]
 """Says what rules ask for of spans with this origin."""
+
+# A sender that invents services, scopes and names without end must not grow the count of them for ever.
+_MAX_PLACES = 200
+_OTHER = "other"
+_LONGEST_NAME = 256
+
+
+class UnreadLogs(NamedTuple):
+    """Log records of one service, scope and event name that look like tool calls, and which id they lack."""
+
+    service: str
+    scope: str
+    name: str
+    lacks: str
 
 
 class Decoder:
@@ -32,6 +49,7 @@ class Decoder:
         self.other_spans = 0  # spans of other shares left out so far
         self.other_log_records = 0
         self.unwanted_log_records = 0  # log records that nothing reads, left out so far
+        self.unread_log_records: Counter[UnreadLogs] = Counter()  # those of them that look like tool calls
         self._share = None if share.is_all else share
 
     def use(self, attribute_filter: AttributeFilter, demand_of: DemandOf | None = None) -> None:
@@ -118,12 +136,13 @@ class Decoder:
         """The log records of one ExportLogsServiceRequest that name a span and are events that something reads.
 
         Those of our own scope are counted. All others, nearly all log records, are left out after a look at their ids
-        and their name.
+        and their name; those that look like tool calls, and name no span, are counted by their sender as well.
 
         Raises:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
         decoded: list[LogRecord] = []
+        may_call = b"ool" in payload
         for resource_logs in KeyedLogsRequest.FromString(payload).resource_logs:
             for scope_logs in resource_logs.scope_logs:
                 records = scope_logs.log_records
@@ -136,14 +155,28 @@ class Decoder:
                     continue
                 kept = len(decoded)
                 for record in records:
-                    if record.span_id and (event := self._log_event(record, scope)) is not None:
+                    if not record.span_id or not record.trace_id:
+                        if may_call:
+                            self._count_unread(record, scope, resource_logs.resource)
+                    elif (event := self._log_event(record, scope)) is not None:
                         decoded.append(LogRecord(record.trace_id, record.span_id, scope, event))
                 self.unwanted_log_records += len(records) - (len(decoded) - kept)
         return decoded
 
+    def _count_unread(self, record: Any, scope: str, resource: Any) -> None:
+        """Count a log record without a span where it looks like a tool call."""
+        name = _event_name(record)
+        if (scope, name) in self._passed_over or not looks_like_a_tool(name[:_LONGEST_NAME]):
+            return
+        service = Resource(all_values(resource.attributes)).service
+        found = UnreadLogs(service[:_LONGEST_NAME], scope[:_LONGEST_NAME], name[:_LONGEST_NAME], lacks_id(record))
+        if found not in self.unread_log_records and len(self.unread_log_records) >= _MAX_PLACES:
+            found = found._replace(service=_OTHER, scope=_OTHER, name=_OTHER)
+        self.unread_log_records[found] += 1
+
     def _log_event(self, record: Any, scope: str) -> SpanEvent | None:
         keyed = record.attributes
-        name = record.event_name or (keyed[EVENT_NAME].string_value if EVENT_NAME in keyed else "")
+        name = _event_name(record)
         is_moved = bool(name) and name == scope
         is_known = is_moved or name in self._kept_events
         if not is_known:
@@ -159,6 +192,12 @@ class Decoder:
             return None
         attributes = {key: json_value(keyed[key]) for key in sorted(keyed)}
         return SpanEvent(name, record.time_unix_nano or record.observed_time_unix_nano, attributes | body)
+
+
+def _event_name(record: Any) -> str:
+    keyed = record.attributes
+    name: str = record.event_name or (keyed[EVENT_NAME].string_value if EVENT_NAME in keyed else "")
+    return name
 
 
 def _may_hold_messages(record: Any) -> bool:

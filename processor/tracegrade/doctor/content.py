@@ -1,9 +1,11 @@
 """What the spans of stored traces record, and what they leave out, by service and scope, or service and agent."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
+from tracegrade.assemble.decode import UnreadLogs
 from tracegrade.display import count
 from tracegrade.doctor.finding import Finding, Level, share
 from tracegrade.extract.across import fold_across
@@ -97,7 +99,8 @@ class Content:
     def __init__(self) -> None:
         self._places: dict[Place, _Counted] = {}
         self._recorded: dict[tuple[str, str], _Recorded] = {}  # by service and agent
-        self._called: set[str] = set()  # services of which a tool call was read
+        self.called: set[str] = set()
+        """The services of which a tool call was read."""
         self._doubles: Counter[tuple[str, str, str]] = Counter()  # service, scope that counts, scope that does not
         self._skews: dict[tuple[str, str], tuple[int, Span]] = {}  # two services, the largest difference
         self._ahead: dict[str, int] = {}  # service -> how far a span's end lies after its receipt
@@ -139,7 +142,7 @@ class Content:
         recorded = self._of_agent(shown, call.agent)
         recorded.add("arguments", call.lack_of("arguments", in_part=True), shown.scope)
         recorded.add("results", call.lack_of("output", in_part=True), shown.scope)
-        self._called.add(shown.resource.service)
+        self.called.add(shown.resource.service)
         if call.dialect == SHAPE.name:
             self._at(shown).by_shape[call.name] += 1
         for other in filter(None, map(spans.get, call.also_seen_in)):
@@ -231,7 +234,7 @@ class Content:
 
     def _silent(self) -> Iterator[Finding]:
         for (service, scope), counted in sorted(self._places.items()):
-            if counted.model_spans and service not in self._called and not counted.unread:
+            if counted.model_spans and service not in self.called and not counted.unread:
                 yield Finding(
                     "no tool calls",
                     "note",
@@ -359,6 +362,35 @@ def incomplete(extractions: Iterable[Extraction]) -> Iterator[Finding]:
         yield Finding("incomplete", "warning", service, text, "raise this bound, in the settings under traces")
     if not missing and not cut:
         yield Finding("incomplete", "ok", "", f"{traces.total()} traces, none incomplete")
+
+
+def unread_logs(found: Mapping[UnreadLogs, int], called: Container[str]) -> Iterator[Finding]:
+    """One finding for each sender of log records that look like tool calls and name no span.
+
+    Args:
+        found: how many there are of each kind.
+        called: services of which tool calls were read: such log records may say the same again.
+    """
+    senders: dict[tuple[str, str, str], list[tuple[str, int]]] = {}
+    for logs, number in found.items():
+        senders.setdefault((logs.service, logs.scope, logs.lacks), []).append((logs.name, number))
+    for (service, scope, lacks), names in sorted(senders.items()):
+        number = sum(each for _, each in names)
+        example, _ = max(names, key=_NUMBER)
+        event_names: list[JsonValue] = [*sorted(name for name, _ in names)]
+        yield Finding(
+            "unread log records",
+            "note" if service in called else "warning",
+            _place(service, scope),
+            f"{count(number, 'log record')} of tool calls without a {lacks}, such as {example!r}: no call is read from "
+            "such records",
+            "fine where its spans show the same calls; else have the sender write spans for its tools, or write these "
+            "log records within a span",
+            {"log_records": number, "lacks": lacks, "event_names": event_names},
+        )
+
+
+_NUMBER = itemgetter(1)
 
 
 def _place(service: str, scope: str) -> str:

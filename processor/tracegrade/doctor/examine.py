@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.decode import Decoder, UnreadLogs
 from tracegrade.config import Config
 from tracegrade.display import count, time_text
 from tracegrade.doctor import installation, judging
 from tracegrade.doctor.arrivals import Arrivals, lateness
-from tracegrade.doctor.content import Content, incomplete
+from tracegrade.doctor.content import Content, incomplete, unread_logs
 from tracegrade.doctor.finding import Finding
 from tracegrade.doctor.kafka import kafka
 from tracegrade.doctor.redacted import redacted
@@ -50,12 +50,13 @@ class Examined:
     traces_text: str = "0 stored traces"  # which of them
     sessions: int = 0  # of the store, judged as a whole
     journal_spans: int = 0
+    unread_log_records: Counter[UnreadLogs] = field(default_factory=Counter)  # of the journal
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def can_tell(self) -> bool:
         """Whether there was anything to look at."""
-        return self.traces > 0 or self.journal_spans > 0
+        return self.traces > 0 or self.journal_spans > 0 or bool(self.unread_log_records)
 
     @property
     def looked_at(self) -> str:
@@ -125,7 +126,11 @@ def _look_at_journal(
             for record in records:
                 if tenant not in (None, record.tenant):
                     continue
-                if record.signal == Signal.TRACES and record.position not in passed_over:
+                if record.position in passed_over:
+                    continue
+                if record.signal == Signal.LOGS:
+                    decoder.log_records(record.payload)
+                elif record.signal == Signal.TRACES:
                     spans = decoder.spans(record.payload)
                     spans = [span for span in spans if span.scope not in config.traces.ignore_scopes]
                     examined.journal_spans += len(spans)
@@ -133,6 +138,7 @@ def _look_at_journal(
             position = records[-1].end
         if tenant is None:
             examined.findings += installation.journal(config, folder, reader)
+        examined.unread_log_records = decoder.unread_log_records
         examined.findings += lateness(arrivals.by_service(), config.traces)
     finally:
         reader.close()
@@ -238,6 +244,8 @@ def _look_at_store(examined: Examined, config: Config, rule_set: RuleSet, max_tr
         examined.findings.append(finding)
         if not is_missing:
             return  # nothing is known of what it holds
+    finally:
+        examined.findings += unread_logs(examined.unread_log_records, found.content.called)
     extractions = found.extractions
     examined.traces = len(extractions)
     if extractions:

@@ -1,9 +1,10 @@
 """Takes the content of journal records into live traces; every span and log record is accounted for (promise 5)."""
 
+from collections import Counter
 from collections.abc import Container, Iterable
 
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE
-from tracegrade.assemble.decode import Decoder, DemandOf, items_by_share
+from tracegrade.assemble.decode import Decoder, DemandOf, UnreadLogs, items_by_share
 from tracegrade.assemble.live_traces import Content, Dispositions, LiveTraces
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.codec.span_reader import AttributeFilter
@@ -56,6 +57,11 @@ class RecordIntake:
     def log_record_dispositions(self) -> dict[tuple[str, str], int]:
         """(disposition, reason) -> log records since the start; with the open ones they sum to ``read_log_records``."""
         return {**self._live.log_record_dispositions, ("own", ""): self._decoder.own_log_records}
+
+    @property
+    def unread_log_records(self) -> Counter[UnreadLogs]:
+        """The log records since the start that look like tool calls and name no span: all are among the unwanted."""
+        return self._decoder.unread_log_records
 
     def use(self, attribute_filter: AttributeFilter, demand_of: DemandOf | None = None) -> None:
         """Use another filter, and what is asked for, from now on."""

@@ -232,6 +232,12 @@ METRICS: dict[str, Metric] = {
     "tracegrade.extract.unread_model_spans": Metric(
         "counter", "{span}", "Spans of model calls that could not be read", ("service", "scope", "reason")
     ),
+    "tracegrade.extract.unread_log_records": Metric(
+        "counter",
+        "{log_record}",
+        "Log records that look like tool calls and name no span, so that no call is read from them",
+        ("service", "scope", "reason"),
+    ),
     "tracegrade.extract.calls_by_shape": Metric(
         "counter", "{call}", "Calls that no dialect reads and that were read by shape", ("service", "scope")
     ),

@@ -127,6 +127,19 @@ def test_spans_with_bad_ids_in_protobuf_are_named_too() -> None:
     assert said == [f"7 spans were not read: {nameless}; {first}; and more"]
 
 
+def test_log_records_of_tool_calls_that_name_no_span_are_spoken_of() -> None:
+    named = {"attributes": [{"key": "event.name", "value": {"stringValue": "qwen-code.tool_call"}}]}
+    records = [
+        named,
+        named,
+        {"eventName": "app.started"},
+        {"eventName": "x.tool_call", "traceId": TRACE, "spanId": GOOD},
+    ]
+    document = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+    said = "2 log records of tool calls without a trace id, such as 'qwen-code.tool_call'"
+    assert read(document)[1] == [f"{said}: no call is read from such records"]
+
+
 def test_scopes_of_the_old_field_in_protobuf_are_read() -> None:
     message = as_proto(request(span()))
     resource = message.resource_spans[0]

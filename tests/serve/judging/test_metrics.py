@@ -1,16 +1,25 @@
 from pathlib import Path
 
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+
 import build
+from build.otlp import log_payload
+from tracegrade.assemble.closed_traces import ClosedTraces
+from tracegrade.assemble.settings import TracesSettings
 from tracegrade.build import build_version
 from tracegrade.extract.extract import extract
+from tracegrade.journal.record import Encoding, Record
 from tracegrade.judge import Judgement
 from tracegrade.model.extraction import Extraction
+from tracegrade.model.signal import Signal
 from tracegrade.model.span import Resource, Span
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import NotDecoded
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.judged import JudgedTrace
+from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.version import tracegrade_version
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.judging.metrics import JudgeMetrics
 
 
@@ -63,6 +72,16 @@ def test_spans_of_models_that_could_not_be_read_are_counted_by_reason(tmp_path: 
     value, reason = metrics.telemetry.value, "messages not readable"
     assert value("tracegrade.extract.unread_model_spans", **place, reason=reason) == 1
     assert value("tracegrade.extract.unread_tool_spans", **place) == 1
+
+
+def test_log_records_of_tool_calls_that_name_no_span_are_counted_by_sender_and_reason(tmp_path: Path) -> None:
+    metrics, judge = JudgeMetrics(DataFolder(tmp_path)), RecordJudge(TracesSettings(), RuleSet([]), ClosedTraces())
+    payload = log_payload([LogRecord(event_name="acme.tool_call")], "lib")
+    list(judge.read(Record(0, 1, 0, "default", Signal.LOGS, Encoding.PROTOBUF, 1, payload)))
+    for _ in range(2):
+        metrics.publish(judge)
+    of_sender = {"service": "", "scope": "lib", "reason": "no trace id"}
+    assert metrics.telemetry.value("tracegrade.extract.unread_log_records", **of_sender) == 1
 
 
 def _not_decoded(number: int, reason: str, *, spans: int) -> JudgedTrace:

@@ -24,6 +24,8 @@ class FileRead:
     ``formats`` are what it was taken for, in order of appearance; a file has mostly one, a folder without files of
     traces none. ``read`` counts what was read by its kind (span, log record, metric), ``not_read`` what was left out,
     and ``problems`` says of the first few which and why.
+    ``unread_log_records`` counts those that look like tool calls and name no span: no call is read from them; of the
+    first of them the name and the id that it lacks are known.
     ``repaired_texts`` counts texts that were not UTF-8: U+FFFD stands in them now. ``remarks`` say what else of it is
     not known, or is elsewhere.
     """
@@ -35,6 +37,8 @@ class FileRead:
     problems: list[str] = field(default_factory=list)
     repaired_texts: int = 0
     remarks: list[str] = field(default_factory=list)
+    unread_log_records: int = 0
+    first_unread_log_record: tuple[str, str] = ("", "")
 
     def take_for(self, file_format: str) -> None:
         """Note the format of the file, or of a part of it."""
@@ -46,6 +50,12 @@ class FileRead:
         if number:
             self.not_read[kind] += number
             self.problems += problems[: _MAX_PROBLEMS - len(self.problems)]
+
+    def note_unread_log_record(self, name: str, lacks: str) -> None:
+        """Note a log record that looks like a tool call by its event's name, and lacks a trace or span id."""
+        self.unread_log_records += 1
+        if self.unread_log_records == 1:
+            self.first_unread_log_record = name, lacks
 
     @property
     def not_read_line(self) -> str:
@@ -85,6 +95,12 @@ class FileRead:
                 f"{count(texts, 'text')} {_were(texts)} not UTF-8, and what could not be read of it became U+FFFD"
             )
             lines.append(f"{self.name}: {repaired}")
+        if self.unread_log_records:
+            name, lacks = self.first_unread_log_record
+            records = (
+                f"{count(self.unread_log_records, 'log record')} of tool calls without a {lacks}, such as {name!r}"
+            )
+            lines.append(f"{self.name}: {records}: no call is read from such records")
         return lines + [f"{self.name}: {remark}" for remark in self.remarks]
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -1,19 +1,23 @@
 """One request from a file, and the error of a file that cannot be read."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from google.protobuf.message import Message
 
+from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
 from tracegrade.otlp.ids import (
     BAD_IDS,
     BAD_LOG_IDS,
     all_ids_are_whole,
+    lacks_id,
     take_out_bad_log_records,
     take_out_bad_spans,
 )
 from tracegrade.otlp.request import ITEM_NAMES, containers
+from tracegrade.semconv import EVENT_NAME
 
 # No real request comes near it; a torn or foreign file may ask for more, which must not be allocated.
 MAX_REQUEST_BYTES = 512 * 1024 * 1024
@@ -49,6 +53,9 @@ def whole_request(
             taken_out, reasons = take_out_bad_spans(items), BAD_IDS
         elif signal is Signal.LOGS:
             taken_out, reasons = take_out_bad_log_records(items), BAD_LOG_IDS
+            for record in items:
+                if lacks_id(record) and looks_like_a_tool(event := _event_name(record)):
+                    file.note_unread_log_record(event, lacks_id(record))
         else:
             continue
         if taken_out:
@@ -58,3 +65,9 @@ def whole_request(
     if number := sum(map(len, containers(signal, request))):
         file.read[name] += number
     return SourceRequest(signal, request.SerializeToString() if payload is None else payload, origin)
+
+
+def _event_name(record: Any) -> str:
+    attributes = (each.value.string_value for each in record.attributes if each.key == EVENT_NAME)
+    name: str = record.event_name or next(attributes, "")
+    return name

@@ -9,6 +9,8 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.telemetry.merged import HANDED_OVER
 from tracegrade.telemetry.metrics import Labels, series
 
+_UNREAD_LOGS = "tracegrade.extract.unread_log_records"
+
 
 @dataclass(slots=True)
 class ReadSums:
@@ -21,6 +23,8 @@ class ReadSums:
     read_spans: int = 0
     read_log_records: int = 0
     open_traces: int = 0
+    unread_log_records: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """Log records that look like tool calls and name no span, by service, scope and reason."""
 
     def add(self, judge: RecordJudge) -> None:
         """Add a judge that goes on."""
@@ -47,6 +51,7 @@ class ReadSums:
             self.read_spans,
             self.read_log_records,
             self.open_traces,
+            Counter(self.unread_log_records),
         )
 
     def metrics(self) -> dict[str, dict[Labels, float]]:
@@ -59,6 +64,10 @@ class ReadSums:
             "tracegrade.log_records.open": {(): self.open_log_records},
             "tracegrade.log_records.read": {(): self.read_log_records},
             "tracegrade.traces.open": {(): self.open_traces},
+            _UNREAD_LOGS: {
+                series(_UNREAD_LOGS, service=service, scope=scope, reason=reason): number
+                for (service, scope, reason), number in self.unread_log_records.items()
+            },
         }
 
     def _add_done(self, judge: RecordJudge) -> None:
@@ -66,6 +75,8 @@ class ReadSums:
         self.log_records.update(judge.intake.log_record_dispositions)
         self.read_spans += judge.intake.read_spans
         self.read_log_records += judge.intake.read_log_records
+        for found, number in judge.intake.unread_log_records.items():
+            self.unread_log_records[found.service, found.scope, f"no {found.lacks}"] += number
 
 
 def _by_disposition(name: str, dispositions: Mapping[tuple[str, str], int]) -> dict[Labels, float]:

@@ -95,6 +95,7 @@ def show(request: Request) -> Response:
         by_shape=numbers.by("tracegrade.extract.calls_by_shape", "service", "scope"),
         unread_tools=numbers.by("tracegrade.extract.unread_tool_spans", "service", "scope"),
         unread_models=numbers.by("tracegrade.extract.unread_model_spans", "service", "scope", "reason"),
+        unread_logs=numbers.by("tracegrade.extract.unread_log_records", "service", "scope", "reason"),
         silent=numbers.by("tracegrade.extract.silent_traces", "service", "scope"),
         metrics=[(name, metric, points) for name, metric in METRICS.items() if (points := numbers.points(name))],
     )
