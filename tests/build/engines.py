@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, make_url, te
 from build import store_with
 from tracegrade.store import schema
 from tracegrade.store.open import open_store
-from tracegrade.store.partitions import SMALLEST, parts
+from tracegrade.store.partitions import SMALLEST, partitions
 
 
 def _postgresql() -> str:
@@ -57,8 +57,8 @@ def postgresql() -> Iterator[Engine]:
 
 
 def _with_one_part(connection: Connection) -> None:
-    """Earlier tests dropped parts, or made small ones; the first trace has the number 1 again."""
-    found = parts(connection)
+    """Earlier tests dropped partitions, or made small ones; the first trace has the number 1 again."""
+    found = partitions(connection)
     if [part.first for part in found] != [1] or found[0].end <= SMALLEST:
         for part in found:
             connection.execute(text(f"DROP TABLE {part.table}"))

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Dialect, Engine, create_engine
 from sqlalchemy.util import LRUCache
 
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store import open as open_module
+from tracegrade.store import sqlite
 from tracegrade.store.open import checkpoint, open_store
 from tracegrade.store.write import StoreWriter
 
@@ -35,9 +35,9 @@ def store_with(folder: Path, *results: TraceResult) -> str:
 
 def give_up_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let stores of SQLite that are opened from now on wait half a second for another's lock, and not five."""
-    pragmas = tuple(pragma.replace("busy_timeout=5000", "busy_timeout=500") for pragma in open_module._PRAGMAS)
-    assert pragmas != open_module._PRAGMAS
-    monkeypatch.setattr(open_module, "_PRAGMAS", pragmas)
+    pragmas = tuple(pragma.replace("busy_timeout=5000", "busy_timeout=500") for pragma in sqlite._PRAGMAS)
+    assert pragmas != sqlite._PRAGMAS
+    monkeypatch.setattr(sqlite, "_PRAGMAS", pragmas)
 
 
 @cache
@@ -55,7 +55,7 @@ def _create_engine(url: URL, **options: Any) -> Engine:
     return engine
 
 
-open_module.create_engine = _create_engine
+sqlite.create_engine = _create_engine
 
 
 @cache

@@ -20,8 +20,9 @@ from tracegrade.jobs.submit import cancel, resume
 from tracegrade.jobs.suite_job import SuiteJob
 from tracegrade.jobs.worker import Worker
 from tracegrade.store import schema
+from tracegrade.store.errors import StoreError
 from tracegrade.store.jobs import claim, interrupt_running
-from tracegrade.store.open import StoreError, one_at_a_time, reading
+from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.runs import delete_run
 from tracegrade.store.suites import delete_suite
 from tracegrade.store.version import VERSION

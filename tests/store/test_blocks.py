@@ -3,9 +3,9 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Engine
 
-from tracegrade.store.blocks import CHUNK_TRACES, Blocks, block_ranges
+from tracegrade.store.blocks import Blocks, block_ranges
 from tracegrade.store.open import reading
-from tracegrade.store.schema import BLOCK_TRACES, EVERY_SERIES
+from tracegrade.store.schema import BLOCK_TRACES, CHUNK_TRACES, EVERY_SERIES
 
 SERIES, OTHER = 7, 8
 PASS, FAIL = 0, 1

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 
 from build import each
 from tracegrade.store.check import check_store
-from tracegrade.store.open import StoreError
+from tracegrade.store.errors import StoreError
 from tracegrade.store.version import FIRST
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from build.judged_traces import START_NS, judged, tool_call
-from tracegrade.store import free_space as module
-from tracegrade.store.free_space import free_space, give_back
+from tracegrade.store import sqlite as module
+from tracegrade.store.database import FreeSpace
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import checkpoint, open_store, reading
+from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.retention import delete_older
 from tracegrade.store.salvage import damage_of
@@ -31,9 +32,9 @@ def stored(engine: Engine) -> int:
         return len(trace_heads(connection, ResultFilter(), 1000))
 
 
-def space_of(engine: Engine) -> module.FreeSpace:
+def space_of(engine: Engine) -> FreeSpace:
     with reading(engine) as connection:
-        found = free_space(connection)
+        found = database(connection).free_space(connection)
     assert found is not None
     return found
 
@@ -45,7 +46,7 @@ def test_what_was_deleted_makes_the_file_smaller_in_small_steps(sqlite: Engine, 
     assert before.surplus_pages
     assert path.stat().st_size == before.size_bytes
     steps = []
-    while given := give_back(sqlite):
+    while given := database(sqlite).give_back(sqlite):
         steps.append(given)
     after = space_of(sqlite)
     assert not after.surplus_pages
@@ -63,7 +64,7 @@ def test_a_reader_of_before_goes_on_reading_all(sqlite: Engine, tmp_path: Path) 
         first = trace_heads(connection, ResultFilter(), 1)
         while delete_older(sqlite, START_NS * 2):
             pass
-        while give_back(sqlite):
+        while database(sqlite).give_back(sqlite):
             pass
         assert len(trace_heads(connection, ResultFilter(), 1000)) == 500
         assert trace_heads(connection, ResultFilter(), 1) == first

@@ -17,7 +17,8 @@ from tracegrade.cli import main
 from tracegrade.store import migrations
 from tracegrade.store import open as opening
 from tracegrade.store.check import check_store
-from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.errors import StoreError
+from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.version import FIRST, VERSION

@@ -15,7 +15,8 @@ from build import each
 from build.judged_traces import judged
 from tracegrade.model.session import TURN
 from tracegrade.store import migrations, schema
-from tracegrade.store.open import StoreError, StoreUnavailable, checkpoint, open_store, reading
+from tracegrade.store.errors import StoreError, StoreUnavailable
+from tracegrade.store.open import checkpoint, open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.version import VERSION
@@ -117,7 +118,7 @@ def test_a_server_that_does_not_answer_is_told_from_one_that_refuses(
         raise OperationalError("", {}, Exception(told))
 
     refusing = create_engine("sqlite://", creator=fail)
-    monkeypatch.setattr("tracegrade.store.open._postgresql", lambda url, tenant: refusing)
+    monkeypatch.setattr("tracegrade.store.postgresql.PostgreSQL.engine", lambda *_, **__: refusing)
     with pytest.raises(
         StoreError, match=r"^postgresql\+psycopg://user:\*\*\*@db/results: cannot be opened: "
     ) as caught:
@@ -164,7 +165,7 @@ def test_a_store_on_a_read_only_disk_says_what_sqlite_needs(
     assert "unable to open database file" in str(elsewhere.value)
     assert "written" not in str(elsewhere.value)
     # Tests may run as root, who may write to each folder that is not mounted read-only.
-    monkeypatch.setattr("tracegrade.store.open.os.access", lambda path, mode: path != folder)
+    monkeypatch.setattr("tracegrade.store.sqlite.os.access", lambda path, mode: path != folder)
     with pytest.raises(StoreUnavailable, match=r"nothing can be written to its folder.*tracegrade\.db-wal.*--data-dir"):
         open_store(url(folder / "tracegrade.db"), read_only=True)
     with pytest.raises(StoreUnavailable, match=r"nothing can be written to its folder$"):  # a copy is no use to a judge

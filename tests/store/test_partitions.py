@@ -10,9 +10,12 @@ from build.engines import needs_postgresql
 from build.judged_traces import MINUTE_NS, START_NS, judged, trace_id
 from build.stored_runs import begin
 from tracegrade.store import partitions, schema
+from tracegrade.store.database import Partition
 from tracegrade.store.open import reading
-from tracegrade.store.partitions import Part, drop_expired, make_room, parts
+from tracegrade.store.partitions import drop_expired, make_room
+from tracegrade.store.partitions import partitions as parts
 from tracegrade.store.read import stored_traces
+from tracegrade.store.registry import database
 from tracegrade.store.retention import delete_older
 from tracegrade.store.write import StoreWriter
 
@@ -30,7 +33,8 @@ def small(postgresql: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
     monkeypatch.setattr(partitions, "LARGEST", SIZE)
     with reading(postgresql) as connection:
         end = parts(connection)[-1].end
-    make_room(postgresql, end - 1)
+    with postgresql.begin() as connection:
+        make_room(connection, end - 1)
     with postgresql.begin() as connection:
         connection.execute(text(f"SELECT setval('{schema.NUMBERS}', {end}, false)"))
     return postgresql
@@ -44,12 +48,12 @@ def store_days(engine: Engine, days: Sequence[int], **changes: object) -> None:
         StoreWriter(engine).write([judged(100 * day + number, **times, **changes) for number in range(SIZE)])
 
 
-def full(engine: Engine) -> list[Part]:
+def full(engine: Engine) -> list[Partition]:
     with reading(engine) as connection:
         return [part for part in parts(connection) if _count(engine, part)]
 
 
-def _count(engine: Engine, part: Part) -> int:
+def _count(engine: Engine, part: Partition) -> int:
     with reading(engine) as connection:
         return int(connection.execute(text(f"SELECT count(*) FROM {part.table}")).scalar_one())
 
@@ -162,7 +166,7 @@ def test_a_part_is_as_large_as_the_traces_of_the_last_day_are_many(
     with reading(postgresql) as connection:
         last = parts(connection)[-1]
         (newest,) = connection.execute(select(func.max(schema.traces.c.number))).scalars()
-    room = make_room(postgresql, last.end)
+    room = database(postgresql).make_room(postgresql, last.end)
     with reading(postgresql) as connection:
         made = [part for part in parts(connection) if part.first >= last.end]
     first_of_day = newest - 2 * SIZE + 1

@@ -4,15 +4,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from build.engines import POSTGRESQL, needs_postgresql, without_tables
 from build.judged_traces import START_NS, judged, trace_id
 from tracegrade.serve.process import name_process
 from tracegrade.store import schema
-from tracegrade.store import write as write_module
-from tracegrade.store.open import StoreError, open_store, reading, reading_store
+from tracegrade.store.errors import StoreError
+from tracegrade.store.open import open_store, reading, reading_store
+from tracegrade.store.postgresql import PostgreSQL
 from tracegrade.store.read import newest_number, stored_traces
 from tracegrade.store.version import VERSION
 from tracegrade.store.write import StoreWriter
@@ -111,15 +112,18 @@ def test_an_operator_sees_whose_a_connection_is(postgresql: Engine, monkeypatch:
 def test_a_server_that_goes_while_rows_are_copied_is_worth_another_attempt(
     postgresql: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, insert = StoreWriter(postgresql), write_module.insert_rows
+    writer, insert = StoreWriter(postgresql), PostgreSQL.insert
 
-    def interrupted(connection: Connection, *given: Any) -> None:
+    def interrupted(self: PostgreSQL, connection: Connection, table: Table, rows: Any) -> None:
+        if table is not schema.traces:
+            insert(self, connection, table, rows)
+            return
         with postgresql.connect() as other:
             pid = connection.connection.driver_connection.info.backend_pid
             other.execute(text(f"SELECT pg_terminate_backend({pid})"))
-        insert(connection, *given)
+        insert(self, connection, table, rows)
 
-    monkeypatch.setattr(write_module, "insert_rows", interrupted)
+    monkeypatch.setattr(PostgreSQL, "insert", interrupted)
     with pytest.raises(OperationalError):
         writer.write([judged(1)])
     monkeypatch.undo()

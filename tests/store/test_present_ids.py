@@ -8,7 +8,7 @@ from build import store_with
 from build.judged_traces import judged, trace_id
 from build.stored_runs import begin
 from tracegrade.store.open import open_store
-from tracegrade.store.present_ids import PresentIds
+from tracegrade.store.read import PresentIds
 from tracegrade.store.write import StoreWriter
 
 

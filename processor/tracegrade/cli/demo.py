@@ -115,8 +115,9 @@ def _run_agent(endpoints: dict[str, str], config: "Config", once: bool) -> bool:
 
 
 def _wait_until_judged(config: "Config", trace_ids: set[str]) -> bool:
+    from tracegrade.store.errors import StoreError
     from tracegrade.store.heads import trace_heads
-    from tracegrade.store.open import StoreError, open_store
+    from tracegrade.store.open import open_store
     from tracegrade.store.result_filter import ResultFilter
 
     deadline_s = time.monotonic() + _JUDGED_WITHIN_S

@@ -217,7 +217,7 @@ def explain(settings: ReadSettings, names: Sequence[str], volume: float | None) 
 
 def _in_force_since(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str, str]:
     """Since when each rule judges so, and has its text, as far as the store knows it."""
-    from tracegrade.store.open import StoreError
+    from tracegrade.store.errors import StoreError
     from tracegrade.store.rule_texts import rule_versions
 
     found = {}

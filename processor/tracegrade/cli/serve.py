@@ -126,7 +126,7 @@ def _run_judge(config: "Config", judge: "Judge | None", name: str, *, ends_with_
     from tracegrade.serve.process import explains_folder_errors, stop_on_signals
     from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET
     from tracegrade.serve.worker_role import WorkerRole
-    from tracegrade.store.open import StoreUnavailable
+    from tracegrade.store.errors import StoreUnavailable
 
     roles: list[JudgeRole | DeliveryRole] = []
 
@@ -194,7 +194,7 @@ def _jobs(config: "Config", ends_with_stdin: bool) -> int:
     from tracegrade.jobs.worker import Worker
     from tracegrade.serve.process import explains_folder_errors, name_process, stop_on_signals
     from tracegrade.serve.supervising.judge_process import EXIT_NOT_YET
-    from tracegrade.store.open import StoreError
+    from tracegrade.store.errors import StoreError
 
     name_process("jobs")
     try:

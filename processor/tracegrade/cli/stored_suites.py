@@ -41,7 +41,8 @@ def named_suite(written: str, rule_paths: Sequence[str], config: "Config", tenan
         SuiteError: no suite, several of that name, or a case that cannot be run.
         FileError: a rule that cannot be read.
     """
-    from tracegrade.store.open import StoreError, reading_store
+    from tracegrade.store.errors import StoreError
+    from tracegrade.store.open import reading_store
     from tracegrade.suites.imported import SuiteError
     from tracegrade.suites.keeping import NoSuchSuite, suite_called
     from tracegrade.suites.stored import runnable_suite

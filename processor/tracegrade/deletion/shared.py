@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.journal.files import replace_file
+from tracegrade.store.registry import database
 from tracegrade.store.shared_deletions import SharedDeletion, share, shared, shared_ids
 
 KEPT_NS = 31 * 24 * 3600 * 1_000_000_000  # a data folder whose judge is away for longer is not told
@@ -34,7 +35,7 @@ class SharedDeletions:
             OSError: the disk refused; it is taken over the next time.
             SQLAlchemyError: the database refused.
         """
-        if self._engine.dialect.name != "postgresql":
+        if database(self._engine).is_file:
             return []
         with self._engine.connect() as connection:
             ids = shared_ids(connection)
@@ -61,7 +62,7 @@ def share_deletions(engine: Engine, deletions: Sequence[Deletion]) -> None:
     Raises:
         SQLAlchemyError: the database refused.
     """
-    if engine.dialect.name != "postgresql":
+    if database(engine).is_file:
         return
     told = [SharedDeletion(each.id, each.requested_ns, each.choice.tenant, each.trace_ids) for each in deletions]
     with engine.begin() as connection:

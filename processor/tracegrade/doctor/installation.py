@@ -15,9 +15,9 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DELIVERY, DataFolder
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.supervising.judge_process import HUNG
-from tracegrade.store.free_space import free_space
 from tracegrade.store.place import sqlite_path
 from tracegrade.store.put_aside import put_aside_of
+from tracegrade.store.registry import database
 from tracegrade.telemetry.conditions import KINDS, conditions_in
 from tracegrade.telemetry.merged import MergedSnapshots
 
@@ -54,7 +54,7 @@ def privacy(config: Config) -> Iterator[Finding]:
 
 def free_space_of(connection: Connection, path: str) -> Iterator[Finding]:
     """How large a SQLite store's file is, and how much of it serve gives back to the disk."""
-    if (space := free_space(connection)) is None:
+    if (space := database(connection).free_space(connection)) is None:
         return
     text = f"{space.size_bytes / _MIB:.1f} MiB, of which {space.free_bytes / _MIB:.1f} MiB hold nothing"
     advice = "serve gives back to the disk what is more than an eighth" if space.surplus_pages else ""

@@ -15,7 +15,8 @@ from tracegrade.model.errors import NotFound, NotPossible, TraceGradeError
 from tracegrade.pipeline.progress import Progress, unseen
 from tracegrade.rule.gate import ANY_BASELINE, BASELINE_NAME, LONGEST_NAME
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.open import StoreError, reading_store
+from tracegrade.store.errors import StoreError
+from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.sides import run_names
 

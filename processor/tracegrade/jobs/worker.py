@@ -9,23 +9,21 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.config import Config
 from tracegrade.jobs.limits import next_job
 from tracegrade.jobs.suite_job import JobLost, SuiteJob
-from tracegrade.journal.errors import JournalLocked
-from tracegrade.journal.lock import FolderLock
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import DataFolder
+from tracegrade.store.database import Lock
+from tracegrade.store.errors import StoreError
 from tracegrade.store.jobs import UNFINISHED, Job, claim, interrupt_running, note, stored_jobs
-from tracegrade.store.open import JOBS_LOCK, StoreError, alone, one_at_a_time, open_store, reading
+from tracegrade.store.open import one_at_a_time, open_store, reading
+from tracegrade.store.registry import database
 
 LOOK_EVERY_S = 0.25
 """How soon a cancelled job ends, and a submitted one begins."""
@@ -84,7 +82,7 @@ class Worker:
         """
         try:
             while not self._stop.is_set():
-                with _only_worker(self._engine) as is_only:
+                with database(self._engine).alone(self._engine, Lock.JOBS) as is_only:
                     if is_only:
                         self._work()
                         return
@@ -191,21 +189,3 @@ class Worker:
             running.thread.join(max(0.0, until_s - time.monotonic()))
             with suppress(JobLost, SQLAlchemyError):
                 running.work.end("interrupted", "its worker ended")
-
-
-@contextmanager
-def _only_worker(engine: Engine) -> Iterator[bool]:
-    """Whether no other worker is in here with the same store."""
-    if engine.dialect.name == "sqlite":
-        try:
-            lock = FolderLock(Path(f"{engine.url.database}.jobs.lock"), "the worker of jobs")
-        except JournalLocked:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            lock.release()
-    else:
-        with alone(engine, JOBS_LOCK) as is_alone:
-            yield is_alone

@@ -36,7 +36,8 @@ from tracegrade.serve.judging.turns import NAME as TURNS
 from tracegrade.serve.judging.turns import TellingSink, erase_turns, trim_turns
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.store.open import STORE_ERRORS, unavailable
+from tracegrade.store.errors import STORE_ERRORS
+from tracegrade.store.open import unavailable
 
 _BEAT_EVERY_S = 1.0
 _DELETE_EVERY_S = 0.25

@@ -13,7 +13,8 @@ from tracegrade.journal.lock import FolderLock
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.serve.judging.metrics import JudgeMetrics
-from tracegrade.store.open import StoreUnavailable, open_store
+from tracegrade.store.errors import StoreUnavailable
+from tracegrade.store.open import open_store
 
 OPENS_WITHIN_S = 60.0
 _OPEN_AGAIN_AFTER_S = 1.0

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, func, select
 
-from tracegrade.store.many_rows import insert_or_change
+from tracegrade.store.registry import database
 from tracegrade.store.schema import MINUTE_NS, arrivals, traces
 
 
@@ -19,7 +19,7 @@ class Arrivals:
 
     def write(self, connection: Connection) -> None:
         """Write the noted numbers: they widen the stored ranges."""
-        insert_or_change(
+        database(connection).insert_or_change(
             connection,
             arrivals,
             # Sorted, so that several writers wait for each other in the same order.

@@ -21,9 +21,10 @@ from tracegrade.codec.results import with_backfilled
 from tracegrade.model.evaluation import Decision
 from tracegrade.store.blocks import Blocks, block_ranges
 from tracegrade.store.counts import CountChanges, counted_minute
+from tracegrade.store.database import in_parts
 from tracegrade.store.open import one_at_a_time, reading
-from tracegrade.store.parts import in_parts
 from tracegrade.store.read import newest_number
+from tracegrade.store.registry import database
 from tracegrade.store.rows import ResultRows
 from tracegrade.store.schema import (
     BACKFILL,
@@ -306,7 +307,7 @@ class _Changes:
     def write(self, connection: Connection) -> None:
         """Write them."""
         if self._updates:
-            mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
+            mark = database(connection).mark
             changed = ", ".join(f"{name} = {mark}" for name in ("evaluations", "decisions", "judged"))
             connection.exec_driver_sql(f"UPDATE traces SET {changed} WHERE number = {mark}", self._updates)
         self._sums.write(connection)

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select
 
-from tracegrade.store.many_rows import insert_or_change
+from tracegrade.store.registry import database
 from tracegrade.store.rows import EvaluationRow
-from tracegrade.store.schema import BLOCK_TRACES, CHUNK_BLOCKS, EVERY_SERIES, blocks
+from tracegrade.store.schema import BLOCK_TRACES, CHUNK_BLOCKS, CHUNK_TRACES, EVERY_SERIES, blocks
 
-CHUNK_TRACES = CHUNK_BLOCKS * BLOCK_TRACES
 _WIDER = 8
 _MOST_CHUNKS = 4096  # less than the largest number of parameters of a query
 
@@ -37,7 +36,7 @@ class Blocks:
             for series, outcome in held | {(EVERY_SERIES, outcome) for _, outcome in held}:
                 bits[chunk, series, outcome] |= 1 << place
         rows = [(*key, value) for key, value in sorted(bits.items())]
-        insert_or_change(connection, blocks, rows, "held = blocks.held | excluded.held")
+        database(connection).insert_or_change(connection, blocks, rows, "held = blocks.held | excluded.held")
 
 
 def block_ranges(

@@ -32,7 +32,7 @@ def check_store(url: str) -> None:
 
         check_reachable(url, _WAITS_S)
     elif problem := unfit(version_in(path), read_only=False, update=True):
-        from tracegrade.store.open import StoreError
+        from tracegrade.store.errors import StoreError
 
         raise StoreError(f"{path}: {problem}")
 

@@ -10,8 +10,8 @@ import orjson
 from sqlalchemy import Connection, select
 
 from tracegrade.store import schema
-from tracegrade.store.many_rows import insert_or_change
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
+from tracegrade.store.registry import database
 from tracegrade.store.rows import DecisionRow, EvaluationRow
 from tracegrade.store.schema import (
     COUNTED_MINUTES,
@@ -106,7 +106,7 @@ class CountChanges:
         for minutes in COUNTED_MINUTES:
             sums = _by(minutes, sums)
             rows += [(minutes, *place, *added) for place, added in sums.items()]
-        insert_or_change(connection, schema.counts, sorted(rows), _ADDED)
+        database(connection).insert_or_change(connection, schema.counts, sorted(rows), _ADDED)
 
 
 def counted_minute(run: str, last_received_ns: int) -> int | None:

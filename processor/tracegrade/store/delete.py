@@ -1,11 +1,11 @@
 """Deletion of traces on request: all rows that hold something of them, and all bytes of these rows."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Engine, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, select, update
 from sqlalchemy.exc import OperationalError
 
 from tracegrade.codec.kept_spans import decode_spans
@@ -15,18 +15,15 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.session import session_trace_id
 from tracegrade.store.arrivals import number_range
 from tracegrade.store.counts import CountChanges
+from tracegrade.store.database import Alive
 from tracegrade.store.diagnosis import named_traces, without_traces
-from tracegrade.store.open import one_at_a_time, reading
+from tracegrade.store.open import one_at_a_time
+from tracegrade.store.registry import database
 from tracegrade.store.run_numbers import run_ranges
 from tracegrade.store.schema import alerts, traces
-from tracegrade.store.trace_keys import of_ids
-from tracegrade.store.write import delete_traces
 
 _TOGETHER = 200
-_SCRUBBED_BYTES = 8 * 1024 * 1024
 _TRIES = 5
-
-Alive = Callable[[], None]
 
 
 class DeletedRows(NamedTuple):
@@ -131,7 +128,7 @@ def _delete(connection: Connection, trace_ids: list[bytes], tenant: str | None) 
     sessions: set[bytes] = set()
     evaluations = 0
     place = (traces.c.number, traces.c.tenant, traces.c.judged, traces.c.evaluations)
-    meant = [of_ids(connection, trace_ids), traces.c.members.is_(None)]
+    meant = [database(connection).of_ids(trace_ids), traces.c.members.is_(None)]
     if tenant is not None:
         meant.append(traces.c.tenant == tenant)
     for number, owner, judged, rows in connection.execute(select(*place).where(*meant)):
@@ -141,14 +138,16 @@ def _delete(connection: Connection, trace_ids: list[bytes], tenant: str | None) 
         sessions.update(session_trace_id(owner, name) for name in names)
     of_sessions: list[int] = []
     for number, rows in connection.execute(
-        select(traces.c.number, traces.c.evaluations).where(of_ids(connection, sessions), traces.c.members.is_not(None))
+        select(traces.c.number, traces.c.evaluations).where(
+            database(connection).of_ids(sessions), traces.c.members.is_not(None)
+        )
     ):
         of_sessions.append(number)
         evaluations += len(orjson.loads(rows))
     if gone := [*numbers, *of_sessions]:
         sums = CountChanges()
         sums.take_back(connection, gone)
-        delete_traces(connection, gone)
+        database(connection).delete_traces(connection, gone)
         sums.write(connection)
     return DeletedRows(len(numbers), len(of_sessions), evaluations)
 
@@ -182,38 +181,11 @@ def _forget_in_alerts(
 def overwrite_deleted(engine: Engine, alive: Alive = lambda: None) -> None:
     """Overwrite all bytes of deleted rows in a SQLite file and its log; on PostgreSQL, let their space be used again.
 
-    In pages that are in use, SQLite overwrites deleted content at once (``secure_delete``). Here, free pages are filled
-    with zeros, and the log is written back into the file and cut. O(free pages).
-
     Raises:
         OperationalError: readers held the log for too long; try again.
     """
-    if engine.dialect.name != "sqlite":
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(text("VACUUM traces"))
-            connection.execute(text("VACUUM trace_keys"))
-            connection.execute(text("VACUUM alerts"))
-        return
-    for chunk in _free_bytes(engine):
-        with engine.begin() as connection:
-            connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS zeros (bytes BLOB NOT NULL)")
-            connection.exec_driver_sql("INSERT INTO zeros VALUES (zeroblob(?))", (chunk,))
-        alive()
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS zeros")
+    database(engine).overwrite_free(engine, alive)
     cut_log(engine, alive)
-
-
-def _free_bytes(engine: Engine) -> Iterator[int]:
-    """The number of bytes in free pages, in several parts."""
-    with reading(engine) as connection:
-        pages, size = (
-            connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("freelist_count", "page_size")
-        )
-    left = pages * size
-    while left > 0:
-        yield min(left, _SCRUBBED_BYTES)
-        left -= _SCRUBBED_BYTES
 
 
 def cut_log(engine: Engine, alive: Alive = lambda: None) -> None:
@@ -222,17 +194,8 @@ def cut_log(engine: Engine, alive: Alive = lambda: None) -> None:
     Raises:
         OperationalError: readers held the log for too long; try again.
     """
-    if engine.dialect.name != "sqlite":
-        return
     for _ in range(_TRIES):
-        connection = engine.raw_connection()
-        try:
-            cursor = connection.cursor()
-            busy, *_ = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            cursor.close()
-        finally:
-            connection.close()
-        if not busy:
+        if database(engine).checkpoint(engine):
             return
         alive()
     raise OperationalError("PRAGMA wal_checkpoint(TRUNCATE)", None, TimeoutError("readers hold the log"))

@@ -3,33 +3,32 @@
 They are found, filtered and put in order by the database, so that a page costs what it shows.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     Connection,
     Select,
     Text,
     and_,
-    case,
     cast,
     func,
     literal,
     or_,
     select,
-    true,
     union_all,
 )
 
 from tracegrade.store.experiment_entries import PROMOTED
 from tracegrade.store.jobs import SUITE_RUN
 from tracegrade.store.jobs import State as JobState
+from tracegrade.store.registry import database
 from tracegrade.store.runs import State as RunState
 from tracegrade.store.schema import experiment_entries, experiments, jobs, runs
 
+_Holds: TypeAlias = Callable[[ColumnElement[Any], str, str], ColumnElement[bool]]
 Origin: TypeAlias = Literal["job", "run", "entry"]
 
 
@@ -72,10 +71,10 @@ def eval_keys(
         until_ns: only those submitted by then.
         offset: leave out so many of the first of them.
     """
-    is_sqlite = connection.dialect.name == "sqlite"
-    every = [_of_jobs(asked, is_sqlite), _of_runs(asked)]
+    holds = database(connection).holds
+    every = [_of_jobs(asked, holds), _of_runs(asked)]
     if asked.reported:
-        every.append(_of_entries(asked, is_sqlite))
+        every.append(_of_entries(asked, holds))
     found = union_all(*every).subquery()
     query = select(found).order_by(found.c.at_ns.desc(), found.c.id).limit(limit).offset(offset)
     if until_ns is not None:
@@ -83,7 +82,7 @@ def eval_keys(
     return [EvalKey(*row) for row in connection.execute(query)]
 
 
-def _of_jobs(asked: EvalFilter, is_sqlite: bool) -> Select[Any]:
+def _of_jobs(asked: EvalFilter, holds: _Holds) -> Select[Any]:
     """Jobs that have a run, or have stored none yet; one whose runs were all deleted is no eval any more."""
     own = and_(runs.c.tenant == jobs.c.tenant, runs.c.job == jobs.c.id)
     run = select(runs.c.name).where(own)
@@ -97,7 +96,7 @@ def _of_jobs(asked: EvalFilter, is_sqlite: bool) -> Select[Any]:
         waits = and_(without_runs, jobs.c.request["experiment"].as_string() == asked.experiment)
         query = query.where(or_(waits, run.where(runs.c.experiment == asked.experiment).exists()))
     if asked.model is not None:
-        query = query.where(_holds(jobs.c.request, "models", asked.model, is_sqlite))
+        query = query.where(holds(jobs.c.request, "models", asked.model))
     if asked.job_states is not None:
         query = query.where(jobs.c.state.in_(asked.job_states))
     first = select(func.min(runs.c.begun_ns)).where(own).scalar_subquery()
@@ -119,7 +118,7 @@ def _of_runs(asked: EvalFilter) -> Select[Any]:
     return _within(query, runs.c.begun_ns, asked)
 
 
-def _of_entries(asked: EvalFilter, is_sqlite: bool) -> Select[Any]:
+def _of_entries(asked: EvalFilter, holds: _Holds) -> Select[Any]:
     known = experiment_entries.c
     query = _known(known.at_ns, known.id, "entry").where(known.tenant == asked.tenant, known.kind == PROMOTED)
     if asked.suite is not None:
@@ -131,7 +130,7 @@ def _of_entries(asked: EvalFilter, is_sqlite: bool) -> Select[Any]:
         query = query.where(known.experiment == asked.experiment)
     if asked.model is not None:
         alone = (known.configuration[key].as_string() == asked.model for key in ("model", "models"))
-        query = query.where(or_(*alone, _holds(known.configuration, "models", asked.model, is_sqlite)))
+        query = query.where(or_(*alone, holds(known.configuration, "models", asked.model)))
     return _within(query, known.at_ns, asked)
 
 
@@ -143,15 +142,3 @@ def _within(query: Select[Any], begun_ns: ColumnElement[Any], asked: EvalFilter)
     if asked.since_ns is not None:
         query = query.where(begun_ns >= asked.since_ns)
     return query if asked.until_ns is None else query.where(begun_ns < asked.until_ns)
-
-
-def _holds(document: ColumnElement[Any], key: str, text: str, is_sqlite: bool) -> ColumnElement[bool]:
-    """Whether the list at `key` of a JSON column holds a text; what is no list holds nothing."""
-    if is_sqlite:
-        items = func.json_each(document, f"$.{key}").table_valued("value")
-    else:
-        listed = case(
-            (func.json_typeof(document[key]) == "array", document[key]), else_=cast(literal("[]", Text), JSON)
-        )
-        items = func.json_array_elements_text(listed).table_valued("value")
-    return select(true()).select_from(items).where(items.c.value == text).exists()

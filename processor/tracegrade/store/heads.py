@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.record import Shown, json_of
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
 from tracegrade.store.run_numbers import numbers_of

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
+from tracegrade.store.database import in_parts
 from tracegrade.store.named import id_named
-from tracegrade.store.parts import in_parts
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import alerts, incidents
 

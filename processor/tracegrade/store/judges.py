@@ -13,6 +13,8 @@ from contextlib import suppress
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from tracegrade.store.registry import database
+
 _NOTE_EVERY_S = 5.0
 # One that was not heard of for so long judges no more: it was stopped, or another one has its share.
 _HEARD_WITHIN_S = 60
@@ -36,7 +38,7 @@ class Judges:
         self._name = name
         self._stored_to_ns = stored_to_ns
         self._asking = threading.Lock()  # the alerts' thread asks, too
-        self._alone = engine.dialect.name != "postgresql"
+        self._alone = database(engine).is_file
 
     async def run(self, stop: asyncio.Event) -> None:
         """Tell the others again and again, until `stop` is set."""

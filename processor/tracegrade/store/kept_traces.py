@@ -9,11 +9,11 @@ from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_summary
 from tracegrade.model.trace import Trace
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
+from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import traces
-from tracegrade.store.trace_keys import of_ids
 
 # So many traces a query: between two queries nothing keeps SQLite's log from being written back.
 _TOGETHER = 256
@@ -65,7 +65,7 @@ def kept_traces_of(connection: Connection, run: str, keys: Iterable[TraceKey]) -
     query = select(*_KNOWN, traces.c.spans, summary).where(traces.c.run == run, traces.c.members.is_(None))
     found: dict[TraceKey, PackedTrace] = {}
     for some in in_parts(sorted({trace_id for _, trace_id in wanted})):
-        for row in connection.execute(query.where(of_ids(connection, some))):
+        for row in connection.execute(query.where(database(connection).of_ids(some))):
             if (key := (row.tenant, bytes(row.trace_id))) in wanted:
                 found[key] = _kept(row)
     return found

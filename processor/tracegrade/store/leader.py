@@ -13,7 +13,8 @@ from contextlib import suppress
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from tracegrade.store.open import LEADER_LOCK
+from tracegrade.store.database import Lock
+from tracegrade.store.registry import database
 
 LOOK_EVERY_S = 2.0
 # A holder that could not look for so long leads no more. The server keeps its lock for longer, even if nothing is heard
@@ -30,7 +31,7 @@ class Leader:
     def __init__(self, engine: Engine) -> None:
         """Prepare; `engine` is the store, open for writing."""
         self._engine = engine
-        self._alone = engine.dialect.name != "postgresql"
+        self._alone = database(engine).is_file
         self._connection: Connection | None = None
         self._held_at_s: float | None = None
 
@@ -79,7 +80,7 @@ class Leader:
         if self._held_at_s is not None:
             self._connection.execute(text("SELECT 1"))
             return True
-        return bool(self._connection.execute(text(f"SELECT pg_try_advisory_lock({LEADER_LOCK})")).scalar())
+        return bool(self._connection.execute(text(f"SELECT pg_try_advisory_lock({Lock.LEADING:d})")).scalar())
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -1,4 +1,4 @@
-"""PostgreSQL's parts of ``traces``: each holds the traces that were stored in about a day.
+"""PostgreSQL's partitions of ``traces``: each holds the traces that were stored in about a day.
 
 Parts are ranges of numbers, which grow, so every row has its part, and whoever reads a range of numbers reads the parts
 that hold it. The next part is made before it is needed, as large as the traces of the last day are many. When all
@@ -9,14 +9,12 @@ after that, takes longer than it took to write them.
 import logging
 import re
 import time
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from tracegrade.store.blocks import CHUNK_TRACES
-from tracegrade.store.open import making_parts
-from tracegrade.store.schema import DAY_MINUTES, MINUTE_NS, arrivals, runs, trace_keys, traces
+from tracegrade.store.database import Partition
+from tracegrade.store.schema import CHUNK_TRACES, DAY_MINUTES, MINUTE_NS, arrivals, runs, trace_keys, traces
 
 # A store with few traces need not have many parts; dropping one at once must not keep much longer than was asked for.
 SMALLEST = 32 * CHUNK_TRACES
@@ -28,18 +26,8 @@ _TAKEN_OUT = "dropped_traces_"
 logger = logging.getLogger(__name__)
 
 
-class Part(NamedTuple):
-    """A part of ``traces``: its table, and the numbers from ``first`` up to, and without, ``end``."""
-
-    table: str
-    first: int
-    end: int
-
-
-def parts(connection: Connection) -> list[Part]:
-    """All parts, the oldest first; none where the database is SQLite's."""
-    if connection.dialect.name != "postgresql":
-        return []
+def partitions(connection: Connection) -> list[Partition]:
+    """All partitions, the oldest first."""
     found = connection.execute(
         text(
             "SELECT part.relname, pg_get_expr(part.relpartbound, part.oid) FROM pg_inherits "
@@ -49,16 +37,15 @@ def parts(connection: Connection) -> list[Part]:
     return sorted((_part(*row) for row in found), key=lambda part: part.first)
 
 
-def make_room(engine: Engine, number: int) -> int:
-    """See that there are parts for `number` and beyond. Returns the first number of the last part, above `number`."""
-    with making_parts(engine) as connection:
-        last = parts(connection)[-1]
-        while last.first <= number:
-            last = _add(connection, last.end, _size(connection, number))
-        return last.first
+def make_room(connection: Connection, number: int) -> int:
+    """Make partitions for `number` and beyond. Returns the first number of the last one, above `number`."""
+    last = partitions(connection)[-1]
+    while last.first <= number:
+        last = _add(connection, last.end, _size(connection, number))
+    return last.first
 
 
-def soon_dropped(connection: Connection, before_ns: int) -> list[Part]:
+def soon_dropped(connection: Connection, before_ns: int) -> list[Partition]:
     """The parts that `drop_expired` will drop within a day: their rows need not be deleted one by one."""
     return _expired(connection, before_ns + DAY_MINUTES * MINUTE_NS)
 
@@ -90,8 +77,6 @@ def drop_expired(engine: Engine, before_ns: int) -> int:
 def _drop_taken_out(engine: Engine) -> int:
     """Forget the traces of the parts that were taken out, and drop these. Returns how many."""
     with engine.connect() as connection:
-        if connection.dialect.name != "postgresql":
-            return 0
         known = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE :named"
         found = connection.execute(text(known), {"named": _TAKEN_OUT.replace("_", r"\_") + "%"}).scalars().all()
     for table in found:
@@ -104,16 +89,16 @@ def _drop_taken_out(engine: Engine) -> int:
     return len(found)
 
 
-def _expired(connection: Connection, before_ns: int) -> list[Part]:
+def _expired(connection: Connection, before_ns: int) -> list[Partition]:
     newest = connection.execute(select(func.max(traces.c.number))).scalar()
     return [
         part
-        for part in parts(connection)
+        for part in partitions(connection)
         if newest is not None and part.end <= newest and _all_are_older(connection, part, before_ns)
     ]
 
 
-def _all_are_older(connection: Connection, part: Part, before_ns: int) -> bool:
+def _all_are_older(connection: Connection, part: Partition, before_ns: int) -> bool:
     overlapping = (arrivals.c.first_number < part.end, arrivals.c.last_number >= part.first)
     minute = connection.execute(select(func.max(arrivals.c.minute)).where(*overlapping)).scalar()
     if minute is not None and (minute + 1) * MINUTE_NS > before_ns:
@@ -131,9 +116,9 @@ def _size(connection: Connection, number: int) -> int:
     return min(max(SMALLEST, -(-stored // CHUNK_TRACES) * CHUNK_TRACES), LARGEST)
 
 
-def _add(connection: Connection, first: int, size: int) -> Part:
+def _add(connection: Connection, first: int, size: int) -> Partition:
     """Make a part. Nobody who reads or writes ``traces`` waits for it."""
-    part = Part(f"traces_{first}", first, first + size)
+    part = Partition(f"traces_{first}", first, first + size)
     as_traces = "LIKE traces INCLUDING DEFAULTS INCLUDING STORAGE INCLUDING COMPRESSION"
     bounds = f"FOR VALUES FROM ({part.first}) TO ({part.end})"
     connection.execute(text(f"CREATE TABLE {part.table} ({as_traces})"))
@@ -141,9 +126,9 @@ def _add(connection: Connection, first: int, size: int) -> Part:
     return part
 
 
-def _part(table: str, bounds: str) -> Part:
+def _part(table: str, bounds: str) -> Partition:
     """From such as ``FOR VALUES FROM (MINVALUE) TO ('65537')``."""
     found = re.fullmatch(r"FOR VALUES FROM \('?(\d+|MINVALUE)'?\) TO \('?(\d+)'?\)", bounds)
     assert found is not None, bounds
     first, end = found.groups()
-    return Part(table, 0 if first == "MINVALUE" else int(first), int(end))
+    return Partition(table, 0 if first == "MINVALUE" else int(first), int(end))

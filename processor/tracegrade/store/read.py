@@ -3,9 +3,11 @@
 `tracegrade.store.heads` lists traces and sessions, `tracegrade.store.results` results.
 """
 
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Engine, func, select
 
 from tracegrade.codec.json_text import storable
 from tracegrade.codec.results import unpack_summary
@@ -13,10 +15,10 @@ from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.session import TURN, session_trace_id
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
+from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import traces
-from tracegrade.store.trace_keys import of_ids
 
 
 def newest_number(connection: Connection) -> int:
@@ -32,7 +34,7 @@ def changing_mark(connection: Connection) -> str:
     may become visible after one with higher ones.
     """
     newest = newest_number(connection)
-    if connection.dialect.name != "postgresql":
+    if database(connection).is_file:
         return str(newest)
     near = select(func.count()).select_from(traces).where(traces.c.number > newest - _NUMBERS_STORED_AT_ONCE)
     return f"{newest}/{connection.execute(near).scalar_one()}"
@@ -49,7 +51,7 @@ def stored_traces(connection: Connection, trace_id: bytes, *, run: str = "live")
     stored_as = ResultFilter(run=run).stored_as
     query = (
         select(traces.c.judged, traces.c.spans)
-        .where(of_ids(connection, [trace_id]), traces.c.run == stored_as)
+        .where(database(connection).of_ids([trace_id]), traces.c.run == stored_as)
         .order_by(traces.c.tenant)
     )
     found = []
@@ -86,7 +88,7 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
     head = stored.trace
     ids = {trace_id for session in sessions_of(connection, stored) for trace_id in session.trace.members or ()}
     numbered = select(traces.c.number).where(
-        of_ids(connection, [bytes.fromhex(head.trace_id)]),
+        database(connection).of_ids([bytes.fromhex(head.trace_id)]),
         traces.c.tenant == head.tenant,
         traces.c.run == head.run,
     )
@@ -102,7 +104,7 @@ def earlier_turns(connection: Connection, stored: TraceResult, limit: int) -> li
         ids |= {bytes(found) for found in connection.execute(near).scalars()}
     ids.discard(bytes.fromhex(head.trace_id))
     found = select(traces.c.judged, traces.c.spans).where(
-        of_ids(connection, sorted(ids)[:_MAX_TURN_IDS]),
+        database(connection).of_ids(sorted(ids)[:_MAX_TURN_IDS]),
         traces.c.run == head.run,
         traces.c.tenant == head.tenant,
         traces.c.start_ns < head.start_ns,
@@ -119,7 +121,7 @@ def stored_session(connection: Connection, tenant: str, session_id: str) -> Trac
 
 def stored_summary(connection: Connection, tenant: str, own_id: bytes) -> TraceSummary | None:
     """The summary of the trace or session that is stored under this id, if it was judged live."""
-    query = _LIVE.where(of_ids(connection, [own_id]), traces.c.tenant == tenant)
+    query = _LIVE.where(database(connection).of_ids([own_id]), traces.c.tenant == tenant)
     judged = connection.execute(query).scalar()
     return None if judged is None else unpack_summary(judged)
 
@@ -130,8 +132,6 @@ def sessions_going_on(connection: Connection) -> list[TraceSummary]:
     return [unpack_summary(judged) for judged in connection.execute(query).scalars()]
 
 
-# As `trace_keys.of_ids`, by the mark that stands for a parameter.
-_BY_ID = {"?": "trace_id IN ({})", "%s": "number IN (SELECT number FROM trace_keys WHERE trace_id IN ({}))"}
 _LIVE = select(traces.c.judged).where(traces.c.run == "live")
 
 
@@ -156,13 +156,12 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
     from tracegrade.codec.kept_spans import decode_spans  # only for judging: see `whole_result`
 
     found: dict[tuple[str, bytes], Trace] = {}
-    mark = "?" if connection.dialect.paramstyle == "qmark" else "%s"
     for some in in_parts(keys):
         # Through the driver: assembly asks for every new trace, and SQLAlchemy takes 2 µs an id to write an IN list.
-        marks = ", ".join([mark] * len(some))
+        chosen = database(connection).of_ids_text(len(some))
         rows = connection.exec_driver_sql(
             "SELECT tenant, trace_id, closed_ns, first_received_ns, last_received_ns, first_position, revision, "
-            f"cut_by, rule_set_hash, spans FROM traces WHERE {_BY_ID[mark].format(marks)} AND run = 'live'",
+            f"cut_by, rule_set_hash, spans FROM traces WHERE {chosen} AND run = 'live'",
             tuple(trace_id for _, trace_id in some),
         ).all()
         wanted = set(some) if rows else set()
@@ -194,3 +193,42 @@ def closed_traces(connection: Connection, keys: Sequence[tuple[str, bytes]]) -> 
 
 def _without_spans(tenant: str, trace_id: bytes) -> Trace:
     return Trace(trace_id=trace_id, tenant=tenant, spans=[], close_reason="", missing=[], revision=0)
+
+
+class PresentIds:
+    """Tells whether a store holds any of some traces: asked for every trace that begins, and nearly always with no.
+
+    Asks SQLite through its driver: beginning and ending a transaction, and making a result, take SQLAlchemy longer than
+    the query. For one thread at a time.
+    """
+
+    def __init__(self, engine: Callable[[], Engine]) -> None:
+        """Prepare; `engine` gives the store's, and is called when something is asked."""
+        self._engine = engine
+        self._connection: Any = None  # SQLAlchemy's, around that of the driver
+
+    def may_be(self, trace_ids: Sequence[bytes]) -> bool:
+        """Whether a trace of one of these ids may be there, of any tenant and run; False is certain.
+
+        It is always True of another database, and of a file that cannot be read now: whoever reads it then learns why.
+        """
+        if not database(self._engine()).is_file:
+            return True
+        try:
+            if self._connection is None:
+                self._connection = self._engine().raw_connection()
+            cursor = self._connection.cursor()
+            for some in in_parts(trace_ids):
+                chosen = database(self._engine()).of_ids_text(len(some))
+                if cursor.execute(f"SELECT 1 FROM traces WHERE {chosen} LIMIT 1", tuple(some)).fetchall():
+                    return True
+            return False
+        except sqlite3.Error:
+            self.close()
+            return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.invalidate()
+            self._connection = None

@@ -13,12 +13,12 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.store.blocks import block_ranges
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
+from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
 from tracegrade.store.series import IS_EVALUATION
-from tracegrade.store.trace_keys import of_ids
 from tracegrade.telemetry.series_bound import OTHER
 
 # Blocks are looked up for at most this many series; results of more series are found soon without that.
@@ -173,7 +173,7 @@ def _search(
 
 
 def _numbers_of(connection: Connection, trace_id: bytes, low: int, high: int) -> Iterator[tuple[int, int]]:
-    query = select(traces.c.number).where(of_ids(connection, [trace_id]), traces.c.number.between(low, high))
+    query = select(traces.c.number).where(database(connection).of_ids([trace_id]), traces.c.number.between(low, high))
     for number in connection.execute(query.order_by(traces.c.number.desc())).scalars().all():
         yield number, number
 

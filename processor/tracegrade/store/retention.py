@@ -11,14 +11,23 @@ from tracegrade.codec.results import unpack_result
 from tracegrade.codec.without_values import result_without_values
 from tracegrade.model.trace_result import VALUES_GONE
 from tracegrade.store.arrivals import number_range
-from tracegrade.store.blocks import CHUNK_TRACES
 from tracegrade.store.delete import forget_examples
 from tracegrade.store.incidents import delete_resolved
 from tracegrade.store.open import one_at_a_time
-from tracegrade.store.partitions import drop_expired, soon_dropped
+from tracegrade.store.registry import database
 from tracegrade.store.run_numbers import traces_of_run
-from tracegrade.store.schema import COUNTED_MINUTES, LIVE, MINUTE_NS, arrivals, backfills, blocks, counts, runs, traces
-from tracegrade.store.write import delete_traces
+from tracegrade.store.schema import (
+    CHUNK_TRACES,
+    COUNTED_MINUTES,
+    LIVE,
+    MINUTE_NS,
+    arrivals,
+    backfills,
+    blocks,
+    counts,
+    runs,
+    traces,
+)
 
 _NONE_LEFT = 2**63 - 1
 
@@ -38,7 +47,7 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
         one_at_a_time(connection)
         numbers = _oldest(connection, before_ns, max_traces) or _of_old_runs(connection, before_ns, max_traces)
         if numbers:
-            delete_traces(connection, numbers)
+            database(connection).delete_traces(connection, numbers)
         else:
             for minutes in COUNTED_MINUTES:
                 over = counts.c.minute <= before_ns // MINUTE_NS - minutes
@@ -50,7 +59,7 @@ def delete_older(engine: Engine, before_ns: int, *, max_traces: int = 1000) -> i
             delete_resolved(connection, before_ns)
             forget_examples(connection, before_ns)
     if not numbers:
-        drop_expired(engine, before_ns)
+        database(engine).drop_expired(engine, before_ns)
     return len(numbers)
 
 
@@ -65,7 +74,7 @@ def delete_older_of(
         one_at_a_time(connection)
         numbers = _oldest(connection, before_ns, max_traces, traces.c.tenant == tenant, since_ns=since_ns)
         if numbers:
-            delete_traces(connection, numbers)
+            database(connection).delete_traces(connection, numbers)
     return len(numbers)
 
 
@@ -87,8 +96,7 @@ def delete_old_values(
         The highest number that was looked at: call it again from there. None when there are no more.
     """
     with engine.begin() as connection:
-        if connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA secure_delete=ON")
+        database(connection).overwrite_what_goes(connection)
         one_at_a_time(connection)
         rows = connection.execute(_with_old_values(connection, since_ns or 0, before_ns, after).limit(max_traces)).all()
         for number, judged, spans in rows:
@@ -129,7 +137,7 @@ def delete_old_runs(engine: Engine, before_ns: int, *, max_traces: int = 1000) -
         one_at_a_time(connection)
         numbers = _of_old_runs(connection, before_ns, max_traces)
         if numbers:
-            delete_traces(connection, numbers)
+            database(connection).delete_traces(connection, numbers)
     return len(numbers)
 
 
@@ -142,7 +150,7 @@ def _oldest(
     query = select(traces.c.number).where(
         traces.c.number.between(*bounds), traces.c.first_received_ns < before_ns, traces.c.run == LIVE, *which
     )
-    for part in soon_dropped(connection, before_ns):
+    for part in database(connection).soon_dropped(connection, before_ns):
         query = query.where(~traces.c.number.between(part.first, part.end - 1))
     return list(connection.execute(query.order_by(traces.c.number).limit(limit)).scalars())
 

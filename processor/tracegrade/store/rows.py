@@ -8,11 +8,10 @@ from tracegrade.codec.json_text import rows_to_json, storable
 from tracegrade.model.evaluation import Decision, JudgedSubject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
+from tracegrade.store.database import Key
 from tracegrade.store.names import AGENT
 from tracegrade.store.schema import DECISION_KINDS, OUTCOMES, SUBJECT_KINDS, WHOLE_RULE
 from tracegrade.store.series import TRACES, Missing, Origin, Rule, Series, SeriesNumbers
-
-Key: TypeAlias = tuple[bytes, str, str]  # trace id, tenant, run
 
 # (id, series, case, subject kind, subject id, outcome, score, time), as the view `evaluations` has them; where one of
 # these names is `other` in the series, also a list of the own (service, release, agent).

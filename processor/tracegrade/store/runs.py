@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, insert, or_, select, update
 
 from tracegrade.store.open import one_at_a_time
+from tracegrade.store.registry import database
 from tracegrade.store.run_numbers import traces_of_run
 from tracegrade.store.schema import WHOLE_RUN, counts, experiment_entries, experiments, runs, series
-from tracegrade.store.write import delete_traces
 
 State: TypeAlias = Literal["incomplete", "failed", "complete", "deleting"]
 
@@ -285,7 +285,7 @@ def delete_run(engine: Engine, tenant: str, name: str) -> int:
             numbers = traces_of_run(connection, tenant, name, _TOGETHER)
             deleted += len(numbers)
             if numbers:
-                delete_traces(connection, numbers)
+                database(connection).delete_traces(connection, numbers)
                 continue
             own = (series.c.tenant == tenant, series.c.run == name)
             of_run = counts.c.series.in_(select(series.c.number).where(*own))

@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, Engine, select
 
-from tracegrade.store.many_rows import insert_rows
+from tracegrade.store.database import Lock, in_parts
 from tracegrade.store.names import RELEASE, SERVICE, Beyond, CountedNames, TenantNames, last_number
-from tracegrade.store.open import check_version, numbering_series, reading
-from tracegrade.store.parts import in_parts
+from tracegrade.store.open import check_version, reading
+from tracegrade.store.registry import database
 from tracegrade.store.schema import EVERY_TRACE, WHOLE_RULE, series
 from tracegrade.telemetry.series_bound import MAX_NAMES
 
@@ -152,14 +152,18 @@ class SeriesNumbers:
 
     def _learn(self, engine: Engine, missing: Missing) -> None:
         keys = {each.key: each for each in missing}
-        with numbering_series(engine) as connection:
+        # In a transaction of its own, and short. In that of a batch, two writers on a server that learn the same series
+        # in another order would wait for each other for ever, and with SQLite everybody would wait until all names of
+        # the batch are stored.
+        with engine.begin() as connection:
+            database(connection).hold(connection, Lock.NUMBERING_SERIES)
             check_version(connection)
             if (last := last_number(connection)) != self._last:
                 self._names.add_after(connection, self._last)
             numbers = _stored(connection, list(keys))
             new = {key: each for key, each in keys.items() if key not in numbers}
             numbers |= {key: number for number, key in enumerate(new, last + 1)}
-            insert_rows(connection, series, [(numbers[key], key, *each) for key, each in new.items()])
+            database(connection).insert(connection, series, [(numbers[key], key, *each) for key, each in new.items()])
             self._last = last + len(new)
         for key, each in keys.items():
             origin, rule = missing[each]

@@ -7,16 +7,16 @@ another judge gets the session, it is judged again, which gives the same ids.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from sqlalchemy import Connection
 
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import TraceResult, TraceSummary
-from tracegrade.store.many_rows import insert_or_change
+from tracegrade.store.database import Key
 from tracegrade.store.read import stored_summary
-from tracegrade.store.rows import Key
+from tracegrade.store.registry import database
 from tracegrade.store.schema import session_turns
 
 HasTurns = Callable[[TraceSummary], bool]
@@ -62,7 +62,7 @@ def note_turns(connection: Connection, turns: Iterable[SessionTurn]) -> None:
     """Note turns of traces that this transaction stores."""
     rows = [(*turn, _place(turn)) for turn in sorted(turns)]
     changes = "revision = excluded.revision, closed_ns = excluded.closed_ns"
-    insert_or_change(connection, session_turns, rows, changes)
+    database(connection).insert_or_change(connection, session_turns, rows, changes)
 
 
 def waiting_turns(connection: Connection, of: int, shares: Collection[int], limit: int) -> list[SessionTurn]:
@@ -80,30 +80,15 @@ def forget_turns(connection: Connection, turns: Iterable[SessionTurn]) -> None:
 
     One that was noted anew since, with a higher revision, stays; so does one that is being noted, for the next time.
     """
-    _delete(
-        connection,
-        f"USING (SELECT {_KEY} FROM session_turns JOIN unnest(%s::text[], %s::text[], %s::bytea[], %s::int4[]) "
-        f"AS judged ({_KEY}, of_revision) USING ({_KEY}) WHERE revision <= of_revision "
-        "FOR UPDATE OF session_turns SKIP LOCKED) AS gone "
-        "WHERE (turns.tenant, turns.session, turns.trace_id) = (gone.tenant, gone.session, gone.trace_id)",
-        [turn[:4] for turn in turns],
-    )
-
-
-def forget_traces(connection: Connection, gone: Iterable[tuple[str, bytes]]) -> None:
-    """Delete what tells of deleted traces, by tenant and id."""
-    _delete(
-        connection,
-        "USING unnest(%s::text[], %s::bytea[]) AS gone (tenant, trace_id) "
-        "WHERE turns.tenant = gone.tenant AND turns.trace_id = gone.trace_id",
-        list(gone),
-    )
-
-
-def _delete(connection: Connection, those: str, rows: Collection[tuple[Any, ...]]) -> None:
-    if rows:
-        columns = tuple(list(column) for column in zip(*rows, strict=True))
-        connection.exec_driver_sql(f"DELETE FROM session_turns AS turns {those}", columns)
+    judged = [turn[:4] for turn in turns]
+    if judged:
+        connection.exec_driver_sql(
+            f"DELETE FROM session_turns AS turns USING (SELECT {_KEY} FROM session_turns "
+            f"JOIN unnest(%s::text[], %s::text[], %s::bytea[], %s::int4[]) AS judged ({_KEY}, of_revision) "
+            f"USING ({_KEY}) WHERE revision <= of_revision FOR UPDATE OF session_turns SKIP LOCKED) AS gone "
+            "WHERE (turns.tenant, turns.session, turns.trace_id) = (gone.tenant, gone.session, gone.trace_id)",
+            tuple(map(list, zip(*judged, strict=True))),
+        )
 
 
 def _place(turn: SessionTurn) -> int:

@@ -13,7 +13,7 @@ from tracegrade.model.tally import Tally
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.blocks import block_ranges
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
 from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of

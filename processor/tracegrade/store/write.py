@@ -11,31 +11,29 @@ beside each other. They wait for each other only for a trace that both store, wh
 of ``counts``, ``arrivals`` and ``blocks`` that both change, which a transaction changes last; for all in one order.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, count, islice
+from itertools import chain, islice
 
 from sqlalchemy import Connection, Engine, delete
 
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store import schema, session_turns, trace_keys
+from tracegrade.store import schema, session_turns
 from tracegrade.store.arrivals import Arrivals
 from tracegrade.store.blocks import Blocks
 from tracegrade.store.counts import CountChanges, counted_minute
-from tracegrade.store.many_rows import insert_rows
+from tracegrade.store.database import Key
 from tracegrade.store.names import Beyond
 from tracegrade.store.open import beside_others, check_version, one_at_a_time
-from tracegrade.store.partitions import make_room
-from tracegrade.store.rows import Key, TraceRows, trace_key
+from tracegrade.store.registry import database
+from tracegrade.store.rows import TraceRows, trace_key
 from tracegrade.store.run_numbers import RunNumbers
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import Missing, SeriesNumbers
 from tracegrade.store.session_turns import HasTurns
 from tracegrade.telemetry.series_bound import MAX_NAMES
 
-_MAX_IDS_A_QUERY = 500
 _LEARNT_AT_ONCE = 4000  # series: 0.1 s
-_NOT_STORED = (0, -1)
 
 
 class StoreWriter:
@@ -181,7 +179,7 @@ class StoreWriter:
                 found.evaluations,
                 found.decisions,
             )
-        insert_rows(connection, schema.traces, rows)
+        database(connection).insert(connection, schema.traces, rows)
         sums.write(connection)
         arrivals.write(connection)
         run_numbers.write(connection)
@@ -194,24 +192,14 @@ class StoreWriter:
         Returns:
             The number of each record to store, in their order; none for a revision that is already stored.
         """
-        if connection.dialect.name == "postgresql":
-            numbers, replaced = trace_keys.claim(connection, newest)
-            self._take_back(connection, replaced, sums)
-            if numbers and (last := max(numbers.values())) >= self._room:
-                self._room = make_room(self._engine, last)
-            return numbers
-        stored = _stored(connection, newest)
-        new = [key for key, judged in newest.items() if stored.get(key, _NOT_STORED)[1] < judged.trace.revision]
-        self._take_back(connection, [stored[key][0] for key in new if key in stored], sums)
-        # Numbers of deleted traces are used again. As a text: SQLAlchemy takes as long to put this together as to store
-        # five traces.
-        first: int = connection.exec_driver_sql("SELECT coalesce(max(number), 0) + 1 FROM traces").scalar_one()
-        return dict(zip(new, count(first), strict=False))
-
-    def _take_back(self, connection: Connection, replaced: Sequence[int], sums: CountChanges) -> None:
+        revisions = {key: judged.trace.revision for key, judged in newest.items()}
+        numbers, replaced = database(connection).claim(connection, revisions)
         if replaced:
             sums.take_back(connection, replaced)
             connection.execute(delete(schema.traces).where(schema.traces.c.number.in_(replaced)))
+        if numbers and (last := max(numbers.values())) >= self._room:
+            self._room = database(connection).make_room(self._engine, last)
+        return numbers
 
 
 def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
@@ -222,39 +210,3 @@ def _newest(batch: Sequence[TraceResult]) -> dict[Key, TraceResult]:
         if key not in newest or newest[key].trace.revision < judged.trace.revision:
             newest[key] = judged
     return newest
-
-
-def delete_traces(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete the traces of `numbers` with all their results; ``counts`` stay."""
-    gone = delete(schema.traces).where(schema.traces.c.number.in_(numbers))
-    if connection.dialect.name != "postgresql":
-        connection.execute(gone)
-        return
-    known = schema.traces.c
-    rows = connection.execute(gone.returning(known.trace_id, known.tenant, known.run, known.number))
-    deleted = [tuple(row) for row in rows]
-    trace_keys.forget(connection, deleted)
-    session_turns.forget_traces(connection, [(tenant, trace_id) for trace_id, tenant, run, _ in deleted if run == LIVE])
-
-
-def _stored(connection: Connection, keys: Collection[Key]) -> dict[Key, tuple[int, int]]:
-    """The number and revision of each of `keys` that SQLite holds."""
-    found: dict[Key, tuple[int, int]] = {}
-    for some in _chunks(keys):
-        # Read by trace id alone and filtered here: for a list of rows as parameters, no index is used.
-        marks = ", ".join(["?"] * len(some))
-        rows = connection.exec_driver_sql(
-            f"SELECT trace_id, tenant, run, number, revision FROM traces WHERE trace_id IN ({marks})",
-            tuple(key[0] for key in some),
-        )
-        for trace_id, tenant, run, number, revision in rows:
-            key = (bytes(trace_id), tenant, run)
-            if key in keys:
-                found[key] = (number, revision)
-    return found
-
-
-def _chunks(keys: Collection[Key]) -> Iterator[list[Key]]:
-    rest = iter(keys)
-    while some := list(islice(rest, _MAX_IDS_A_QUERY)):
-        yield some

@@ -17,7 +17,7 @@ from tracegrade.access.rights import Right
 from tracegrade.access.tokens import MadeTokens
 from tracegrade.codec.kept_spans import ValuesGone
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
-from tracegrade.store.open import STORE_ERRORS, StoreError
+from tracegrade.store.errors import STORE_ERRORS, StoreError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web import live, websocket
 from tracegrade.web.access import Access

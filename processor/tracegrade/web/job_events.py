@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.history.suite_runs.suite_results import CaseResult
 from tracegrade.history.suite_runs.suite_run import stored_unit
+from tracegrade.store.errors import StoreError
 from tracegrade.store.jobs import UNFINISHED, Event, events_after, newest_events, stored_job
-from tracegrade.store.open import StoreError
 from tracegrade.web.sources import Sources
 
 LOOK_EVERY_S = 0.25

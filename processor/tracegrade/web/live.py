@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Callable
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 
+from tracegrade.store.errors import StoreError
 from tracegrade.store.incidents import changed_ns
-from tracegrade.store.open import StoreError
 from tracegrade.store.read import changing_mark
 from tracegrade.web.rights import is_still_let_in
 from tracegrade.web.sources import Sources, sources_of

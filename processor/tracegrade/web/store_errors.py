@@ -2,7 +2,7 @@
 
 import logging
 
-from tracegrade.store.open import cannot_be_used, cause_of
+from tracegrade.store.errors import cannot_be_used, cause_of
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tracegrade.display import json_text
+from tracegrade.store.errors import StoreError
 from tracegrade.store.jobs import stored_job
-from tracegrade.store.open import StoreError
 from tracegrade.web.job_events import JobEvents, Watched
 from tracegrade.web.problem import Refusal, not_found, problem
 from tracegrade.web.rights import check_right, check_tenant, is_still_let_in, tenant_of, token_of

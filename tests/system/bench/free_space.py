@@ -21,8 +21,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from tracegrade.store.free_space import give_back
 from tracegrade.store.open import checkpoint, open_store
+from tracegrade.store.registry import database
 
 _ROW_BYTES = 5500
 _PAUSE_S = 0.1  # of `StoreUpkeep` between two slices
@@ -59,7 +59,7 @@ def _measure(engine: Engine, path: Path, seconds: float, gives_back: bool) -> No
     writer.start()
     begun_s, cpu_s, pages = time.monotonic(), time.process_time(), 0
     while time.monotonic() - begun_s < seconds:
-        given = give_back(engine) if gives_back else 0
+        given = database(engine).give_back(engine) if gives_back else 0
         if gives_back and not given:
             break
         pages += given

@@ -4,7 +4,7 @@
 
 URLs as `store.url` has them, of two empty databases on a server of this machine. Fills the first one unless it holds
 traces (so that one can go on with the same store: more evaluations are added), as growth.py does: some hundred traces
-judged and written, and copies of those under other ids and later times, counted, found and in parts as if they had
+judged and written, and copies of those under other ids and later times, counted, found and in partitions as if they had
 been written one by one. Then it writes the same batches by turns into both, and makes every reading call of the
 command line. CPU is that of this process, and of the server processes that worked for it.
 """
@@ -42,7 +42,7 @@ from tracegrade.pipeline.trace_result import trace_result
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.open import open_store
-from tracegrade.store.partitions import make_room, parts
+from tracegrade.store.partitions import make_room, partitions
 from tracegrade.store.write import StoreWriter
 
 _BATCHES = 24
@@ -94,7 +94,7 @@ def _fill(engine: Engine, evaluations: int, rules: RuleSet) -> None:
         keys = connection.execute(text("SELECT pg_total_relation_size('trace_keys')")).scalar_one()
         rows = copies * _SAMPLE
         print(
-            f"{copies * of_sample:,} evaluations of {rows:,} traces in {len(parts(connection))} parts: "
+            f"{copies * of_sample:,} evaluations of {rows:,} traces in {len(partitions(connection))} partitions: "
             f"{size / 1e9:.1f} GB, {size / rows / 1000:.1f} KB a trace, of which trace_keys {keys / rows:.0f} bytes",
             flush=True,
         )

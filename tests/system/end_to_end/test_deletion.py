@@ -11,8 +11,9 @@ from build.kept import id_of, secret_trace
 from build.otlp import agent_span, payload, spans_of, tool_span
 from build.served import Server, export, served
 from tracegrade.cli import main
+from tracegrade.store.errors import StoreError
 from tracegrade.store.heads import trace_heads
-from tracegrade.store.open import StoreError, open_store, reading
+from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from waiting import eventually
 

@@ -12,7 +12,7 @@ from tracegrade.display import json_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
 from tracegrade.store.schema import traces
 
 _LONGEST = 80  # characters of a value; longer ones are texts, which no two results share

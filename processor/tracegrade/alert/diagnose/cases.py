@@ -11,7 +11,7 @@ from tracegrade.alert.diagnose.watched import ANY_OUTCOME, Place, Watched
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.parts import in_parts
+from tracegrade.store.database import in_parts
 from tracegrade.store.periods import Period
 from tracegrade.store.schema import SUBJECT_KINDS, traces
 from tracegrade.store.spread import spread

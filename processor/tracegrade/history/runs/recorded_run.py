@@ -24,7 +24,8 @@ from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.pipeline.judged import Judged, JudgedTrace
 from tracegrade.pipeline.replay import NOT_STORED
 from tracegrade.pipeline.trace_result import result_of
-from tracegrade.store.open import StoreError, one_at_a_time
+from tracegrade.store.errors import StoreError
+from tracegrade.store.open import one_at_a_time
 from tracegrade.store.runs import (
     Experiment,
     Run,

@@ -15,7 +15,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.receive.redacted_ids import RedactedIds
 from tracegrade.serve.receiving.received_in_kafka import lock_receiving
-from tracegrade.store.open import STORE_ERRORS, is_away
+from tracegrade.store.errors import STORE_ERRORS, is_away
 
 LOOK_EVERY_S = 2.0
 

@@ -12,10 +12,11 @@ from tracegrade.deliver.consumer import wait
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
 from tracegrade.store.delete import cut_log
-from tracegrade.store.free_space import give_back
+from tracegrade.store.errors import STORE_ERRORS, cause_of
 from tracegrade.store.jobs import delete_old_events
 from tracegrade.store.leader import Leader
-from tracegrade.store.open import STORE_ERRORS, cause_of, one_at_a_time
+from tracegrade.store.open import one_at_a_time
+from tracegrade.store.registry import database
 from tracegrade.store.retention import delete_old_values, delete_older, delete_older_of
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.telemetry.conditions import Conditions
@@ -76,7 +77,7 @@ class StoreUpkeep:
                 await self._while_any(partial(delete_older_of, self._store, tenant, since_ns, before_ns))
                 deleted_to[tenant] = before_ns - _OVERLAP_NS
             await asyncio.to_thread(_delete_old_events, self._store)
-            await self._while_any(partial(give_back, self._store))
+            await self._while_any(partial(database(self._store).give_back, self._store))
 
         await self._repeat(RETENTION_EVERY_S, "retention", delete, only_leader=True)
 

@@ -17,7 +17,7 @@ from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.pipeline.data_folder import DataFolder, Judge
-from tracegrade.store.open import STORE_ERRORS
+from tracegrade.store.errors import STORE_ERRORS
 
 LOOK_EVERY_S = 0.5
 RETRY_AFTER_S = 30.0

@@ -12,10 +12,9 @@ from tracegrade.model.session import TURN
 from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.store.errors import STORE_ERRORS, cause_of, is_away
 from tracegrade.store.judges import slowest_ns
-from tracegrade.store.open import STORE_ERRORS, cause_of, is_away
-from tracegrade.store.present_ids import PresentIds
-from tracegrade.store.read import closed_traces, sessions_going_on, stored_session
+from tracegrade.store.read import PresentIds, closed_traces, sessions_going_on, stored_session
 from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
 from tracegrade.telemetry.conditions import Conditions
 

@@ -1,12 +1,9 @@
 """Makes the tables and views of a new store."""
 
-from sqlalchemy import Connection, MetaData, Table, UniqueConstraint, text
-from sqlalchemy.schema import CreateTable
+from sqlalchemy import Connection, text
 
-from tracegrade.store.schema.metadata import metadata, postgresql_metadata
-from tracegrade.store.schema.result_tables import traces
-
-_FIRST_PARTITION_SIZE = 65_536
+from tracegrade.store.database import Database, ListViews
+from tracegrade.store.schema.metadata import metadata
 
 # The lists in a row of `traces`: the fields of an item, in their order, and the type of each in the view of that name.
 _LISTS = {
@@ -86,55 +83,24 @@ JOIN traces AS t ON t.number = e.trace
 """
 
 
-def create_tables(connection: Connection) -> None:
+def create_tables(connection: Connection, database: Database) -> None:
     """Make all tables, indexes and views in a database that has none of them."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    if not is_sqlite:
-        _create_partitioned(connection, traces)
-        postgresql_metadata.create_all(connection)
-        connection.execute(text("CREATE SEQUENCE trace_numbers"))
+    database.prepare_tables(connection)
     metadata.create_all(connection)
     # Here, since `postgresql_where` in the table would load that dialect for every command that reads SQLite.
     connection.execute(text("CREATE INDEX sessions_going_on ON traces (closed_ns) WHERE close_reason = 'turn'"))
-    if not is_sqlite:
-        connection.execute(
-            text(f"CREATE TABLE traces_1 PARTITION OF traces FOR VALUES FROM (1) TO ({1 + _FIRST_PARTITION_SIZE})")
-        )
     for name, fields in _LISTS.items():
-        connection.execute(text(_view_of_list(name, fields, is_sqlite)))
-    trace_id = "lower(hex(t.trace_id))" if is_sqlite else "encode(t.trace_id, 'hex')"
-    connection.execute(text(_RESULTS.format(trace_id=trace_id)))
+        connection.execute(text(_view_of_list(name, fields, database.views)))
+    connection.execute(text(_RESULTS.format(trace_id=database.views.hex.format("t.trace_id"))))
 
 
-def _create_partitioned(connection: Connection, table: Table) -> None:
-    """Make `table` on PostgreSQL, in partitions by its number, which is its only unique key."""
-    partitioned = table.to_metadata(MetaData())
-    partitioned.constraints -= {each for each in partitioned.constraints if isinstance(each, UniqueConstraint)}
-    connection.execute(
-        text(f"{CreateTable(partitioned).compile(dialect=connection.dialect)} PARTITION BY RANGE (number)")
-    )
-    for name in ("judged", "spans"):  # compressed already
-        connection.execute(text(f"ALTER TABLE {table.name} ALTER COLUMN {name} SET STORAGE EXTERNAL"))
-    known = "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"
-    if connection.execute(text(known)).scalar():
-        for name in (*_LISTS, "members"):
-            connection.execute(text(f"ALTER TABLE {table.name} ALTER COLUMN {name} SET COMPRESSION lz4"))
-
-
-def _view_of_list(name: str, fields: dict[str, str], is_sqlite: bool) -> str:
+def _view_of_list(name: str, fields: dict[str, str], views: ListViews) -> str:
     """SQL for the view `name` over the list of that name in `traces`: trace, place in the list, then its fields."""
     own_names = _OWN_NAMES if name == "evaluations" else ()
-    if is_sqlite:
-        value, own = "json_extract(item.value, '$[{0}]')", "json_extract(item.value, '$[{0}][{1}]')"
-        place, items = "item.key", f"json_each(t.{name}) AS item"
-    else:
-        value, own = "(item.value ->> {0})::{1}", "(item.value -> {0} ->> {1})"
-        place = "item.place - 1"
-        items = f"jsonb_array_elements(t.{name}::jsonb) WITH ORDINALITY AS item (value, place)"
     columns = [
         "t.number AS trace",
-        f"{place} AS place",
-        *(f"{value.format(index, kind)} AS {field}" for index, (field, kind) in enumerate(fields.items())),
-        *(f"{own.format(len(fields), index)} AS {field}" for index, field in enumerate(own_names)),
+        f"{views.position} AS place",
+        *(f"{views.field.format(index, kind)} AS {field}" for index, (field, kind) in enumerate(fields.items())),
+        *(f"{views.own.format(len(fields), index)} AS {field}" for index, field in enumerate(own_names)),
     ]
-    return f"CREATE VIEW {name} AS SELECT {', '.join(columns)} FROM traces AS t CROSS JOIN {items}"
+    return f"CREATE VIEW {name} AS SELECT {', '.join(columns)} FROM traces AS t CROSS JOIN {views.items.format(name)}"

@@ -19,7 +19,7 @@ from tracegrade.document.problem import FileError
 from tracegrade.jobs.suite_request import WrongRequest
 from tracegrade.model.errors import NotFound, NotPossible, WrongValue
 from tracegrade.model.short_hash import short_hash
-from tracegrade.store.open import STORE_ERRORS, StoreError
+from tracegrade.store.errors import STORE_ERRORS, StoreError
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web.api.body import WITHIN_S, given_again, whole_body

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from tracegrade.rule.summary import rule_summary
 from tracegrade.store.backfills import stored_backfills
-from tracegrade.store.open import StoreError
+from tracegrade.store.errors import StoreError
 from tracegrade.store.rule_texts import rule_versions
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems

@@ -13,7 +13,7 @@ from tracegrade.history.suite_runs.suite_cases import is_suite_run
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.model.errors import NotPossible, TraceGradeError
-from tracegrade.store.open import StoreError
+from tracegrade.store.errors import StoreError
 from tracegrade.store.runs import experiment_tenants, stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.suites.keeping import NoSuchSuite

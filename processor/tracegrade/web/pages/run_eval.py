@@ -12,8 +12,8 @@ from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import suite_request
 from tracegrade.model.errors import NotPossible, TraceGradeError
 from tracegrade.models.asking import TOOL_CHOICES
+from tracegrade.store.errors import StoreError
 from tracegrade.store.jobs import stored_job
-from tracegrade.store.open import StoreError
 from tracegrade.store.runs import stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.web.addresses import eval_address
