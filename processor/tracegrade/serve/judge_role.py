@@ -30,15 +30,16 @@ from tracegrade.serve.delivering.results_source import LeftResults, ResultsSourc
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.fair_shares import FairShares
 from tracegrade.serve.judging.hand_over import HandOver, MemoryHandOver
-from tracegrade.serve.judging.kafka.loop import KafkaJudgeLoop
-from tracegrade.serve.judging.kafka.partition_judge import Suspects
+from tracegrade.serve.judging.journal_source import JournalSource
 from tracegrade.serve.judging.kafka.records import KafkaRecords
 from tracegrade.serve.judging.kafka.sessions import KafkaSessions
+from tracegrade.serve.judging.kafka.source import KafkaSource
 from tracegrade.serve.judging.loop import JudgeLoop
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.parts import JudgingParts
 from tracegrade.serve.judging.position import JudgePosition
 from tracegrade.serve.judging.results_writer import ResultsWriter
+from tracegrade.serve.judging.source import Sessions, Source
 from tracegrade.serve.judging.stored_traces import StoredTraces
 from tracegrade.serve.judging.turns import SessionTurns
 from tracegrade.serve.opening import lock_delivery, open_store_patiently, patiently
@@ -52,27 +53,6 @@ DRAIN_AT_STOP_S = 5.0
 # 50 us each: a trace of more (30,000 agents by eight rules are 240,000) takes turns with what comes meanwhile.
 DECIDED_AT_ONCE = 5_000
 ONLY = Judge(ALL)
-
-
-class Judging(Protocol):
-    """What runs in the main thread: it reads, judges and commits."""
-
-    @property
-    def read_position(self) -> int:
-        """How far is read: for the heartbeat."""
-        ...
-
-    def prepare(self) -> None:
-        """Publish what is known before anything is read."""
-        ...
-
-    def run(self) -> None:
-        """Judge until stopped, or until there is something to delete. The store holds all results when it begins."""
-        ...
-
-    def forget(self) -> None:
-        """Begin the next run as after a start: all open traces are read again, from the committed position."""
-        ...
 
 
 class Beside(Protocol):
@@ -125,13 +105,23 @@ class JudgeRole:
             self._writer = ResultsWriter(
                 self._results, self._hand_over, self._heartbeat, config.settings_hash, config.traces.max_live_spans
             )
-            self._judging = self._open_judging(opened)
+            self._parts = JudgingParts(
+                self._writer,
+                self._hand_over,
+                self._heartbeat,
+                self._metrics,
+                self._rules,
+                self._deletions,
+                self._folder.set_aside,
+            )
+            self._source, sessions = self._open_source(opened)
+            self._loop = JudgeLoop(self._parts, self._source, sessions)
             self._opened = opened.pop_all()
 
     def run(self) -> None:
         """Judge until `stop` is called; returns when everything is committed and closed."""
         sys.setswitchinterval(THREAD_SWITCH_S)
-        self._judging.prepare()
+        self._source.prepare()
         self._metrics.write_snapshot()
         self._beside.start()
         try:
@@ -140,11 +130,11 @@ class JudgeRole:
                 # Late spans look for their traces in the store: it must hold all results before any span is read.
                 self._writer.wait_until_stored()
                 self._carry_out_deletions()
-                self._judging.run()
-            self._heartbeat.beat(self._judging.read_position)
+                self._loop.run()
+            self._heartbeat.beat(self._source.read_position)
         except (OSError, JournalError, SQLAlchemyError) as error:
             # A disk or a store ends us, not the record being read.
-            self._heartbeat.beat(self._judging.read_position)
+            self._heartbeat.beat(self._source.read_position)
             if isinstance(error, SQLAlchemyError) and (known := unavailable(self._config.store_url, error)):
                 raise known from error
             raise
@@ -156,43 +146,32 @@ class JudgeRole:
         """Ask `run` to return; open traces stay in the journal for the next start. Called from any thread."""
         self._hand_over.stopping.set()
 
-    def _open_judging(self, opened: ExitStack) -> Judging:
-        parts = JudgingParts(
-            self._writer, self._hand_over, self._heartbeat, self._metrics, self._rules, self._deletions
-        )
+    def _open_source(self, opened: ExitStack) -> tuple[Source, Sessions | None]:
+        """Where records come from, and the sessions that are judged by turns."""
         if self._config.journal.kafka is not None:
-            return self._kafka_loop(parts, self._config.journal.kafka.of_instance(self._folder.instance_id()))
+            return self._open_kafka(self._config.journal.kafka.of_instance(self._folder.instance_id()))
         reader = self._open_journal()
         opened.callback(reader.close)
         position = JudgePosition(self._folder.position(self._own.name), self._heartbeat)
         opened.callback(position.close)
-        return JudgeLoop(
-            parts,
-            reader,
-            position,
-            self._folder.set_aside,
-            self._aside.suspects(self._own.name),
-            self._new_judge,
-            self._stored.sessions_going_on,
-            self._turns,
-            FairShares(self._config.journal.max_bytes) if self._config.judge.when_full == "drop_oldest" else None,
-        )
+        shares = FairShares(self._config.journal.max_bytes) if self._config.judge.when_full == "drop_oldest" else None
+        source = JournalSource(self._parts, reader, position, self._new_judge, self._stored.sessions_going_on, shares)
+        return source, self._turns
 
-    def _kafka_loop(self, parts: JudgingParts, settings: KafkaSettings) -> KafkaJudgeLoop:
+    def _open_kafka(self, settings: KafkaSettings) -> tuple[Source, Sessions]:
         topics = examine_topics(settings)
         topics.say(self._metrics.telemetry.conditions)
         partitions = topics.partitions[settings.traces_topic]
         otlp = self._config.receivers.otlp
-        return KafkaJudgeLoop(
-            parts,
+        source = KafkaSource(
+            self._parts,
             settings,
             self._own.share.number,
             lambda of, number: self._new_judge(of, Share(number, partitions)),
             KafkaRecords(settings, otlp.max_request_bytes, otlp.max_request_messages, self._metrics.telemetry),
-            Suspects(self._folder.set_aside, self._own.name),
             self._config.traces.max_live_spans,
-            KafkaSessions(self._stored, partitions),
         )
+        return source, KafkaSessions(self._stored, partitions)
 
     def _new_judge(self, parts: int = 1, session_share: Share | None = None) -> RecordJudge:
         """A judge that has read nothing, for one of so many parts that share the bounds of memory."""
@@ -228,7 +207,7 @@ class JudgeRole:
         if waited := self._delete():
             self._metrics.forget_traces({trace_id for deletion in waited for trace_id in deletion.trace_ids})
             self._writer.forget()
-            self._judging.forget()
+            self._source.forget()
 
     def _delete(self) -> list[Deletion]:
         """Erase what was requested from all that is ours to write; returns what waited."""

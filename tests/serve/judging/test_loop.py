@@ -21,10 +21,12 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.serve.judging import loop as judge_loop
+from tracegrade.serve.judging import gathered_results, journal_source
 from tracegrade.serve.judging.deletions import JudgeDeletions
+from tracegrade.serve.judging.gathered_results import GATHER_S
 from tracegrade.serve.judging.hand_over import MemoryHandOver
-from tracegrade.serve.judging.loop import GATHER_S, POLL_S, JudgeLoop
+from tracegrade.serve.judging.journal_source import POLL_S, JournalSource
+from tracegrade.serve.judging.loop import JudgeLoop
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.parts import JudgingParts
 from tracegrade.serve.judging.position import JudgePosition
@@ -72,7 +74,7 @@ class Delivery(MemoryHandOver):
 
 
 class Judging:
-    """A `JudgeLoop` over a journal to which `send` appends."""
+    """A `JudgeLoop` over a local journal to which `send` appends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = DataFolder(folder)
@@ -102,26 +104,25 @@ class Judging:
         metrics = JudgeMetrics(self.folder)
         rules = RuleReload(RulesSettings(paths=[str(self._rules)]), metrics.telemetry)
         reader = JournalReader(self.folder.journal)
-        loop = JudgeLoop(
-            JudgingParts(
-                ResultsWriter(self._results, delivery, self._heartbeat, "hash", 100_000),
-                delivery,
-                self._heartbeat,
-                metrics,
-                rules,
-                JudgeDeletions(self.folder),
-            ),
-            reader,
-            self.position,
+        parts = JudgingParts(
+            ResultsWriter(self._results, delivery, self._heartbeat, "hash", 100_000),
+            delivery,
+            self._heartbeat,
+            metrics,
+            rules,
+            JudgeDeletions(self.folder),
             self.folder.set_aside,
-            [],
-            lambda: RecordJudge(TRACES, rules.in_force, ClosedTraces(), decided_at_once=2),
-            lambda: [],
         )
+
+        def new_judge() -> RecordJudge:
+            return RecordJudge(TRACES, rules.in_force, ClosedTraces(), decided_at_once=2)
+
+        source = JournalSource(parts, reader, self.position, new_judge, lambda: [])
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(judge_loop, "time", SimpleNamespace(monotonic=stopping.monotonic))
-            patched.setattr(judge_loop, "READ_BYTES", 1)  # each record by itself
-            loop.run()
+            for module in (gathered_results, journal_source):
+                patched.setattr(module, "time", SimpleNamespace(monotonic=stopping.monotonic))
+            patched.setattr(journal_source, "READ_BYTES", 1)  # each record by itself
+            JudgeLoop(parts, source, None).run()
         reader.close()
         return delivery
 
@@ -166,7 +167,7 @@ def test_rare_results_do_not_wait(judging: Judging) -> None:
 def test_no_position_is_committed_beyond_results_that_are_not_appended(
     judging: Judging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_loop, "COMMIT_EVERY_S", 0)
+    monkeypatch.setattr(journal_source, "COMMIT_EVERY_S", 0)
     committed: list[int] = []
     judging.run(lambda: judging.send(1, 2, 3), lambda: committed.append(judging.position.load()))
     assert committed == judging.ends[:1]  # 2 and 3 are judged, and not durable yet
@@ -180,7 +181,7 @@ def test_what_was_gathered_is_appended_at_the_end(judging: Judging) -> None:
 
 
 def test_many_results_are_appended_before_it_is_time(judging: Judging, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge_loop, "APPENDED_TOGETHER", 2)
+    monkeypatch.setattr(gathered_results, "APPENDED_TOGETHER", 2)
     delivery = judging.run(lambda: judging.send(1, 2, 3, 4, 5))
     assert delivery.batches == [[1], [2, 3], [4, 5]]
 

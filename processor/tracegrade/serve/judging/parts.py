@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tracegrade.pipeline.heartbeat import Heartbeat
+from tracegrade.pipeline.set_aside import SetAside
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.hand_over import HandOver
 from tracegrade.serve.judging.metrics import JudgeMetrics
@@ -15,7 +16,8 @@ class JudgingParts:
     """What a judging loop shares with the rest of its process.
 
     ``writer`` makes results durable; ``hand_over`` says what sinks have taken, and when to stop; ``heartbeat`` is for
-    the watchdog; ``rules`` are those in force; ``deletions`` end a run when there are some to carry out.
+    the watchdog; ``rules`` are those in force; ``deletions`` end a run when there are some to carry out; ``set_aside``
+    has what has ended a judge.
     """
 
     writer: ResultsWriter
@@ -24,3 +26,4 @@ class JudgingParts:
     metrics: JudgeMetrics
     rules: RuleReload
     deletions: JudgeDeletions
+    set_aside: SetAside

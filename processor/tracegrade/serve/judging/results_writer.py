@@ -56,6 +56,11 @@ class ResultsWriter:
         """Every result so far is before this position of the results journal."""
         return self._journal.end
 
+    @property
+    def stored_to(self) -> int:
+        """The store holds every result before this position."""
+        return self._hand_over.stored_to
+
     def append(self, judged: Mapping[RecordJudge, Sequence[Judged]], position: int) -> bool:
         """Make results durable together; waits while their journal is full. False when stopped meanwhile.
 
@@ -84,10 +89,6 @@ class ResultsWriter:
             self._unstored.append(_Unstored(end, judge, items[-1].sequence, spans))
             self._unstored_spans += spans
         return True
-
-    def judged(self, judge: RecordJudge) -> None:
-        """All that `judge` has judged by its clock is in the journal."""
-        self._hand_over.judged(judge.judged_to_ns, self._journal.end)
 
     def wait_for_room(self, position: int) -> bool:
         """Wait until enough closed traces are stored; False when stopped meanwhile. `position` is as in `append`."""

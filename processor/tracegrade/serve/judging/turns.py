@@ -7,6 +7,7 @@ judge has a position here, which it commits when what it made of the turns befor
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import orjson
@@ -28,12 +29,14 @@ from tracegrade.pipeline.judged import JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.session_judge import Turn
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.serve.judging.source import Fetched, Results
 from tracegrade.store.open import reading
 from tracegrade.store.read import stored_summary
 
 NAME = "turns"
 _READ_BYTES = 256 * 1024
 _RETRY_S = 1.0
+TURNS_EVERY_S = 0.2
 
 
 def encode_turn(turn: Turn) -> bytes:
@@ -113,23 +116,30 @@ class SessionTurns:
             judge: whose turns.
             clock: gives a time up to which all turns are in the journal: sessions that ended by then are judged.
 
-        Nothing is opened before `begin`.
+        Nothing is opened before turns are read.
         """
         self._folder = folder
         self._reader: JournalReader | None = None
         self._committed = Position(folder.turns_position(judge))
         self._clock = clock
+        self._due_s = 0.0
         self.read_to = 0
         self.clock_ns = 0
 
-    def begin(self) -> None:
-        """Read from the committed position on.
+    def take(self, fetched: Sequence[Fetched], results: Results) -> bool:
+        """As in `Sessions`, of the one judge that we are.
 
         Raises:
-            JournalNotFound: there is no such journal.
+            JournalNotFound: there is no journal of turns.
         """
-        self._reader = self._reader or JournalReader(self._folder.turns)
-        self.read_to = self._committed.load() or 0
+        now_s = time.monotonic()
+        if now_s >= self._due_s:
+            self._due_s = now_s + TURNS_EVERY_S
+            for part in fetched:
+                if not results.add(part.judge, self.judged(part.judge)) or not results.append():
+                    return False
+                self.commit()
+        return True
 
     def judged(self, judge: RecordJudge) -> Iterator[JudgedSession]:
         """The sessions of the turns that have come, and those that have ended."""
@@ -154,7 +164,9 @@ class SessionTurns:
         self._committed.close()
 
     def _read(self) -> list[Record]:
-        assert self._reader is not None
+        if self._reader is None:
+            self._reader = JournalReader(self._folder.turns)
+            self.read_to = self._committed.load() or 0
         try:
             return self._reader.read(self.read_to, _READ_BYTES)
         except SegmentDeleted as error:

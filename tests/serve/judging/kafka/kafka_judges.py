@@ -19,15 +19,15 @@ from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.pipeline.data_folder import JUDGE, DataFolder
+from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.serve.judging.deletions import JudgeDeletions
 from tracegrade.serve.judging.hand_over import MemoryHandOver
-from tracegrade.serve.judging.kafka.loop import KafkaJudgeLoop
-from tracegrade.serve.judging.kafka.partition_judge import Suspects
 from tracegrade.serve.judging.kafka.records import KafkaRecords
 from tracegrade.serve.judging.kafka.sessions import KafkaSessions
+from tracegrade.serve.judging.kafka.source import KafkaSource
+from tracegrade.serve.judging.loop import JudgeLoop
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.parts import JudgingParts
 from tracegrade.serve.judging.results_writer import ResultsWriter
@@ -188,16 +188,18 @@ class KafkaJudge:
 
         self._journal = journal
         settings = kafka.settings(name)
-        self.loop = KafkaJudgeLoop(
-            JudgingParts(self.writer, self.delivery, self.heartbeat, self.metrics, reload, JudgeDeletions(self.folder)),
-            settings,
-            0,
-            new_judge,
-            KafkaRecords(settings, 100_000, 4_000_000, self.metrics.telemetry),
-            Suspects(self.folder.set_aside, JUDGE),
-            traces.max_live_spans,
-            KafkaSessions(store, PARTITIONS),
+        parts = JudgingParts(
+            self.writer,
+            self.delivery,
+            self.heartbeat,
+            self.metrics,
+            reload,
+            JudgeDeletions(self.folder),
+            self.folder.set_aside,
         )
+        records = KafkaRecords(settings, 100_000, 4_000_000, self.metrics.telemetry)
+        self.source = KafkaSource(parts, settings, 0, new_judge, records, traces.max_live_spans)
+        self.loop = JudgeLoop(parts, self.source, KafkaSessions(store, PARTITIONS))
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -216,7 +218,7 @@ class KafkaJudge:
 
     def has_partitions(self) -> bool:
         """Whether the group has given it some."""
-        return bool(self.loop._parts)
+        return bool(self.source.judges)
 
     def wait_for(self, **revisions: int) -> None:
         """Until these traces were judged, in these revisions; ``t7=2`` is trace 7 in revision 2."""

@@ -88,7 +88,7 @@ def test_two_judges_judge_a_session_as_one_does(
     kafka: MockKafka, judges: Judges, store: SharedStore, rule: str
 ) -> None:
     first, second = judges("a"), judges("b")
-    eventually(lambda: len(first.loop._parts) == len(second.loop._parts) == PARTITIONS // 2)
+    eventually(lambda: len(first.source._parts) == len(second.source._parts) == PARTITIONS // 2)
     names = ["chat-1", "chat-2", "chat-3", "chat-4"]
     sent = {trace: _turn(trace, names[trace % 4]) for trace in TRACES}
     for trace, contents in sent.items():
@@ -190,10 +190,10 @@ def test_the_judge_of_a_session_is_the_one_with_the_partition_of_its_own_id(
     kafka: MockKafka, judges: Judges, store: SharedStore
 ) -> None:
     running = {"a": judges("a"), "b": judges("b")}
-    eventually(lambda: all(len(judge.loop._parts) == PARTITIONS // 2 for judge in running.values()))
+    eventually(lambda: all(len(judge.source._parts) == PARTITIONS // 2 for judge in running.values()))
     own = share_of(session_trace_id("default", "chat-1"), PARTITIONS)
     for trace in TRACES:
         _send(kafka, trace, _turn(trace))
     eventually(lambda: _session(store) == (len(TRACES), "quiet"))
     by = {name for name, judge in running.items() if any(r.trace.members is not None for r in judge.delivery.results)}
-    assert by == {name for name, judge in running.items() if own in judge.loop._parts}
+    assert by == {name for name, judge in running.items() if own in judge.source._parts}

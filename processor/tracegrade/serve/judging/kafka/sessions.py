@@ -7,7 +7,7 @@ gets the partition next reads those that are left, and so knows of all that its 
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
@@ -17,24 +17,13 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.pipeline.judged import JudgedSession
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.session_judge import Turn
-from tracegrade.serve.judging.kafka.partition_judge import ASKED_TOGETHER, PartitionJudge
+from tracegrade.serve.judging.kafka.partition_judge import ASKED_TOGETHER
+from tracegrade.serve.judging.source import Fetched, Results
 from tracegrade.store.session_turns import SessionTurn
 
 LOOK_EVERY_S = 0.5
 _TOGETHER = 500
 _MOST_UNSTORED = 10_000
-
-
-class Results(Protocol):
-    """What makes results durable: `GatheredResults`."""
-
-    def add(self, part: PartitionJudge, judged: Iterator[JudgedSession]) -> bool:
-        """Take what is judged; False when stopped meanwhile."""
-        ...
-
-    def append(self) -> bool:
-        """Make all durable; False when stopped meanwhile."""
-        ...
 
 
 class SharedStore(Protocol):
@@ -64,70 +53,56 @@ class KafkaSessions:
         """`stored` is the store that all judges share; there are so many `partitions`, for all judges."""
         self._stored = stored
         self._of = partitions
-        self._unstored: dict[PartitionJudge, dict[SessionTurn, int]] = {}  # judged turns, and where their results end
+        self._unstored: dict[RecordJudge, dict[SessionTurn, int]] = {}  # judged turns, and where their results end
         self._due_s = 0.0
 
-    def take(
-        self, parts: Mapping[int, PartitionJudge], results: Results, end: Callable[[], int], stored_to: int
-    ) -> bool:
-        """Judge the sessions of `parts` that have turns, and those that have ended; does nothing until it is time.
-
-        Args:
-            parts: the partitions that are ours, by number; the store holds what their judges before us judged.
-            results: makes results durable.
-            end: where the durable results end.
-            stored_to: the store holds all results before.
-
-        Returns:
-            False when stopped meanwhile.
-
-        Raises:
-            SQLAlchemyError: the store cannot be read or changed.
-        """
+    def take(self, fetched: Sequence[Fetched], results: Results) -> bool:
+        """As in `Sessions`; the store holds what earlier judges of these partitions judged."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return True
         self._due_s = now_s + LOOK_EVERY_S
-        self._begin(parts)
-        self._forget_stored(stored_to)
+        judges = {part.partition: part.judge for part in fetched}
+        self._begin(judges)
+        self._forget_stored(results.stored_to)
         unstored = sum(map(len, self._unstored.values()))
-        if not parts or unstored > _MOST_UNSTORED:
+        if not judges or unstored > _MOST_UNSTORED:
             return True
         clock_ns = self._stored.judged_by_all_ns()  # before turns are read: all up to then are there
         limit = unstored + _TOGETHER
-        turns = self._stored.turns(self._of, parts, limit)
+        turns = self._stored.turns(self._of, judges, limit)
         if has_more := len(turns) == limit:
             self._due_s = now_s
-        judged: dict[PartitionJudge, list[SessionTurn]] = {}
-        for number, part in parts.items():
-            known = self._unstored[part]
+        judged: dict[RecordJudge, list[SessionTurn]] = {}
+        for number, judge in judges.items():
+            known = self._unstored[judge]
             mine = (turn for turn in turns if self._partition(turn.tenant, turn.session) == number)
-            judged[part] = [turn for turn in mine if turn not in known]
-            ends = () if has_more else part.judge.end_sessions(clock_ns)
-            if not results.add(part, chain(at_turns(part.judge, judged[part]), ends)):
+            judged[judge] = [turn for turn in mine if turn not in known]
+            ends = () if has_more else judge.end_sessions(clock_ns)
+            if not results.add(judge, chain(at_turns(judge, judged[judge]), ends)):
                 return False
         if any(judged.values()) and not results.append():
             return False
-        for part, its_turns in judged.items():
-            self._unstored[part].update(dict.fromkeys(its_turns, end()))
+        for judge, its_turns in judged.items():
+            self._unstored[judge].update(dict.fromkeys(its_turns, results.end))
         return True
 
-    def _begin(self, parts: Mapping[int, PartitionJudge]) -> None:
+    def _begin(self, judges: Mapping[int, RecordJudge]) -> None:
         """Forget partitions that are no longer ours; go on with the sessions of new ones."""
-        new = {number: part for number, part in parts.items() if part not in self._unstored}
-        self._unstored = {part: self._unstored.get(part, {}) for part in parts.values()}
+        new = {number: judge for number, judge in judges.items() if judge not in self._unstored}
+        self._unstored = {judge: self._unstored.get(judge, {}) for judge in judges.values()}
         if new:
             going_on = self._stored.sessions_going_on()
-            for number, part in new.items():
-                part.judge.resume(session for session in going_on if self._partition(*session.key) == number)
+            for number, judge in new.items():
+                judge.resume(session for session in going_on if self._partition(*session.key) == number)
 
     def _forget_stored(self, stored_to: int) -> None:
         stored = [turn for turns in self._unstored.values() for turn, end in turns.items() if end <= stored_to]
         if stored:
             self._stored.forget_turns(stored)
             self._unstored = {
-                part: {turn: end for turn, end in turns.items() if end > stored_to}
-                for part, turns in self._unstored.items()
+                judge: {turn: end for turn, end in turns.items() if end > stored_to}
+                for judge, turns in self._unstored.items()
             }
 
     def _partition(self, tenant: str, session: str) -> int:

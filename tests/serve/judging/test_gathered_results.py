@@ -18,9 +18,9 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.pipeline.record_judge import RecordJudge
+from tracegrade.serve.judging import gathered_results
+from tracegrade.serve.judging.gathered_results import GatheredResults
 from tracegrade.serve.judging.hand_over import MemoryHandOver
-from tracegrade.serve.judging.kafka import gathered_results
-from tracegrade.serve.judging.kafka.gathered_results import GatheredResults
 from tracegrade.serve.judging.kafka.partition_judge import PartitionJudge, Suspects
 from tracegrade.serve.judging.kafka.records import KafkaRecords
 from tracegrade.serve.judging.metrics import JudgeMetrics
@@ -45,7 +45,9 @@ class Delivery(MemoryHandOver):
 
 
 class Gathering:
-    """`GatheredResults` of two partitions, at a time that the test sets."""
+    """`GatheredResults` of two partitions, at a time that the test sets; itself their source."""
+
+    read_position = 0
 
     def __init__(self, folder: Path) -> None:
         self.now_s = 100.0
@@ -61,7 +63,15 @@ class Gathering:
         self._journal = LocalJournal.open(folder / "results", JournalSettings(), name="results", clocked=False)
         self.writer = ResultsWriter(self._journal, self.delivery, self._heartbeat, "hash", 100_000)
         self.parts = {number: self._part(number) for number in (0, 1)}
-        self.results = GatheredResults(self.writer, self._metrics, lambda: self.parts.values(), lambda: 0)
+        self.results = GatheredResults(self.writer, self._metrics, self)  # type: ignore[arg-type]
+
+    @property
+    def judges(self) -> dict[int, RecordJudge]:
+        """As in `Source`."""
+        return {number: part.judge for number, part in self.parts.items()}
+
+    def publish(self) -> None:
+        """Nobody looks."""
 
     def closed(self, number: int, *traces: int, agents: int = 1) -> bool:
         """These traces close in this partition, each with so many agents; returns whether to go on."""
@@ -74,7 +84,7 @@ class Gathering:
             value = payload([agent_span(trace, 1), chat_span(trace, 2, 1), *others])
             key = f"{trace:032x}".encode()
             part.merge.put(Message(SPANS, part.number, trace, trace * SECOND_NS, True, key, [], value))
-        return self.results.add(part, part.judged((traces[-1] + 60) * SECOND_NS))
+        return self.results.add(part.judge, part.judged((traces[-1] + 60) * SECOND_NS))
 
     def close(self) -> None:
         """Close all files."""
@@ -123,8 +133,7 @@ def test_many_are_appended_before_it_is_time(gathering: Gathering, monkeypatch: 
 def test_what_a_partition_left_that_went_is_not_appended(gathering: Gathering) -> None:
     gathering.closed(0, 1)
     gathering.closed(1, 2)
-    gone = gathering.parts.pop(0)
-    gathering.results.forget([gone])
+    del gathering.parts[0]
     assert gathering.results.append()
     assert gathering.delivery.batches == [[2]]
 

@@ -16,7 +16,8 @@ from tracegrade.journal.kafka.place import number_of
 from tracegrade.model.signal import Signal
 from tracegrade.pipeline.data_folder import JUDGE, DataFolder
 from tracegrade.pipeline.heartbeat import Beat
-from tracegrade.serve.judging.kafka import gathered_results, loop
+from tracegrade.serve.judging import gathered_results
+from tracegrade.serve.judging.kafka import source
 from tracegrade.serve.judging.kafka.partition_judge import Suspects
 from tracegrade.serve.judging.kafka.records import KafkaRecords
 from tracegrade.serve.judging.metrics import JudgeMetrics
@@ -120,8 +121,8 @@ def test_results_that_are_gathered_are_not_committed_before_they_are_durable(
     kafka.send(SPANS, _whole(2), key_of(2), 0)
     kafka.send(SPANS, _whole(3), key_of(3), 1)
     eventually(lambda: len(judge.loop._results._gathered) == 2, "results of two partitions are gathered")
-    told_ns, commit_due_s = judge.delivery.stored_to_ns(), judge.loop._commit_due_s
-    eventually(lambda: judge.loop._commit_due_s > commit_due_s, "the judge to commit what there is")
+    told_ns, commit_due_s = judge.delivery.stored_to_ns(), judge.source._commit_due_s
+    eventually(lambda: judge.source._commit_due_s > commit_due_s, "the judge to commit what there is")
     assert _committed(kafka, SPANS, 0) == 1
     assert _committed(kafka, SPANS, 1) <= 0
     assert judge.delivery.stored_to_ns() == told_ns
@@ -165,14 +166,14 @@ def test_two_judges_share_partitions_and_lose_nothing(kafka: MockKafka, judges: 
     for trace in range(1, 21):
         kafka.send(SPANS, payload([chat_span(trace, 2, 1)]), key_of(trace))
     second = judges("b", patient)
-    eventually(lambda: second.has_partitions() and len(first.loop._parts) == PARTITIONS // 2)
+    eventually(lambda: second.has_partitions() and len(first.source._parts) == PARTITIONS // 2)
     for trace in range(1, 21):
         kafka.send(SPANS, payload([agent_span(trace, 1)]), key_of(trace))
     wanted = {f"{trace:032x}": 2 for trace in range(1, 21)}
     eventually(lambda: _highest(first, second) == wanted, f"all, has {_highest(first, second)}")
     assert first.revisions
     assert second.revisions
-    assert set(first.loop._parts) | set(second.loop._parts) == set(range(PARTITIONS))
+    assert set(first.source._parts) | set(second.source._parts) == set(range(PARTITIONS))
 
 
 def _highest(*judges: KafkaJudge) -> dict[str, int]:
@@ -189,7 +190,7 @@ def test_what_was_open_when_a_partition_went_is_counted(kafka: MockKafka, judges
     eventually(lambda: judge.value("tracegrade.spans.open") == 1)
     judge.stop()
     fate, reason = HANDED_OVER
-    judge.loop._publish()
+    judge.source.publish()
     assert judge.value("tracegrade.spans", fate=fate, reason=reason) == judge.value("tracegrade.spans.read") == 1
     assert judge.value("tracegrade.spans.open") == 0
 
@@ -239,13 +240,13 @@ def test_while_the_store_is_behind_polling_goes_on_and_reading_waits(kafka: Mock
     for trace in range(1, 7):
         kafka.send(SPANS, _whole(trace), key_of(trace), 0)
     eventually(lambda: len(judge.delivery.results) >= 2)
-    eventually(lambda: judge.loop._pauses.partitions == PARTITIONS, "all are paused")
-    read = judge.loop.read_position
+    eventually(lambda: judge.source._pauses.partitions == PARTITIONS, "all are paused")
+    read = judge.source.read_position
     kafka.send(SPANS, _whole(100), key_of(100), 0)
     judge.delivery.takes = math.inf
     judge.delivery.take()
     judge.wait_for(t6=2, t100=2)
-    assert read < judge.loop.read_position
+    assert read < judge.source.read_position
     eventually(lambda: judge.value("tracegrade.kafka.paused") == 0)
 
 
@@ -255,37 +256,37 @@ def test_lag_is_the_age_of_what_was_read_last_and_nothing_at_the_end(kafka: Mock
     judge.wait_for(t1=2)
     eventually(lambda: judge.value("tracegrade.kafka.lag", partition="2") == 0)
     for part in (0, 2):
-        judge.loop._parts[part].merge.forget_ends()
-    assert judge.loop._parts[2].lag_s(2 * 10**18) > 10**8  # as if it were a later year
-    assert judge.loop._parts[0].lag_s(2 * 10**18) is None  # nothing was read of it
+        judge.source._parts[part].merge.forget_ends()
+    assert judge.source._parts[2].lag_s(2 * 10**18) > 10**8  # as if it were a later year
+    assert judge.source._parts[0].lag_s(2 * 10**18) is None  # nothing was read of it
 
 
 def test_partitions_that_go_before_they_were_caught_up_with_are_no_error(kafka: MockKafka, judges: Judges) -> None:
     judge = judges()
     eventually(judge.has_partitions)
     judge.stop()
-    judge.loop._given_s = 1.0  # as if it had just got them
-    judge.loop._parts = {}
-    judge.loop._publish()
+    judge.source._given_s = 1.0  # as if it had just got them
+    judge.source._parts = {}
+    judge.source.publish()
     assert judge.value("tracegrade.kafka.lag", partition="0") == 0
 
 
 def test_after_a_client_failed_for_good_another_one_reads_what_was_not_committed(
     kafka: MockKafka, judges: Judges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "JOINS_AGAIN_AFTER_S", 0.1)
+    monkeypatch.setattr(source, "JOINS_AGAIN_AFTER_S", 0.1)
     judge = judges()
     kafka.send(SPANS, _whole(1), key_of(1))
     judge.wait_for(t1=2)
     kafka.send(SPANS, payload([agent_span(2, 1)]), key_of(2))
     eventually(lambda: judge.value("tracegrade.spans.read") >= 3, "an open trace")
-    fail_for_good(judge.loop._consumer._consumer, FENCED_INSTANCE_ID)
-    eventually(lambda: judge.metrics.telemetry.conditions.holds(loop.CLIENT_FAILED), "it to be said")
+    fail_for_good(judge.source._consumer._consumer, FENCED_INSTANCE_ID)
+    eventually(lambda: judge.metrics.telemetry.conditions.holds(source.CLIENT_FAILED), "it to be said")
     kafka.send(SPANS, payload([chat_span(2, 2, 1)]), key_of(2))
     kafka.send(SPANS, _whole(3), key_of(3))
     judge.wait_for(t2=2, t3=2)
-    monkeypatch.setattr(loop, "FAILURE_SHOWN_S", 0.0)
-    eventually(lambda: not judge.metrics.telemetry.conditions.holds(loop.CLIENT_FAILED), "the end of it")
+    monkeypatch.setattr(source, "FAILURE_SHOWN_S", 0.0)
+    eventually(lambda: not judge.metrics.telemetry.conditions.holds(source.CLIENT_FAILED), "the end of it")
 
 
 def test_messages_in_another_partition_than_their_keys_are_named(kafka: MockKafka, judges: Judges) -> None:

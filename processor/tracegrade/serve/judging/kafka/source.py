@@ -1,25 +1,24 @@
-"""The judging thread where Kafka is the journal: one member of the judges' group, one judge for each partition.
+"""Kafka as the source of what is judged: one member of the judges' group, one judge for each partition.
 
-It polls, appends results, and commits what no open trace and no sink needs any more, in this order. Whatever is lost by
-a kill, with all of this machine's disk, is read again by whoever gets the partition, and gives the same ids.
+Committed is what no open trace and no sink needs any more. Whatever is lost by a kill, with all of this machine's disk,
+is read again by whoever gets the partition, and gives the same ids.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tracegrade.journal.kafka.consume import EndReached, Extent, GroupConsumer, KafkaFailed, Message, TopicPart
 from tracegrade.journal.kafka.partition_hash import partition_of
 from tracegrade.journal.kafka.settings import KafkaSettings
 from tracegrade.pipeline.record_judge import RecordJudge
-from tracegrade.serve.judging.kafka.gathered_results import GatheredResults
 from tracegrade.serve.judging.kafka.partition_judge import PartitionJudge, Suspects
 from tracegrade.serve.judging.kafka.pauses import Pauses
 from tracegrade.serve.judging.kafka.records import KafkaRecords
-from tracegrade.serve.judging.kafka.sessions import KafkaSessions
 from tracegrade.serve.judging.parts import JudgingParts
 from tracegrade.serve.judging.read_sums import ReadSums
-from tracegrade.serve.tuning import RareGarbageCollection
+from tracegrade.serve.judging.source import Fetched
 from tracegrade.telemetry.metrics import Labels, series
 
 POLL_S = 0.05
@@ -39,8 +38,8 @@ FAILURE_SHOWN_S = 60.0
 logger = logging.getLogger(__name__)
 
 
-class KafkaJudgeLoop:
-    """Reads the partitions given to this judge from their committed offsets on, and judges the traces that close."""
+class KafkaSource:
+    """Reads the partitions given to this judge from their committed offsets on."""
 
     def __init__(
         self,
@@ -49,9 +48,7 @@ class KafkaJudgeLoop:
         worker: int,
         new_judge: Callable[[int, int], RecordJudge],
         records: KafkaRecords,
-        suspects: Suspects,
         max_open: int,
-        sessions: KafkaSessions,
     ) -> None:
         """Prepare.
 
@@ -62,23 +59,17 @@ class KafkaJudgeLoop:
             new_judge: a judge that has read nothing, with bounds for one of so many partitions, and for the partition
                 of this number.
             records: makes records of messages.
-            suspects: the messages that have ended a judge of this folder once.
             max_open: most open spans and log records of all partitions together, as ``traces.max_live_spans``.
-            sessions: judges those that belong to our partitions.
         """
         self._settings = settings
         self._worker = worker
         self._writer = parts.writer
         self._hand_over = parts.hand_over
-        self._heartbeat = parts.heartbeat
         self._metrics = parts.metrics
-        self._rules = parts.rules
-        self._deletions = parts.deletions
         self._new_judge = new_judge
         self._records = records
-        self._suspects = suspects
+        self._suspects = Suspects(parts.set_aside, parts.metrics.name)
         self._pauses = Pauses(max_open)
-        self._sessions = sessions
         self._parts: dict[int, PartitionJudge] = {}
         self._has_none = False  # as the group says; before it says anything, that is not known
         self._ended: list[RecordJudge] = []  # of partitions that were revoked, not counted yet
@@ -90,44 +81,40 @@ class KafkaJudgeLoop:
         self._commit_due_s = 0.0
         self._lost_brokers = 0
         self._failed_s: float | None = None  # when the client failed, while that is shown
-        self._garbage = RareGarbageCollection()
-        self._results = GatheredResults(
-            parts.writer, parts.metrics, lambda: self._parts.values(), lambda: self.read_position
-        )
+        self._clock_ns = 0  # of the round
         self._given_s: float | None = None  # when partitions were given that are not read to their ends yet
         self._consumer: GroupConsumer  # joins the group as soon as it is made, and must be polled from then on
         parts.writer.wait = self._keep_polling
 
     @property
+    def judges(self) -> Mapping[int, RecordJudge]:
+        """As in `Source`."""
+        return {number: part.judge for number, part in self._parts.items()}
+
+    @property
     def read_position(self) -> int:
-        """The sum of what is read of all partitions given to this judge: for the heartbeat."""
+        """The sum of what is read of all partitions given to this judge."""
         return sum(part.positions.read_to for part in self._parts.values())
+
+    @property
+    def has_suspects(self) -> bool:
+        """As in `Source`."""
+        return bool(self._suspects.numbers)
 
     def prepare(self) -> None:
         """Nothing is read yet."""
-        self._publish()
+        self.publish()
 
     def forget(self) -> None:
         """Nothing is held between two runs: each joins the group anew."""
 
-    def run(self) -> None:
-        """Judge until stopped, until there is something to delete, or until the client fails for good.
-
-        The next run reads all again from what is committed.
-
-        Raises:
-            KafkaUnfit: topics and partitions are not what they must be.
-        """
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """As in `Source`; a client that fails for good ends the run, and is said."""
         self._consumer = GroupConsumer(self._settings, self._worker, self._assigned, self._revoked)
         self._lost_brokers = 0
         try:
-            goes_on = True
-            while goes_on and not self._hand_over.stopping.is_set():
-                goes_on = self._round()
-                if self._deletions.are_waiting():
-                    break
-            if goes_on and self._results.append():
-                self._all_appended()
+            yield
             self._hand_over.wait_until_stored(self._writer.end, CONFIRMED_AT_STOP_S)
         except KafkaFailed as error:
             logger.error("%s", error)
@@ -139,32 +126,41 @@ class KafkaJudgeLoop:
             self._revoked(list(self._parts), can_commit=False)  # what a client that failed did not
             self._count_ended()
 
-    def _round(self) -> bool:
-        """Fetch, judge, and make durable what is due; False when stopped meanwhile."""
-        clock_ns = time.time_ns() - round(self._settings.clock_skew * 1e9)
-        has_all = self._fetch()
-        if not self._judge(clock_ns if has_all else None):
-            return False
-        if self._results.is_empty:
-            self._all_appended()
-            self._note_clock(clock_ns)
-        self._writer.release_stored()
-        self._heartbeat.beat(self.read_position)
-        self._count_ended()
-        self._publish()
+    def fetch(self) -> Sequence[Fetched]:
+        """As in `Source`; a partition waits until the store has what its last judge made of it."""
+        self._clock_ns = time.time_ns() - round(self._settings.clock_skew * 1e9)
+        due_ns = self._clock_ns if self._poll_round() else None
+        stored_to = self._hand_over.stored_to
+        return [
+            Fetched(number, part.judge, part.judged(due_ns))
+            for number, part in self._parts.items()
+            if stored_to >= part.stored_before
+        ]
+
+    def all_durable(self, results_end: int) -> int | None:
+        """As in `Source`: by the partition that is furthest behind.
+
+        A judge that the group has given none, since there are more judges than partitions, keeps nobody waiting.
+        """
+        for part in self._parts.values():
+            part.positions.judged(part.judge.oldest_position, results_end)
+        if self._parts:
+            return min(part.judge.judged_to_ns for part in self._parts.values())
+        return self._clock_ns if self._has_none else None
+
+    def end_round(self) -> None:
+        """As in `Source`; polling waits."""
         now_s = time.monotonic()
         self._note_ends(now_s)
         self._apply_pauses()
         if self._failed_s is not None and now_s - self._failed_s > FAILURE_SHOWN_S:
             self._failed_s = None
             self._metrics.telemetry.conditions.end(CLIENT_FAILED)
-        self._garbage.collect_when_due(now_s)
         if now_s >= self._commit_due_s:
             self._commit_due_s = now_s + COMMIT_EVERY_S
             self._commit(self._parts.values(), wait=False)
-        return True
 
-    def _fetch(self) -> bool:
+    def _poll_round(self) -> bool:
         """Fetch a round's messages. Returns whether there are no more at the moment."""
         size = 0
         for number in range(MESSAGES_A_ROUND):
@@ -206,33 +202,6 @@ class KafkaJudgeLoop:
                 f"in partition {partition_of(message.key, count)}",
                 message.topic,
             )
-
-    def _judge(self, clock_ns: int | None) -> bool:
-        """Judge what was fetched, and the sessions of the same partitions; False when stopped meanwhile."""
-        stored_to = self._hand_over.stored_to
-        parts = {number: part for number, part in self._parts.items() if stored_to >= part.stored_before}
-        for part in parts.values():
-            part.judge.use(self._rules.in_force)
-            if not self._results.add(part, part.judged(clock_ns)):
-                return False
-        if not self._sessions.take(parts, self._results, lambda: self._writer.end, stored_to):
-            return False
-        return self._results.append() if self._suspects.numbers else self._results.append_when_due()
-
-    def _all_appended(self) -> None:
-        """Everything that was judged by now is durable: positions go that far."""
-        for part in self._parts.values():
-            part.positions.judged(part.judge.oldest_position, self._writer.end)
-
-    def _note_clock(self, clock_ns: int) -> None:
-        """Tell others up to when everything is judged: by the partition that is furthest behind.
-
-        A judge that the group has given none, since there are more judges than partitions, keeps nobody waiting.
-        """
-        if self._parts:
-            self._hand_over.judged(min(part.judge.judged_to_ns for part in self._parts.values()), self._writer.end)
-        elif self._has_none:
-            self._hand_over.judged(clock_ns, self._writer.end)
 
     def _keep_polling(self, seconds: float) -> bool:
         """Poll for so long without judging; all partitions are paused. Returns whether to stop."""
@@ -289,7 +258,6 @@ class KafkaJudgeLoop:
         self._given_s = None
         gone = [self._parts.pop(number) for number in numbers if number in self._parts]
         self._pauses.forget(gone)
-        self._results.forget(gone)
         self._ended += [part.judge for part in gone]
         if can_commit:
             self._commit(gone, wait=True)
@@ -307,7 +275,9 @@ class KafkaJudgeLoop:
         for judge in ended:
             self._sums.add_ended(judge)
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """As in `Source`."""
+        self._count_ended()
         sums = self._sums.copy()
         now_ns = time.time_ns()
         lags: dict[Labels, float] = {}
