@@ -21,7 +21,7 @@ from tracegrade.store.errors import StoreError
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.version import FIRST, VERSION
+from tracegrade.store.version import FIRST, VERSION, unfit
 from tracegrade.store.write import StoreWriter
 
 SCRIPTS = Path(migrations.__file__).parent / "versions"
@@ -101,6 +101,16 @@ def test_an_interrupted_update_leaves_the_store_as_it_was(engine: Engine, next_v
     next_version.write_text(NEXT)
     open_store(url, update=True).dispose()
     assert _version(engine) == "9000"
+
+
+def test_only_a_file_is_said_to_be_replaced_by_a_repair() -> None:
+    of_file = unfit("0019", is_file=True, read_only=False, update=True)
+    of_server = unfit("0019", is_file=False, read_only=False, update=True)
+    assert of_file is not None
+    assert "keeps the old file" in of_file
+    assert of_server is not None
+    assert "old file" not in of_server
+    assert "give store.url an empty database" in of_server
 
 
 @each("version", ["0001", "0019", "0021"])

@@ -146,8 +146,8 @@ def _salvaged(path: Path, advance: Callable[[int], object]) -> Salvaged:
 
 
 def _added(traces: int, where: str, since_ns: int | None) -> str:
-    back_to = "which is empty" if since_ns is None else f"which goes back to {time_text(since_ns)} UTC"
-    return f"{count(traces, 'trace')} added from {where}, {back_to}"
+    since = "nothing is there" if since_ns is None else f"from {time_text(since_ns)} UTC on"
+    return f"{count(traces, 'trace')} added from {where} ({since})"
 
 
 def _from_results(folder: DataFolder, done: Repaired) -> Iterator[TraceResult]:

@@ -31,7 +31,7 @@ def check_store(url: str) -> None:
         from tracegrade.store.open import check_reachable
 
         check_reachable(url, _WAITS_S)
-    elif problem := unfit(version_in(path), read_only=False, update=True):
+    elif problem := unfit(version_in(path), is_file=True, read_only=False, update=True):
         from tracegrade.store.errors import StoreError
 
         raise StoreError(f"{path}: {problem}")

@@ -65,7 +65,7 @@ def _make_ready(engine: Engine, read_only: bool, update: bool, updating: Callabl
     """Make or update the tables, or refuse them; the arguments are those of `open_store`."""
     with reading(engine) as connection:
         found = _version(connection)
-    if problem := unfit(found, read_only=read_only, update=update):
+    if problem := unfit(found, is_file=database(engine).is_file, read_only=read_only, update=update):
         raise StoreError(f"{_shown(engine)}: {problem}")
     if found is None:
         _create(engine)
@@ -91,7 +91,7 @@ def check_reachable(url: str, within_s: int) -> None:
     engine = kind.engine(kind.with_timeout(parsed, within_s), read_only=False, tenant=None, durable=False)
     try:
         with reading(engine) as connection:
-            problem = unfit(_version(connection), read_only=False, update=True)
+            problem = unfit(_version(connection), is_file=kind.is_file, read_only=False, update=True)
     except (SQLAlchemyError, sqlite3.Error) as error:
         refused = _cannot_open(parsed, kind, error)
         if not isinstance(refused, StoreUnavailable):

@@ -6,10 +6,11 @@ FIRST = "0022"
 _LAST_TO_READ_EARLIER = "922315cc"
 
 
-def unfit(found: str | None, *, read_only: bool, update: bool) -> str | None:
+def unfit(found: str | None, *, is_file: bool, read_only: bool, update: bool) -> str | None:
     """Why tables of the version `found` (None: there are none) are refused, and what to do; None when they are not.
 
-    `read_only` and `update` are those of `store.open.open_store`.
+    `is_file`: the store is a file, which `doctor --repair` can replace. `read_only` and `update` are those of
+    `store.open.open_store`.
     """
     if found is None:
         return "holds no TraceGrade results; 'tracegrade serve' makes a store" if read_only else None
@@ -19,12 +20,17 @@ def unfit(found: str | None, *, read_only: bool, update: bool) -> str | None:
             "or another store.url"
         )
     if found < FIRST:
+        refused = f"written before the first release (tables of version {found}, this one needs {VERSION})"
+        if is_file:
+            return (
+                f"{refused}; stop serve, and 'tracegrade doctor --repair' makes a new store of what it can read there, "
+                "of the results journals and of the journal; it keeps the old file for store.damaged_retention. Commit "
+                f"{_LAST_TO_READ_EARLIER} still reads it: make a 'backup' with it first"
+            )
         return (
-            f"written before the first release (tables of version {found}, this one needs {VERSION}); stop serve, and "
-            "'tracegrade doctor --repair' makes a new store of what it can read there, of the results journals and of "
-            "the journal; it keeps the old file for store.damaged_retention. Commit "
-            f"{_LAST_TO_READ_EARLIER} still reads it: make a 'backup' with it first; with PostgreSQL, take out what no "
-            "journal holds ('suite export', 'experiments', 'traces export'), and give store.url an empty database"
+            f"{refused}; commit {_LAST_TO_READ_EARLIER} still reads it: with it, take out what no journal holds "
+            "('suite export', 'experiments', 'traces export'). Then stop serve, give store.url an empty database, and "
+            "'tracegrade doctor --repair' fills that from the results journals and the journal"
         )
     if found < VERSION and not update:
         return (
