@@ -203,3 +203,12 @@ def test_a_dialect_that_raises_costs_the_trace_the_dialects_of_packages_and_no_m
     assert "no tool calls in 1 trace" in done.stdout
     assert "one of which raised KeyError: 'x' (" in done.stdout
     assert "acme_tracing.py:" in done.stdout
+
+
+def test_a_dialect_that_gives_no_kind_of_span_is_named(tmp_path: Path, traces: str) -> None:
+    install(tmp_path / "site", EXAMPLE.replace('{"tool": "tool"', '{"tool": "tools"'))
+    done = run(tmp_path / "site", "-m", "tracegrade", "extract", traces)
+    assert done.returncode == 0, done.stderr
+    assert "no tool calls in 1 trace" in done.stdout
+    assert "classify of dialect 'own': expected None or one of tool, chat, " in done.stdout
+    assert "found 'tools'" in done.stdout
