@@ -52,6 +52,8 @@ def test_what_looks_like_a_tool_call(text: str) -> None:
             "tool.definitions",
         ),
         *("http.url", "tooltip", "function", "gen_ai.tool.definitions", "tool_count"),
+        *("build_tool_router", "add_core_tool_sources", "extension_tool_executors", "dynamic_tool_runtimes"),
+        *("hosted_model_tool_specs", "tool_spec_count", "tool_registry", "tool.schema"),
     ],
 )
 def test_what_does_not(text: str) -> None:
@@ -103,6 +105,26 @@ def test_unread_are_spans_that_only_look_so_and_tools_without_a_name() -> None:
     assert [call.name for call in extraction.calls] == ["find"]
     nameless = trace.spans[[span.span_id.hex() for span in trace.spans].index(span_id(4))]
     assert extraction.unread == [UnreadWork(span_id(4), nameless.start_ns, "tool span without a name", nameless.scope)]
+
+
+def test_steps_of_calls_that_are_read_are_none_of_them() -> None:
+    """As Codex writes them: functions of the program are spans, and those of calls alone have what a call is."""
+    own = ["busy_ns", "code.module.name", "target"]
+    call = {"id": 3, "name": "dispatch_tool_call", "parent": 29, "attributes": {"tool.name": "find"}}
+    spans = [
+        {"id": 1, "name": "turn", "attributes": {"acme.model": "m", "acme.usage.tokens": 3}, "at": [0, 100]},
+        *({"id": n, "name": "f", "parent": n - 1 if n > 20 else 1, "attributes": {"line": 1}} for n in range(20, 30)),
+        {"id": 2, "name": "handle_tool_call", "parent": 1, "unread_keys": own},
+        {"id": 4, "name": "tool_dispatch.lock", "parent": 1, "unread_keys": own},
+        {"id": 5, "name": "step", "parent": 1, "unread_keys": ["acme.tool"]},
+        {"id": 6, "name": "run_tool", "parent": 1, "unread_keys": own, "scope": "another"},
+    ]
+    without_call = extract(build.trace(spans))
+    assert without_call.unread_tool_spans == [span_id(2), span_id(4), span_id(5), span_id(6)]
+    assert [work.why for work in without_call.unread] == ["model span of no known dialect"]
+    with_call = extract(build.trace([*spans, call]))
+    assert with_call.unread_tool_spans == [span_id(5), span_id(6)]
+    assert [work.why for work in with_call.unread] == []
 
 
 def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:

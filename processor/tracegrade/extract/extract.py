@@ -24,7 +24,7 @@ from tracegrade.extract.tool_calls import build_calls
 from tracegrade.extract.tool_requests import find_tool_requests, restore_overwritten
 from tracegrade.extract.tool_spans import drop_carried_errors, read_execution, read_outcomes
 from tracegrade.extract.turns import Turns
-from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai, unread_work
+from tracegrade.extract.unread import looks_like_a_tool, looks_like_gen_ai, unread_work, without_steps_of_calls
 from tracegrade.extract.withheld import say_stored_elsewhere
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.span import Span
@@ -109,10 +109,10 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     stray = any(call.node.run is None for call in paired)
     session_keys = _among(dialects.session_keys, {key for form in seen for key in form.session})
     user_keys = _among(dialects.user_keys, {key for form in seen for key in form.user})
-    unread = sorted([*unread, *nameless], key=SPAN_ORDER) if unread or nameless else []
     runs = describe_runs(spans, nodes, of_kind, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
     calls = build_calls(paired, runs, top_down, of_kind, spans, tool_name, redacted=redacted)
+    unread = [*without_steps_of_calls(unread, spans, calls), *nameless]
     if any(map(_REFERS, seen)):
         say_stored_elsewhere(calls, paired, turns.chats)
     for node in of_kind["agent"]:
@@ -125,7 +125,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         session=next((run.session for run in runs if run.session), None),
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, [*of_kind["chat"], *of_kind["agent"]]),
-        unread_tool_spans=[span.span_id.hex() for span in unread],
+        unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)],
         unread=unread_work(turns.chats, nameless, models, calls),
         redacted=redacted,
     )

@@ -27,9 +27,10 @@ _LONGEST_SCOPE = 256
 _CLOSED_BY = {"[": "]", "{": "}"}
 
 # The word tool, in keys and names of any case style, or a call by its usual names; not what a model call is told of
-# its tools.
+# its tools, nor what a program makes its list of tools of.
 _TOOL = re.compile(
-    r"(?:(?<![A-Za-z])[Tt]ool|(?<=[a-z])Tool|TOOL)(?![a-z])(?![._-]?(?i:choice|config|definition|list|count))"
+    r"(?:(?<![A-Za-z])[Tt]ool|(?<=[a-z])Tool|TOOL)(?![a-z])(?![._-]?(?i:choice|config|definition|list|count|specs?(?![a-z])"
+    r"|schema|sources|router|registry|executors|runtimes))"
     r"|(?i:tool_?call|tools/call|function[._ ]?call)"
 )
 # Scopes that an instrumentation of models or agents has; only ever a reason to look closer.
@@ -135,6 +136,23 @@ def _is_text_of_model(key: str) -> bool:
 def says_tool_calls(span: Span) -> bool:
     """Whether a model's finish reason says that it asks for tools."""
     return any(is_finish_reason(key) and "tool" in str(value).lower() for key, value in span.attributes.items())
+
+
+def without_steps_of_calls(unread: Sequence[Span], spans: Sequence[Span], calls: Sequence[ToolCall]) -> list[Span]:
+    """Those of `unread` that may be calls: not one that has nothing of a call but its name, where calls are read.
+
+    A scope whose calls are read in this trace writes what a call is on their spans, and not on those of its steps.
+
+    Args:
+        unread: spans that look like a tool's.
+        spans: those of the trace.
+        calls: the calls that were read.
+    """
+    if not unread or not calls:
+        return list(unread)
+    called = {call.span_id for call in calls}
+    scopes = {span.scope for span in spans if span.span_id.hex() in called}
+    return [span for span in unread if span.scope not in scopes or any(map(looks_like_a_tool, keys_of(span)))]
 
 
 def unread_spans(extraction: Extraction) -> list[Span]:

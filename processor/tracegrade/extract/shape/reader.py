@@ -25,6 +25,10 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 
+# How many of a program's own functions are spans between a turn and a call in it, at most.
+_MAX_STEPS = 32
+
+
 class ReadByShape(NamedTuple):
     """What was read of the spans that no dialect reads.
 
@@ -115,6 +119,11 @@ class _Trace:
                     tools.append(_tool_node(looked, name, _call_id(looked, requests), self._arguments(looked)))
                 else:
                     nameless.append(looked.span)
+        if models:
+            # A span that counts the tokens of a turn has the turn's calls below it: they are its work, and are read.
+            of_tools = [node for node in self._nodes if node.kind == "tool"]
+            around = {above for node in [*of_tools, *tools] for above in self._above(node.span, _MAX_STEPS)}
+            models = [model for model in models if model[0].span_id not in around]
         nodes = sorted(
             [*chats, *agents, *tools], key=lambda node: (node.span.start_ns, node.span.end_ns, node.span.span_id)
         )
@@ -184,10 +193,10 @@ class _Trace:
         """Whether a model's span that a dialect reads is around this one."""
         return any(above in self._chats for above in self._above(span))
 
-    def _above(self, span: Span) -> list[bytes]:
+    def _above(self, span: Span, most: int = MAX_CHAIN) -> list[bytes]:
         found: list[bytes] = []
         at = span.parent_span_id
-        while at and len(found) < MAX_CHAIN:
+        while at and len(found) < most:
             found.append(at)
             at = self._parents.get(at, b"")
         return found
