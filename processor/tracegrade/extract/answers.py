@@ -7,6 +7,7 @@ from tracegrade.extract.decode.unwrap import properties
 from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
+from tracegrade.extract.messages import ASSISTANT_ROLES
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.extract.tool_requests import ToolRequest
@@ -136,17 +137,23 @@ class Answers:
     def _trailing_of(self, chat: Node) -> tuple[list[RequestedCall], list[ShownResult]]:
         """The results at the end of the history that a model call was given, and the calls that they are of.
 
-        They are those of the model call before it, unless that one's span is missing. No calls: no message shows them.
+        They are those of the model call before it, unless that one's span is missing. No calls: no message shows them,
+        and what a model said, though it shows no calls, is between the results of one model call and the next.
         """
         if chat not in self._trailing:
             requested: list[RequestedCall] = []
             found: list[ShownResult] = []
+            is_between = False
             for message in self._turns.new_inputs(chat):
+                is_between = is_between or (message.role in ASSISTANT_ROLES and not message.results)
                 if message.calls:
                     if found:  # else one turn, a message for each of its calls
                         requested, found = [], []
                     requested += message.calls
                 for result in message.results:
+                    if is_between and not requested:
+                        found = []
+                    is_between = False
                     _add_result(found, result)
             self._trailing[chat] = requested, found
         return self._trailing[chat]
