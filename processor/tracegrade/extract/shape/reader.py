@@ -24,7 +24,6 @@ from tracegrade.extract.shape.words import words_of
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
-
 # How many of a program's own functions are spans between a turn and a call in it, at most.
 _MAX_STEPS = 32
 
