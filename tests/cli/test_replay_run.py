@@ -18,10 +18,10 @@ from tracegrade.journal.record import Encoding, Entry
 from tracegrade.model.signal import Signal
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store
-from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.runs import Run, stored_runs
+from tracegrade.store.tallies import tallies
 from tracegrade.store.write import StoreWriter
 
 GOOD, BAD = request(1, CHECK, CREATE), request(2, CREATE, CHECK, service="other")
@@ -74,7 +74,7 @@ def test_what_is_printed_is_stored_as_a_run(rule: str, source: str, data: Path) 
         "create-before-check": ("leave_out", rule)
     }
     with reading_store(f"sqlite:///{data / 'tracegrade.db'}") as connection:
-        assert rates(connection, ResultFilter()) == {}
+        assert tallies(connection, ResultFilter()) == {}
         assert trace_heads(connection, ResultFilter(), 9) == []
 
 

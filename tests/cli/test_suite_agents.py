@@ -24,9 +24,9 @@ from tracegrade.cli import main
 from tracegrade.models.pace import Stopped
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store
-from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_runs
+from tracegrade.store.tallies import tallies
 from tracegrade.suites.agents.endpoint import Endpoint
 from waiting import WITHIN_S, eventually
 
@@ -185,7 +185,7 @@ def test_each_case_is_judged_by_what_its_command_sent(place: Place, agent: str, 
     assert (run.state, run.labels) == ("complete", {"model": "agent.py"})
     assert run.selection["command"] == f"{sys.executable} {place.agent} {how}"
     with reading_store(f"sqlite:///{place.data / 'tracegrade.db'}") as connection:
-        assert (rates(connection, ResultFilter()), trace_heads(connection, ResultFilter(), 9)) == ({}, [])  # not live
+        assert (tallies(connection, ResultFilter()), trace_heads(connection, ResultFilter(), 9)) == ({}, [])  # not live
 
 
 def test_a_result_has_the_calls_the_exit_code_and_the_end_of_stderr(place: Place) -> None:

@@ -19,9 +19,9 @@ from build.scripted_models import Answer, Script, Server, calling, prompt_of, sa
 from tracegrade.cli import main
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading_store
-from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_runs
+from tracegrade.store.tallies import tallies
 from waiting import WITHIN_S, eventually
 
 VECTORS = json.loads((Path(__file__).parents[1] / "conformance/vectors/multi_turn.json").read_text())["cases"]
@@ -134,7 +134,7 @@ def test_each_model_gets_a_run_with_a_score(serve: Any) -> None:
     assert [message["role"] for message in bodies[0]["messages"]] == ["system", "user"]
     assert bodies[0]["tools"] == [WEATHER]
     with reading_store(f"sqlite:///{place.data / 'tracegrade.db'}") as connection:
-        assert rates(connection, ResultFilter()) == {}
+        assert tallies(connection, ResultFilter()) == {}
         assert trace_heads(connection, ResultFilter(), 9) == []
     assert all(KEY.encode() not in path.read_bytes() for path in place.data.iterdir() if path.is_file())
 

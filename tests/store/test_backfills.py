@@ -18,13 +18,12 @@ from tracegrade.store import schema
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill, stored_backfills
 from tracegrade.store.delete import delete_everywhere
 from tracegrade.store.open import reading
-from tracegrade.store.rates import rates
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.retention import delete_older
 from tracegrade.store.schema import DAY_MINUTES, LIVE, traces
-from tracegrade.store.trends import begins_ns, trends
+from tracegrade.store.tallies import begins_ns, tallies
 from tracegrade.store.write import StoreWriter
 
 RULES = {"new": "hash-of-new"}
@@ -64,12 +63,12 @@ def counted(engine: Engine, run: str = BACKFILL, rule: str | None = None) -> tup
     """Passes and fails; listed, counted by any length of time, and in rows of values, they are the same."""
     chosen = ResultFilter(run=run, rule=rule)
     with reading(engine) as connection:
-        found = rates(connection, chosen).values()
+        found = tallies(connection, chosen).values()
         sums = sum(item.passed for item in found), sum(item.failed for item in found)
         listed = results(connection, chosen, 1000)
         full = full_evaluations(connection, listed)
         for minutes in (1, 60, schema.DAY_MINUTES):
-            by_step = trends(connection, chosen, (), step_minutes=minutes).get((), {})
+            by_step = tallies(connection, chosen, step_minutes=minutes)
             assert sums == (sum(s.passed for s in by_step.values()), sum(s.failed for s in by_step.values())), minutes
     outcomes = Counter(item.outcome for item in listed)
     assert sums == (outcomes["pass"], outcomes["fail"])
@@ -99,8 +98,7 @@ def test_what_is_judged_afterwards_is_listed_counted_and_marked(engine: Engine) 
         both = results(connection, ResultFilter(with_backfilled=True), 10)
         (stored,) = stored_traces(connection, bytes.fromhex(trace_id(1)))
         (backfill,) = stored_backfills(connection, "new")
-        found = rates(connection, ResultFilter(with_backfilled=True))
-        (rate,) = [tally for key, tally in found.items() if key.rule_id == "new"]
+        rate = tallies(connection, ResultFilter(with_backfilled=True), ["rule_id"])["new",]
     assert Counter((item.run, item.outcome) for item in both) == {
         (run, outcome): 1 for run in (LIVE, BACKFILL) for outcome in ("pass", "fail")
     }
@@ -115,8 +113,8 @@ def test_it_counts_in_the_minute_of_its_trace(engine: Engine) -> None:
     StoreWriter(engine).write([judged(5)])
     backfilled(engine, after(engine, 5, "fail"))
     with reading(engine) as connection:
-        found = trends(connection, ResultFilter(run=BACKFILL), ("rule_id",), step_minutes=1)
-    assert list(found["new",]) == [START_NS // MINUTE_NS + 5]
+        found = tallies(connection, ResultFilter(run=BACKFILL), ("rule_id",), step_minutes=1)
+    assert list(found) == [("new", START_NS // MINUTE_NS + 5)]
 
 
 @pytest.mark.parametrize("outcome", ["pass", None])
@@ -145,8 +143,8 @@ def test_sums_of_one_form_leave_it_out_where_another_form_judged_live(engine: En
     def fails(since_minutes: int, one_form: bool) -> dict[str, int]:
         chosen = ResultFilter(with_backfilled=True, since_ns=START_NS + since_minutes * MINUTE_NS)
         with reading(engine) as connection:
-            found = trends(connection, chosen, ("rule_id",), one_form=one_form)
-        return {rule_id: sums.failed for (rule_id,), steps in found.items() for sums in steps.values()}
+            found = tallies(connection, chosen, ("rule_id",), one_form=one_form)
+        return {rule_id: sums.failed for (rule_id,), sums in found.items()}
 
     assert fails(0, one_form=False) == {"new": 2, "other": 1}
     assert fails(0, one_form=True) == {"new": 0, "other": 1}
@@ -243,11 +241,11 @@ def test_a_session_that_was_judged_live_has_one_too(engine: Engine) -> None:
     assert backfilled(engine, said).subjects == 1
     with reading(engine) as connection:
         (stored,) = stored_traces(connection, own)
-        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL)).values()] == [1]
+        assert [rate.failed for rate in tallies(connection, ResultFilter(run=BACKFILL)).values()] == [1]
     assert [decision.outcome for decision in stored.backfilled] == ["fail"]
     live.write([judged(1, revision=3, **about)])
     with reading(engine) as connection:
-        assert [rate.failed for rate in rates(connection, ResultFilter(run=BACKFILL)).values()] == [0]
+        assert [rate.failed for rate in tallies(connection, ResultFilter(run=BACKFILL)).values()] == [0]
 
 
 def test_of_one_tenant_alone(engine: Engine) -> None:
@@ -344,7 +342,7 @@ def test_samples_count_for_as_many_as_they_stand_for(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1)])
     backfilled(engine, after(engine, 1, "fail", probability=0.25))
     with reading(engine) as connection:
-        (rate,) = rates(connection, ResultFilter(run=BACKFILL)).values()
+        (rate,) = tallies(connection, ResultFilter(run=BACKFILL)).values()
     assert (rate.failed, rate.fails.total) == (1, 4.0)
 
 

@@ -12,12 +12,11 @@ from tracegrade.model.tally import Tally, total
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.open import reading
-from tracegrade.store.rates import rates
 from tracegrade.store.recent_series import recent_series
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import series, traces
-from tracegrade.store.trends import trends
+from tracegrade.store.tallies import RATED_BY, tallies
 from tracegrade.store.write import StoreWriter
 
 HASH = "0123456789abcdef"
@@ -93,14 +92,14 @@ def test_what_was_measured_is_no_evaluation(engine: Engine) -> None:
     with reading(engine) as connection:
         names = set(connection.execute(select(series.c.evaluation)).scalars())
         found = results(connection, ResultFilter(), 100)
-        of_both = rates(connection, ResultFilter(), evaluation=None)
-        over_time = trends(connection, ResultFilter(), ("rule_id",))
+        of_both = tallies(connection, ResultFilter(), RATED_BY, of="both", scores=True)
+        over_time = tallies(connection, ResultFilter(), ("rule_id",))
         recent = recent_series(connection, START_NS, 100)
         (row,) = connection.execute(select(traces.c.decisions)).scalars()
     assert names == {"", "tool-call-order", "tokens", "duration"}
     assert [result.evaluation for result in found] == ["tool-call-order"]
-    assert [rate.evaluation for rate in of_both] == ["", "tool-call-order"]
-    assert over_time["checkout-order",][0].results == 1
+    assert sorted(evaluation for _, _, evaluation, _ in of_both) == ["", "tool-call-order"]
+    assert over_time["checkout-order",].results == 1
     assert [name for *_, name, _, _ in recent] == ["tool-call-order"]
     assert "100.0" in row
 

@@ -19,8 +19,8 @@ from tracegrade.store import open as opening
 from tracegrade.store.check import check_store
 from tracegrade.store.errors import StoreError
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.tallies import tallies
 from tracegrade.store.version import FIRST, VERSION, unfit
 from tracegrade.store.write import StoreWriter
 
@@ -86,7 +86,7 @@ def test_serve_brings_a_store_up_to_date(engine: Engine, next_version: Path, cap
     ]
     assert "author" in {column["name"] for column in inspect(newer).get_columns("silences")}
     with reading(newer) as connection:
-        (rate,) = rates(connection, ResultFilter()).values()
+        (rate,) = tallies(connection, ResultFilter()).values()
     assert (rate.passed, rate.failed) == (1, 1)
     newer.dispose()
 

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine, select, text
 
 from build.judged_traces import evaluation, judged, trace_id
+from tracegrade.model.tally import NO_RESULTS
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import series as series_module
 from tracegrade.store import write as write_module
@@ -16,7 +17,7 @@ from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import series
-from tracegrade.store.trends import traffic, trends
+from tracegrade.store.tallies import tallies
 from tracegrade.store.write import StoreWriter
 
 ATTRIBUTES = ("agent", "service", "release")
@@ -32,8 +33,8 @@ def named(number: int, outcome: str = "pass", revision: int = 2, **names: str) -
 def counted(engine: Engine, attribute: str) -> dict[str, tuple[int, int]]:
     """(passed, failed) of the rule by a name."""
     with reading(engine) as connection:
-        found = trends(connection, ResultFilter(), (attribute,))  # type: ignore[arg-type]
-    return {name: (sums[0].passed, sums[0].failed) for (name,), sums in found.items() if sums[0].results}
+        found = tallies(connection, ResultFilter(), (attribute,))  # type: ignore[arg-type]
+    return {name: (sums.passed, sums.failed) for (name,), sums in found.items() if sums.results}
 
 
 def listed(engine: Engine, **asked: str) -> list[int]:
@@ -85,7 +86,8 @@ def test_sums_hold_when_results_with_further_names_are_replaced_and_deleted(engi
     assert counted(engine, "agent") == {"support": (1, 0)}
     with reading(engine) as connection:
         by_service = {
-            name: traffic(connection, ResultFilter(service=name)).get(0, 0) for name in ("shop", "other", "z")
+            name: tallies(connection, ResultFilter(service=name), of="traces").get((), NO_RESULTS).passed
+            for name in ("shop", "other", "z")
         }
     assert by_service == {"shop": 1, "other": 0, "z": 0}
 

@@ -9,13 +9,13 @@ from sqlalchemy import Connection, Engine, func, select
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, tool_call, trace_id
 from build.stored_runs import begin, run_of
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.tally import NO_RESULTS
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store import schema
 from tracegrade.store.delete import delete_everywhere, traces_before
 from tracegrade.store.heads import session_heads, trace_heads
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.open import reading
-from tracegrade.store.rates import rates
 from tracegrade.store.read import closed_traces, newest_traces, stored_session, stored_traces
 from tracegrade.store.recent_series import recent_series
 from tracegrade.store.result_filter import ResultFilter
@@ -34,8 +34,8 @@ from tracegrade.store.runs import (
 )
 from tracegrade.store.session_sums import session_sums
 from tracegrade.store.spread import spread
+from tracegrade.store.tallies import RATED_BY, names_of, tallies
 from tracegrade.store.tools import called_tools
-from tracegrade.store.trends import fails_by, names_of, traffic, trends
 from tracegrade.store.write import StoreWriter
 
 RUN = "tuning/1"
@@ -84,12 +84,13 @@ def test_a_run_is_counted_as_a_whole_by_the_same_reads(engine: Engine) -> None:
     StoreWriter(engine).write([judged(1), of_run(1, "fail"), of_run(2), of_run(3, complete=False)])
     with reading(engine) as connection:
         for times in ({}, {"since_ns": START_NS}, {"until_ns": 1}):
-            (rate,) = rates(connection, ResultFilter(run=RUN, **times)).values()
+            (rate,) = tallies(connection, ResultFilter(run=RUN, **times)).values()
             assert (rate.passed, rate.failed, rate.incomplete) == (1, 1, 1)
-        sums = trends(connection, OF_RUN, ["rule_id"], counting_incomplete=["checkout-order"])
-        assert {key: (found[0].passed, found[0].failed) for key, found in sums.items()} == {("checkout-order",): (2, 1)}
-        assert traffic(connection, OF_RUN) == {0: 3}
-        assert fails_by(connection, OF_RUN, lambda row: (row.run,)) == {(RUN,): 1}
+        sums = tallies(connection, OF_RUN, ["rule_id"], incomplete=["checkout-order"])
+        assert {key: (found.passed, found.failed) for key, found in sums.items()} == {("checkout-order",): (2, 1)}
+        assert traffic(connection, OF_RUN) == 3
+        (of_evaluation,) = tallies(connection, OF_RUN, of="evaluations", incomplete="count").values()
+        assert of_evaluation.failed == 1
 
 
 def test_a_higher_revision_in_a_run_takes_back_what_was_counted(engine: Engine) -> None:
@@ -98,8 +99,12 @@ def test_a_higher_revision_in_a_run_takes_back_what_was_counted(engine: Engine) 
     writer.write([of_run(1, "fail")])
     writer.write([of_run(1, "pass", revision=3), of_run(1, "fail")])
     with reading(engine) as connection:
-        (rate,) = rates(connection, OF_RUN).values()
-        assert (rate.passed, rate.failed, traffic(connection, OF_RUN)) == (1, 0, {0: 1})
+        (rate,) = tallies(connection, OF_RUN).values()
+        assert (rate.passed, rate.failed, traffic(connection, OF_RUN)) == (1, 0, 1)
+
+
+def traffic(connection: Connection, result_filter: ResultFilter) -> int:
+    return tallies(connection, result_filter, of="traces", incomplete="count").get((), NO_RESULTS).passed
 
 
 def live_reads(connection: Connection) -> Sequence[object]:
@@ -115,11 +120,11 @@ def live_reads(connection: Connection) -> Sequence[object]:
         [head.trace_id for head in trace_heads(connection, live_alone, 99)],
         [head.session for head in session_heads(connection, everything, 99)],
         [found.trace_count for found in session_sums(connection, everything, 99, before=2**62)],
-        rates(connection, everything, evaluation=None, count_incomplete=True),
-        rates(connection, live_alone, evaluation=None),
-        trends(connection, everything, ["agent"]),
+        tallies(connection, everything, RATED_BY, of="both", incomplete="count", scores=True),
+        tallies(connection, live_alone, RATED_BY, of="both", scores=True),
+        tallies(connection, everything, ["agent"]),
         traffic(connection, everything),
-        fails_by(connection, everything, lambda row: (row.rule_id,)),
+        tallies(connection, everything, ["rule_id"], of="evaluations", incomplete="count"),
         [names_of(connection, of) for of in ("service", "agent", "release")],
         history.totals(window),
         history.bins(window),
@@ -197,8 +202,8 @@ def test_retention_empties_a_run_by_its_own_age_and_keeps_its_numbers(engine: En
         assert trace_heads(connection, OF_RUN, 9) == []
         assert len(trace_heads(connection, ResultFilter(run="tuning/2"), 9)) == 1
         assert len(trace_heads(connection, ResultFilter(), 9)) == 1
-        (rate,) = rates(connection, OF_RUN).values()
-        assert (rate.passed, rate.failed, traffic(connection, OF_RUN)) == (1, 1, {0: 2})
+        (rate,) = tallies(connection, OF_RUN).values()
+        assert (rate.passed, rate.failed, traffic(connection, OF_RUN)) == (1, 1, 2)
         assert [run.emptied for run in stored_runs(connection, "default")] == [True, False]
     StoreWriter(engine).write([of_run(3)])
     assert delete_older(engine, START_NS + 9) == 1, "what came later goes, too"
@@ -242,11 +247,13 @@ def test_a_deleted_trace_goes_in_runs_with_its_counts(engine: Engine) -> None:
     assert (deleted.traces, deleted.sessions, deleted.evaluations) == (1, 1, 2)
     with reading(engine) as connection:
         assert [head.trace_id for head in trace_heads(connection, OF_RUN, 9)] == [trace_id(2)]
-        assert {key.rule_id: (tally.passed, tally.failed) for key, tally in rates(connection, OF_RUN).items()} == {
+        assert {
+            key[0]: (tally.passed, tally.failed) for key, tally in tallies(connection, OF_RUN, ["rule_id"]).items()
+        } == {
             "checkout-order": (1, 0),
             "of-sessions": (0, 0),
         }
-        assert traffic(connection, OF_RUN) == {0: 1}
+        assert traffic(connection, OF_RUN) == 1
 
 
 def test_traces_from_before_a_time_are_found_in_runs_too(engine: Engine) -> None:

@@ -11,7 +11,6 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
-from tracegrade.store.rates import rates
 from tracegrade.store.read import (
     newest_traces,
     sessions_going_on,
@@ -23,6 +22,7 @@ from tracegrade.store.read import (
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import EVERY_TRACE, counts, series
+from tracegrade.store.tallies import tallies
 from tracegrade.store.write import StoreWriter
 
 RUNS = [RunSummary("00", "support", session="chat-1")]
@@ -52,8 +52,11 @@ def test_the_latest_revision_replaces_the_earlier_ones_wherever_the_trace_was(
     with reading(engine) as connection:
         found = [(found.subject_kind, found.outcome) for found in results(connection, ResultFilter(), 10)]
         assert sorted(found) == [("agent", "pass"), ("agent", "pass"), ("session", "pass")]
-        (rate,) = rates(
-            connection, ResultFilter(rule="checkout-order"), evaluation="tool-call-order", count_incomplete=True
+        (rate,) = tallies(
+            connection,
+            ResultFilter(rule="checkout-order", evaluation="tool-call-order"),
+            of="evaluations",
+            incomplete="count",
         ).values()
         assert (rate.passed, rate.failed) == (3, 0)
 
@@ -61,7 +64,7 @@ def test_the_latest_revision_replaces_the_earlier_ones_wherever_the_trace_was(
 def test_a_session_that_goes_on_counts_as_incomplete_until_it_ends(engine: Engine, writer: StoreWriter) -> None:
     def counted() -> tuple[int, int]:
         with reading(engine) as connection:
-            (rate,) = rates(connection, ResultFilter(), evaluation="tool-call-order").values()
+            (rate,) = tallies(connection, ResultFilter(evaluation="tool-call-order"), of="evaluations").values()
             return rate.passed, rate.incomplete
 
     assert counted() == (2, 1)

@@ -8,11 +8,13 @@ from sqlalchemy import Engine
 
 from build import any_store, store_with
 from build.judged_traces import evaluation, judged, tool_call, trace_id
+from tracegrade.model.tally import NO_RESULTS
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import OUTCOMES
-from tracegrade.store.sides import SideSeries, run_names, side_calls, side_counts, side_rows, side_series, side_traces
+from tracegrade.store.sides import SideSeries, run_names, side_calls, side_rows, side_series, side_traces
+from tracegrade.store.tallies import tallies
 from tracegrade.store.write import StoreWriter
 
 
@@ -43,9 +45,13 @@ def test_rows_and_counts_agree_in_any_store(tmp_path_factory, monkeypatch: pytes
                     if outcome is not None and series in chosen:
                         stored[chosen[series], bool(row.complete), OUTCOMES[outcome]] += 1
             counted: Counter[tuple[SideSeries, bool, str]] = Counter()
-            for of, complete, tally in side_counts(connection, asked, chosen):
-                for name, number in zip(OUTCOMES, tally[:4], strict=True):
-                    counted[of, complete, name] += number
+            every = tallies(connection, asked, ["number"], of="both", incomplete="count")
+            whole = tallies(connection, asked, ["number"], of="both", incomplete="skip")
+            for (number,), tally in every.items():
+                complete = whole.get((number,), NO_RESULTS)
+                for name, of_all, of_complete in zip(OUTCOMES, tally[:4], complete[:4], strict=True):
+                    counted[chosen[number], True, name] += of_complete
+                    counted[chosen[number], False, name] += of_all - of_complete
         numbers = [row.number for row in rows]
         assert numbers == sorted(set(numbers), reverse=True)
         assert +stored == +counted

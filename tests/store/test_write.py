@@ -13,10 +13,10 @@ from build.records import tool_call_of
 from build.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.rates import rates
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
+from tracegrade.store.tallies import RATED_BY, tallies
 from tracegrade.store.write import StoreWriter
 
 COUNTED = ("traces", "tool_calls", "evaluations", "decisions")
@@ -32,7 +32,7 @@ def content(engine: Engine) -> tuple[object, ...]:
     with reading(engine) as connection:
         found = results(connection, ResultFilter(), 1000)
         evaluations = sorted(full_evaluations(connection, found), key=lambda item: (item.subject.trace_id, item.id))
-        return evaluations, rates(connection, ResultFilter(), evaluation=None), row_counts(engine)
+        return evaluations, tallies(connection, ResultFilter(), RATED_BY, of="both", scores=True), row_counts(engine)
 
 
 def test_everything_delivered_comes_back(engine: Engine) -> None:
@@ -71,7 +71,7 @@ def test_a_higher_revision_replaces_all_rows_of_the_lower(engine: Engine) -> Non
     assert row_counts(engine) == [1, 1, 1, 1]
     with reading(engine) as connection:
         assert [result.outcome for result in results(connection, ResultFilter(), 10)] == ["fail"]
-        (rate,) = rates(connection, ResultFilter()).values()
+        (rate,) = tallies(connection, ResultFilter()).values()
     assert (rate.passed, rate.failed) == (0, 1)
 
 

@@ -18,8 +18,8 @@ from tracegrade.codec.results import decode_result
 from tracegrade.journal.reader import JournalReader
 from tracegrade.store import schema
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.rates import rates
 from tracegrade.store.result_filter import ResultFilter
+from tracegrade.store.tallies import RATED_BY, tallies
 from tracegrade.store.write import StoreWriter
 from waiting import eventually
 
@@ -100,7 +100,7 @@ def test_results_that_were_not_yet_delivered_are_stored(folder: Folder) -> None:
 
 def _rates(engine: Engine) -> dict[Any, tuple[int, ...]]:
     with reading(engine) as connection:
-        found = rates(connection, ResultFilter())
+        found = tallies(connection, ResultFilter(), RATED_BY)
     return {key: (rate.passed, rate.failed, rate.not_evaluable, rate.errors) for key, rate in found.items()}
 
 

@@ -13,8 +13,8 @@ from tracegrade.alert.window import window_of
 from tracegrade.model.tally import Tally, total
 from tracegrade.rule.rule import Rule
 from tracegrade.store.history import Bin, SeriesHistory, SeriesKey, Window, bins_of
-from tracegrade.store.rates import stretches
 from tracegrade.store.schema import BACKFILL, MINUTE_NS
+from tracegrade.store.tallies import stretches
 
 _COUNTED = 6  # numbers in each minute
 _HOURS_KEPT = 200  # windows: one for each rule, and for each evaluation that it watches

@@ -267,9 +267,8 @@ def preview(
     from tracegrade.alert.preview import preview as look
     from tracegrade.alert.preview import without_results
     from tracegrade.alert.stored_history import ReadHistory
-    from tracegrade.store.history import SeriesHistory
+    from tracegrade.store.history import SeriesHistory, StartedHistory
     from tracegrade.store.open import reading_store
-    from tracegrade.store.started import StartedHistory
 
     chosen = [rule for rule in config.rules.reading.load(list(rules)).rules if rule.alert]
     if not chosen:
@@ -432,7 +431,7 @@ def _silenced_now(connection: "Connection", labels: dict[str, str]) -> str:
     from tracegrade.alert.notify.labels import matches
     from tracegrade.document.problem import did_you_mean
     from tracegrade.store.alerts import open_alerts
-    from tracegrade.store.trends import DIMENSIONS, names_of
+    from tracegrade.store.tallies import DIMENSIONS, names_of
 
     if number := sum(matches(alert, labels) for alert in open_alerts(connection)):
         return f"Silences {count(number, 'alert')} of those that fire now."

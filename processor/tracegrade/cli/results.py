@@ -1,7 +1,7 @@
 """``tracegrade results``: stored evaluations."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tracegrade.model.evaluation import Evaluation
     from tracegrade.model.tally import Tally
     from tracegrade.model.trace_result import TraceResult
-    from tracegrade.store.rates import RateKey
     from tracegrade.store.result_filter import ResultFilter
     from tracegrade.store.results import Result
+    from tracegrade.store.tallies import Key
 
 _EXPORTED_AT_A_TIME = 1000
 # Full-width forms too: some spreadsheets take them for the same.
@@ -303,8 +303,8 @@ def stats(
     that name then takes the place of tenant, rule_id, evaluation and service; and coverage, the share that could be
     judged, takes the place of score_sum.
     """
-    from tracegrade.store.rates import rates
     from tracegrade.store.result_filter import ResultFilter
+    from tracegrade.store.tallies import RATED_BY, tallies
 
     chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
     if chosen.stored_as != LIVE and (since is not None or until is not None):
@@ -314,32 +314,35 @@ def stats(
         return
     with settings.store() as connection:
         check_run(connection, chosen.run)
-        found = rates(connection, chosen, evaluation=None)
+        found = sorted(tallies(connection, chosen, RATED_BY, of="both", scores=True).items())
     if output_format == "json":
-        print_json({**key._asdict(), **tally.sums(), "score_sum": tally.score_sum} for key, tally in found.items())
+        print_json(
+            {**dict(zip(RATED_BY, key, strict=True)), **tally.sums(), "score_sum": tally.score_sum}
+            for key, tally in found
+        )
         return
-    counted = _columns(found.values())
-    named: tuple[str, ...] = ("rule_id", "evaluation", "service")
-    if len({key.tenant for key in found}) > 1:  # else lines of several tenants look alike
-        named = ("tenant", *named)
+    counted = _columns(tally for _, tally in found)
+    # With several tenants, their lines would look alike without them.
+    first = 0 if len({tenant for (tenant, *_), _ in found}) > 1 else 1
     print_table(
         "",
-        [*(name.removesuffix("_id") for name in named), *counted],
-        [[*(getattr(key, name) for name in named), *_counted(found[key])[: len(counted)]] for key in _once(found)],
+        [*(name.removesuffix("_id") for name in RATED_BY[first:]), *counted],
+        [[*key[first:], *_counted(tally)[: len(counted)]] for key, tally in _once(found)],
         empty="No evaluations.",
     )
 
 
-def _once(found: "Mapping[RateKey, Tally]") -> "Iterator[RateKey]":
+def _once(found: "Sequence[tuple[Key, Tally]]") -> "Iterator[tuple[Key, Tally]]":
     """The lines of rules and evaluations, but for the rule's own where its one evaluation says the same."""
     evaluations: dict[tuple[str, str, str], list[Tally]] = {}
-    for key, tally in found.items():
-        if key.evaluation:
-            evaluations.setdefault((key.tenant, key.rule_id, key.service), []).append(tally)
-    for key, tally in found.items():
-        of_rule = evaluations.get((key.tenant, key.rule_id, key.service), [])
-        if key.evaluation or len(of_rule) != 1 or _counted(tally) != _counted(of_rule[0]):
-            yield key
+    for (tenant, rule_id, evaluation, service), tally in found:
+        if evaluation:
+            evaluations.setdefault((tenant, rule_id, service), []).append(tally)
+    for key, tally in found:
+        tenant, rule_id, evaluation, service = key
+        of_rule = evaluations.get((tenant, rule_id, service), [])
+        if evaluation or len(of_rule) != 1 or _counted(tally) != _counted(of_rule[0]):
+            yield key, tally
 
 
 _COUNTED = ("pass rate", "pass", "fail", "not_evaluable", "error", "incomplete")
@@ -364,12 +367,12 @@ def _counted(found: "Tally") -> list[object]:
 
 def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_format: str) -> None:
     """Outcomes of whole rules, one line for each rule, agent, service or release."""
-    from tracegrade.store.trends import DIMENSIONS, trends
+    from tracegrade.store.tallies import DIMENSIONS, tallies
 
     with settings.store() as connection:
         check_run(connection, chosen.run)
-        found = trends(connection, chosen, [DIMENSIONS[by]])
-    rows = [(name, steps[0]) for (name,), steps in sorted(found.items())]
+        found = tallies(connection, chosen, [DIMENSIONS[by]])
+    rows = [(name, tally) for (name,), tally in sorted(found.items())]
     if output_format == "json":
         print_json({by: name, **tally.sums(), "coverage": tally.coverage} for name, tally in rows)
         return

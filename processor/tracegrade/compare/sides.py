@@ -11,7 +11,7 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_run
 from tracegrade.store.schema import BACKFILL, LIVE, WHOLE_RULE
 from tracegrade.store.sides import run_names, side_series
-from tracegrade.store.trends import Dimension, names_of
+from tracegrade.store.tallies import Dimension, names_of
 
 _FORMS = "expected release:NAME, agent:NAME, model:NAME, live, or a run's name, each with @FROM..TO after it if needed"
 _FIELDS: dict[str, Dimension] = {"release": "release", "agent": "agent"}

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -13,7 +13,8 @@ from tracegrade.model.tally import NO_RESULTS, Tally
 from tracegrade.rule.rule import Rule
 from tracegrade.store.runs import Run
 from tracegrade.store.schema import LIVE
-from tracegrade.store.sides import SideSeries, side_counts
+from tracegrade.store.sides import SideSeries
+from tracegrade.store.tallies import tallies
 
 RuleKey: TypeAlias = tuple[str, str]  # rule id and present hash
 
@@ -80,14 +81,16 @@ def counted_side(connection: Connection, side: Side, chosen: Mapping[int, SideSe
         raise CompareError(f"{side.text}: results of a run are not counted by time; compare in full, not rates alone")
     found: dict[RuleKey, RuleTallies] = {}
     several = with_several_evaluations(chosen.values())
-    for of, complete, tally in side_counts(connection, side.result_filter, chosen):
+    counting = [of.rule_hash for of in chosen.values() if texts.counts_incomplete(of.rule_hash)]
+    every = replace(side.result_filter, evaluation=None)
+    for (number,), tally in tallies(connection, every, ["number"], of="both", incomplete=counting).items():
+        of = chosen[number]
         key = (of.rule_id, of.rule_hash)
         if of.evaluation and key not in several:
             continue
         if key not in found:
             found[key] = texts.empty(of.rule_hash)
-        counts = complete or texts.counts_incomplete(of.rule_hash)
-        found[key].add(of.evaluation, tally.counted(counts))
+        found[key].add(of.evaluation, tally)
     if not found:
         raise nothing_in(connection, side)
     return found

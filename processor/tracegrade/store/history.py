@@ -7,21 +7,24 @@ these sums is corrected too, and nothing counts twice.
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import orjson
 from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.model.tally import Tally, total
-from tracegrade.store.rates import stretches
-from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series
-from tracegrade.store.sums import OUTCOME_SUMS, Counting, Sums, sums
+from tracegrade.store.counts import CountChanges
+from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series, traces
+from tracegrade.store.series import stored_traffic
+from tracegrade.store.tallies import SUMMED, Sums, stretches, sums
 
 # A minute and the counts in it, as in `SUMMED`; the columns are no wider.
 _ROW = Struct("=iiiiidd")
 _ROWS_AT_ONCE = 5000
-SUMMED = (*OUTCOME_SUMS, counts.c.score_sum, counts.c.score_squares)
+_TRACES_AT_ONCE = 1000
 
 
 class SeriesKey(NamedTuple):
@@ -126,10 +129,10 @@ class SeriesHistory:
     def totals(self, window: Window) -> dict[str, dict[SeriesKey, Tally]]:
         """The outcomes of each series within `window` together, by rule; of a month 30 to 200 rows a series."""
         parts: defaultdict[SeriesKey, list[Tally]] = defaultdict(list)
-        for one in self._sums(window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
-            key, weight = self.series[one.series]
-            if any(one.values[:4]):
-                parts[key].append(Tally.of(*one.values, weight=weight))
+        for number, _, _, values in self._sums(window, stretches(window.since_ns, window.until_ns, DAY_MINUTES)):
+            key, weight = self.series[number]
+            if any(values[:4]):
+                parts[key].append(Tally.of(*values, weight=weight))
         return _by_rule({key: total(found) for key, found in parts.items()})
 
     def steps(self, window: Window, step_minutes: int) -> dict[SeriesKey, dict[int, Tally]]:
@@ -138,9 +141,9 @@ class SeriesHistory:
         A step is some hours long, and so is the window but for its end.
         """
         parts: defaultdict[SeriesKey, defaultdict[int, list[Tally]]] = defaultdict(lambda: defaultdict(list))
-        for one in self._sums(window, stretches(window.since_ns, window.until_ns), step_minutes):
-            key, weight = self.series[one.series]
-            parts[key][one.step].append(Tally.of(*one.values, weight=weight))
+        for number, step, _, values in self._sums(window, stretches(window.since_ns, window.until_ns), step_minutes):
+            key, weight = self.series[number]
+            parts[key][step].append(Tally.of(*values, weight=weight))
         return {key: {number: total(some) for number, some in by_step.items()} for key, by_step in parts.items()}
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
@@ -161,8 +164,8 @@ class SeriesHistory:
     def _sums(
         self, window: Window, parts: Sequence[tuple[int, int, int]], step_minutes: int | None = None
     ) -> Iterator[Sums]:
-        traces: Counting = "all" if window.count_incomplete else "complete"
-        return sums(self._connection, self._of(window), parts, SUMMED, step_minutes=step_minutes, traces=traces)
+        which: Literal["all", "complete"] = "all" if window.count_incomplete else "complete"
+        return sums(self._connection, self._of(window), parts, SUMMED, step_minutes=step_minutes, traces=which)
 
     def _of(self, window: Window) -> Select[Any]:
         return self._numbers.where(series.c.evaluation == window.evaluation)
@@ -170,6 +173,46 @@ class SeriesHistory:
     def _of_these(self, query: Select[Any], window: Window) -> Select[Any]:
         query = query.where(counts.c.series.in_(self._of(window)))
         return query if window.count_incomplete else query.where(counts.c.complete)
+
+
+class StartedHistory:
+    """The outcomes by the minute in which their traces started, for previews of what was imported or backdated.
+
+    Of the traces that are stored: those of deleted ones are not in it.
+    """
+
+    def __init__(self, connection: Connection, rule_hashes: Collection[str]) -> None:
+        """Look up the series of the rules that have these hashes now."""
+        self._connection = connection
+        self.series = SeriesHistory(connection, rule_hashes).series
+
+    def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
+        """As `SeriesHistory.minutes`; it reads each trace that started within `window`."""
+        sums: defaultdict[tuple[int, int], list[float]] = defaultdict(lambda: [0.0] * 6)
+        counted = self._counted(window)
+        for (minute, complete), by_series in counted.by_minute():
+            for number, found in by_series.items():
+                is_wanted = number in self.series and self.series[number][0].evaluation == window.evaluation
+                if is_wanted and (complete or window.count_incomplete):
+                    place = sums[number, minute or 0]
+                    place[:] = [one + more for one, more in zip(place, found, strict=True)]
+        for (number, minute), found in sorted(sums.items()):
+            yield number, minute, found
+
+    def _counted(self, window: Window) -> CountChanges:
+        counted = CountChanges()
+        traffic_of = cache(lambda tenant, service: stored_traffic(self._connection, tenant, LIVE, service))
+        place = (traces.c.tenant, traces.c.service, traces.c.members.is_not(None), traces.c.traffic, traces.c.start_ns)
+        query = select(*place, traces.c.complete, traces.c.evaluations, traces.c.decisions).where(
+            traces.c.run == LIVE, traces.c.start_ns.between(max(1, window.since_ns), window.until_ns)
+        )
+        rows = self._connection.execute(query.execution_options(yield_per=_TRACES_AT_ONCE))
+        for tenant, service, is_session, traffic, start_ns, complete, evaluations, decisions in rows.all():
+            if traffic is None and not is_session:
+                traffic = traffic_of(tenant, service)
+            minute = start_ns // MINUTE_NS
+            counted.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions))
+        return counted
 
 
 def bins_of(places: Mapping[tuple[int, int], Sequence[Tally]]) -> list[Bin]:

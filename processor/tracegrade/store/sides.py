@@ -1,4 +1,4 @@
-"""What one side of a comparison holds: its series, their counts, and the traces with its results."""
+"""The content of one side of a comparison: its series, and the traces with its results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,17 +9,14 @@ from sqlalchemy import Connection, bindparam, or_, select
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_calls
 from tracegrade.codec.whole_results import whole_result
-from tracegrade.model.tally import Tally
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.blocks import block_ranges
 from tracegrade.store.database import in_parts
-from tracegrade.store.rates import counted_stretches
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
 from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import BACKFILL, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, series, traces
 from tracegrade.store.series import IS_EVALUATION
-from tracegrade.store.sums import sums
 
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
 _MAX_SEARCHED_SERIES = 1000
@@ -63,20 +60,6 @@ def side_series(connection: Connection, result_filter: ResultFilter) -> dict[int
         *of_series(replace(result_filter, evaluation=None)),
     )
     return {number: SideSeries(*row) for number, *row in connection.execute(query)}
-
-
-def side_counts(
-    connection: Connection, result_filter: ResultFilter, chosen: Mapping[int, SideSeries]
-) -> Iterator[tuple[SideSeries, bool, Tally]]:
-    """The outcomes of the `chosen` series, of complete traces (True) and of incomplete ones; parts of a series apart.
-
-    Times are widened to whole minutes of the traces' last spans. As fast over a year as over an hour.
-    """
-    of_side = select(series.c.number).where(*of_series(replace(result_filter, evaluation=None)))
-    for number, _, complete, found in sums(connection, of_side, counted_stretches(result_filter)):
-        if number in chosen:
-            of = chosen[number]
-            yield of, complete, Tally.of(*found, weight=1 / of.probability)
 
 
 def side_rows(

@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.schema import LIVE
-from tracegrade.store.trends import names_of
+from tracegrade.store.tallies import names_of
 
 
 def filter_choices(connection: Connection, rule_set: RuleSet, run: str = LIVE) -> dict[str, list[str]]:

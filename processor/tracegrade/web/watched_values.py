@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import Connection
 
 from tracegrade.alert.diagnose.watched import Watched, watched
 from tracegrade.model.tally import Tally, total
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.periods import Period, outcomes_by_step
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES
+from tracegrade.store.tallies import Period, tallies
 
 _HOUR_NS = 60 * MINUTE_NS
 _DAY_NS = 24 * _HOUR_NS
@@ -119,9 +120,11 @@ def _read(connection: Connection, what: Watched, period: Period, count_incomplet
     minutes = _step_for((until_ns - since_ns) // MINUTE_NS + 1)
     since_ns -= since_ns % (minutes * MINUTE_NS)
     numbers = what.numbers(before=False)
-    return _Steps(
-        outcomes_by_step(connection, numbers, (since_ns, until_ns), minutes, count_incomplete), since_ns, minutes
+    which: Literal["count", "skip"] = "count" if count_incomplete else "skip"
+    found = tallies(
+        connection, numbers, periods=[(since_ns, until_ns)], step_minutes=minutes, incomplete=which, scores=True
     )
+    return _Steps({step * minutes: tally for (step,), tally in sorted(found.items())}, since_ns, minutes)
 
 
 def _step_for(minutes: int) -> int:

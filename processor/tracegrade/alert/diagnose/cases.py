@@ -12,9 +12,9 @@ from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.database import in_parts
-from tracegrade.store.periods import Period
 from tracegrade.store.schema import SUBJECT_KINDS, traces
 from tracegrade.store.spread import spread
+from tracegrade.store.tallies import Period
 
 MOST_CASES = 300
 """Cases of one time that are bad, and as many that are not."""

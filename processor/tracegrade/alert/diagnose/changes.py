@@ -14,8 +14,8 @@ from tracegrade.alert.diagnose.slices import ValuesOf
 from tracegrade.alert.diagnose.watched import Watched
 from tracegrade.alert.notify.message import time_text
 from tracegrade.store.diagnosis import Change
-from tracegrade.store.periods import Period, first_minutes, seen_before
 from tracegrade.store.schema import EVERY_TRACE, MINUTE_NS, rule_texts, series
+from tracegrade.store.tallies import Period, first_minutes, seen_before
 
 _NEAR_NS = 60 * MINUTE_NS
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from sqlalchemy import Connection
 
@@ -16,8 +17,8 @@ from tracegrade.alert.diagnose.watched import Watched, watched
 from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
 from tracegrade.store.incidents import Incident
-from tracegrade.store.periods import outcomes_in
 from tracegrade.store.results import results
+from tracegrade.store.tallies import tallies
 
 _NS = 1_000_000_000
 _MOST_COUNTED = 2000
@@ -172,7 +173,9 @@ def _counted(connection: Connection, what: Watched) -> tuple[Both, dict[str, Bot
     counted, by_release, by_agent = Both(), dict[str, Both](), dict[str, Both]()
     for time, periods in (("since", [what.since]), ("before", what.before)):
         numbers = what.numbers(before=time == "before")
-        for number, tally in outcomes_in(connection, numbers, periods, what.count_incomplete).items():
+        which: Literal["count", "skip"] = "count" if what.count_incomplete else "skip"
+        counts = tallies(connection, numbers, ["number"], periods=periods, incomplete=which, scores=True)
+        for (number,), tally in counts.items():
             place = what.places[number]
             groups = [counted]
             if place.release:

@@ -10,9 +10,9 @@ from tracegrade.model.evaluation import MEASURES
 from tracegrade.model.tally import Tally
 from tracegrade.rule.watched import SCORE, UNJUDGED, watched_evaluation
 from tracegrade.store.alerts import StoredAlert, recent_alerts
-from tracegrade.store.periods import Period
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES, series
+from tracegrade.store.tallies import Period
 
 _NS = 1_000_000_000
 _LEAST_LATEST_NS = 60 * MINUTE_NS

@@ -34,7 +34,7 @@ from tracegrade.store.runs import (
     stored_runs,
 )
 from tracegrade.store.schema import BACKFILL, LIVE
-from tracegrade.store.trends import mean_scores, traffic, trends
+from tracegrade.store.tallies import tallies
 
 _DIGITS = 4
 _LONGEST_SUMMARY = 100
@@ -237,15 +237,16 @@ def scored_run(connection: Connection, run: Run) -> ScoredRun:
     """`run` with what is counted of it; O(its rules, services, agents and releases), however many traces it has."""
     own = ResultFilter(tenant=run.tenant, run=run.name)
     counting = [rule_id for rule_id, known in run.rules.items() if known.get("incomplete") == "count"]
-    found = trends(connection, own, ["rule_id"], counting_incomplete=counting)
-    tallies = {rule_id: steps[0] for (rule_id,), steps in found.items()}
-    rules = {rule_id: tallies.get(rule_id, NO_RESULTS) for rule_id in sorted({*run.rules, *tallies})}
+    found = tallies(connection, own, ["rule_id"], incomplete=counting)
+    rules = {rule_id: found.get((rule_id,), NO_RESULTS) for rule_id in sorted({*run.rules, *(key[0] for key in found)})}
     overall: dict[str, float] = {}
     suites = [rule_id for rule_id, known in run.rules.items() if known.get("scored_by") == "overall"]
     if suites:
-        means = mean_scores(connection, own, counting_incomplete=counting)
+        scored = tallies(connection, own, ["rule_id"], of="evaluations", incomplete=counting, scores=True)
+        means = {rule_id: tally.all_scores / tally.all_judged for (rule_id,), tally in scored.items() if tally.judged}
         overall = {rule_id: means[rule_id] for rule_id in suites if rule_id in means}
-    return ScoredRun(run, traffic(connection, own).get(0, 0), rules, score_of(rules, overall), overall)
+    came = tallies(connection, own, of="traces", incomplete="count").get((), NO_RESULTS).passed
+    return ScoredRun(run, came, rules, score_of(rules, overall), overall)
 
 
 def timeline(connection: Connection, experiment: Experiment) -> Timeline:

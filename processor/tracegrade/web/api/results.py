@@ -8,11 +8,11 @@ from pydantic import Field
 
 from tracegrade.history.runs.experiments import check_stored
 from tracegrade.model.evaluation import Outcome
-from tracegrade.store.rates import rates
+from tracegrade.model.json_value import JsonValue
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
 from tracegrade.store.schema import LIVE, MINUTE_NS
-from tracegrade.store.trends import DIMENSIONS, trends
+from tracegrade.store.tallies import DIMENSIONS, RATED_BY, tallies
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
@@ -153,9 +153,14 @@ def list_rates(sources: ApiSources, query: Annotated[RatesQuery, Query()]) -> Ex
     chosen = query.model_dump(include={"rule", "service", "agent", "release"})
     result_filter = ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen)
     with sources.store() as connection:
-        found = rates(connection, result_filter, evaluation=None)
+        found = tallies(connection, result_filter, RATED_BY, of="both", scores=True)
     return ExactJson(
-        {"items": [{**key._asdict(), **tally.sums(), "score_sum": tally.score_sum} for key, tally in found.items()]}
+        {
+            "items": [
+                {**dict(zip(RATED_BY, key, strict=True)), **tally.sums(), "score_sum": tally.score_sum}
+                for key, tally in sorted(found.items())
+            ]
+        }
     )
 
 
@@ -169,21 +174,18 @@ def list_trends(sources: ApiSources, query: Annotated[TrendsQuery, Query()]) -> 
     chosen = query.model_dump(include={"rule", "service", "agent", "release"})
     counting = [rule.id for rule in sources.rule_set().rules if rule.incomplete == "count"]
     with sources.store() as connection:
-        found = trends(
+        found = tallies(
             connection,
             ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen),
             (DIMENSIONS[query.by],),
             step_minutes=step_minutes,
-            counting_incomplete=counting,
+            incomplete=counting,
         )
-    lines = [
-        {
-            "name": name,
-            "steps": [{"start_ns": number * step_ns, **tally.sums()} for number, tally in sorted(steps.items())],
-        }
-        for (name,), steps in sorted(found.items())
-    ]
-    return ExactJson({"since_ns": since_ns, "until_ns": until_ns, "step_ns": step_ns, "items": lines})
+    lines: dict[str, list[JsonValue]] = {}
+    for (name, number), tally in sorted(found.items()):
+        lines.setdefault(name, []).append({"start_ns": number * step_ns, **tally.sums()})
+    items = [{"name": name, "steps": steps} for name, steps in lines.items()]
+    return ExactJson({"since_ns": since_ns, "until_ns": until_ns, "step_ns": step_ns, "items": items})
 
 
 def _window(query: RatesQuery) -> tuple[int, int]:

@@ -31,7 +31,7 @@ from tracegrade.compare.words import (
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import run_names
-from tracegrade.store.trends import Dimension, names_of
+from tracegrade.store.tallies import Dimension, names_of
 from tracegrade.web.addresses import address
 from tracegrade.web.charts.intervals import IntervalScale, interval_chart, scale_for
 from tracegrade.web.comparing import Asked, Comparing

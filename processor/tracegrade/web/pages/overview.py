@@ -15,7 +15,7 @@ from tracegrade.store.alerts import StoredAlert, recent_alerts, stored_silences
 from tracegrade.store.heads import count_heads
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import judgements
-from tracegrade.store.trends import begins_ns, traffic, trends
+from tracegrade.store.tallies import begins_ns, tallies
 from tracegrade.web.charts.trends import share_bar, trend, volume
 from tracegrade.web.failures import failures
 from tracegrade.web.filter_choices import filter_choices
@@ -69,15 +69,17 @@ def show(request: Request) -> Response:
     of_sessions = _is_of_sessions(rule_set, view)
     with sources.store() as connection:
         charted = view.window.charted(begins_ns(connection, view.result_filter), time.time_ns())
-        found = trends(
+        found = tallies(
             connection,
             view.result_filter,
             ["rule_id", "service", "agent", "release"],
             step_minutes=charted.step_minutes,
-            counting_incomplete=counting,
+            incomplete=counting,
             one_form=True,
         )
-        came = traffic(connection, view.result_filter, step_minutes=charted.step_minutes)
+        arrived = tallies(
+            connection, view.result_filter, of="traces", step_minutes=charted.step_minutes, incomplete="count"
+        )
         # Arriving traces are counted only by service and tenant; for the other filters, a trace's results are needed.
         chosen = None
         if view.result_filter.asks_for_results:
@@ -88,13 +90,13 @@ def show(request: Request) -> Response:
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         failed = failures(connection, view.result_filter, _FAILURES, token_of(request))
         choices = filter_choices(connection, rule_set)
+    came = {number: tally.passed for (number,), tally in arrived.items()}
     by_rule: dict[str, dict[int, Tally]] = {}
     by_place: dict[tuple[str, ...], Tally] = {}
-    for (rule_id, *place), steps in found.items():
+    for (rule_id, *place, number), tally in found.items():
         of_rule = by_rule.setdefault(rule_id, {})
-        for number, tally in steps.items():
-            of_rule[number] = of_rule.get(number, NO_RESULTS).plus(tally)
-        by_place[tuple(place)] = total([by_place.get(tuple(place), NO_RESULTS), *steps.values()])
+        of_rule[number] = of_rule.get(number, NO_RESULTS).plus(tally)
+        by_place[tuple(place)] = by_place.get(tuple(place), NO_RESULTS).plus(tally)
     rows = sorted(_rows(rule_set, by_rule, view, charted, alerts, changes), key=lambda row: row.order)
     if chosen is None:
         counts = [came.get(number, 0) for number in charted.steps]

@@ -26,7 +26,7 @@ from tracegrade.store.backfills import stored_backfills
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.rule_texts import RuleText, judgements, rule_versions
 from tracegrade.store.schema import BACKFILL
-from tracegrade.store.trends import begins_ns, trends
+from tracegrade.store.tallies import begins_ns, tallies
 from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts.trends import trend
@@ -61,11 +61,10 @@ def show_all(request: Request) -> Response:
     rules = sources.rule_set().rules
     counting = [rule.id for rule in rules if rule.incomplete == "count"]
     with sources.store() as connection:
-        found = trends(connection, view.result_filter, ["rule_id"], counting_incomplete=counting, one_form=True)
+        found = tallies(connection, view.result_filter, ["rule_id"], incomplete=counting, one_form=True)
         changes = {rule_id: since_ns for rule_id, (_, since_ns) in judgements(connection).items()}
         choices = _choices(connection, sources.rule_set())
-    tallies = {rule_id: steps.get(0, NO_RESULTS) for (rule_id,), steps in found.items()}
-    rows = [(rule, tallies.get(rule.id, NO_RESULTS), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
+    rows = [(rule, found.get((rule.id,), NO_RESULTS), _evaluators(rule), changes.get(rule.id, 0)) for rule in rules]
     return page(request, "rules.html", title="Rules", view=view, choices=choices, rows=rows)
 
 
@@ -79,17 +78,18 @@ def show(request: Request) -> Response:
     with sources.store() as connection:
         charted = view.window.charted(begins_ns(connection, result_filter), time.time_ns())
         texts = rule_versions(connection, rule_id, sources.tenant)
-        by_hash = trends(connection, result_filter, ["rule_hash"], counting_incomplete=counting)
+        by_hash = tallies(connection, result_filter, ["rule_hash"], incomplete=counting)
         # Two curves: of a changed rule, its earlier form judged live what the new one judged afterwards.
         live, afterwards = (
-            trends(connection, chosen, [], step_minutes=charted.step_minutes, counting_incomplete=counting).get((), {})
+            {
+                step: tally
+                for (step,), tally in tallies(
+                    connection, chosen, step_minutes=charted.step_minutes, incomplete=counting
+                ).items()
+            }
             for chosen in (replace(result_filter, with_backfilled=False), replace(result_filter, run=BACKFILL))
         )
-        (tally,) = (
-            trends(connection, result_filter, [], counting_incomplete=counting, one_form=True)
-            .get((), {0: NO_RESULTS})
-            .values()
-        )
+        tally = tallies(connection, result_filter, incomplete=counting, one_form=True).get((), NO_RESULTS)
         backfills = stored_backfills(connection, rule_id, view.chosen.get("tenant"))
         failed = failures(connection, result_filter, _FAILURES, token_of(request))
         with_slo = [rule] if rule is not None and rule in with_objectives(sources.rule_set()) else []
@@ -113,7 +113,7 @@ def show(request: Request) -> Response:
         text=_text(rule, path) if rule is not None else texts[0].text if texts else "",
         tests=_tests(path),
         latest_text=texts[0].text_hash if texts else "",
-        versions=_versions(rule, texts, {key[0]: found.get(0, NO_RESULTS) for key, found in by_hash.items()}),
+        versions=_versions(rule, texts, {rule_hash: tally for (rule_hash,), tally in by_hash.items()}),
         changes=_changes(texts, request.query_params.get("from"), request.query_params.get("to")),
         tally=tally,
         interval=tally.interval,

@@ -1,0 +1,267 @@
+"""Outcomes by any name and time, from ``counts``: as fast over a year as over an hour.
+
+Rows of days, hours and minutes are read, the longest that fit. The database adds them up for each series and step; by
+names they are added up here, since grouping by name in SQL takes twice as long.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, or_, select
+
+from tracegrade.model.tally import Tally, total
+from tracegrade.store.result_filter import ResultFilter, of_series
+from tracegrade.store.schema import (
+    BACKFILL,
+    COUNTED_MINUTES,
+    DAY_MINUTES,
+    EVERY_TRACE,
+    LIVE,
+    MINUTE_NS,
+    WHOLE_RULE,
+    WHOLE_RUN,
+    counts,
+    series,
+)
+from tracegrade.store.series import IS_EVALUATION
+
+Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "evaluation", "service", "agent", "release", "number"]
+"""A column of ``series``; ``number`` is that of the series itself."""
+DIMENSIONS: dict[str, Dimension] = {"rule": "rule_id", "service": "service", "agent": "agent", "release": "release"}
+"""Those that people group by, under the names that they use."""
+
+RATED_BY: tuple[Dimension, ...] = ("tenant", "rule_id", "evaluation", "service")
+"""The key of a pass rate."""
+
+Key: TypeAlias = tuple[Any, ...]
+Counted: TypeAlias = Literal["rules", "evaluations", "both", "traces"]
+"""Whose outcomes: those of whole rules, of their evaluations, of both; or traces that arrived, judged or not."""
+Period: TypeAlias = tuple[int, int]
+"""From when, until before when, ns since 1970 UTC; it holds the whole minutes of both."""
+Stretch: TypeAlias = tuple[int, int, int]
+"""Rows of ``counts``: how many minutes long, the first minute and the last."""
+Sums: TypeAlias = tuple[int, int, bool, Sequence[Any]]
+"""Sums over traces of one series: its number; the step, in steps since 1970, or 0 without steps; whether the traces
+were complete, or true where both are added up together; and the value of each column that was asked for."""
+
+OUTCOME_SUMS = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
+SUMMED = (*OUTCOME_SUMS, counts.c.score_sum, counts.c.score_squares)
+# The end of a day, so that a window without an end has no single hours and minutes.
+_END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
+
+
+def tallies(
+    connection: Connection,
+    chosen: ResultFilter | Select[Any],
+    by: Sequence[Dimension] = (),
+    *,
+    of: Counted = "rules",
+    periods: Iterable[Period] | None = None,
+    step_minutes: int | None = None,
+    incomplete: Collection[str] | Literal["count", "skip"] = (),
+    scores: bool = False,
+    one_form: bool = False,
+) -> dict[Key, Tally]:
+    """The outcomes of results by names, and by step of time; what nothing is counted of is left out.
+
+    Args:
+        connection: on the store.
+        chosen: selects series, by a filter or by a query of their numbers. Times of a filter are widened to whole
+            minutes of the traces' last spans, and not used for a run other than the live one. Its fields on single
+            results are not used: ``trace_id``, ``session``, ``outcome``, ``complete``; of "traces", only service,
+            tenant, run and times are.
+        by: the parts of a key; an unknown part is "".
+        of: whose outcomes; with a query of numbers, all of theirs. Of "traces", ``passed`` is their number.
+        periods: times in place of those of the filter, none of which overlap.
+        step_minutes: the length of a step: each key then ends with the number of one, which is its start in minutes
+            since 1970 divided by this. None: no steps.
+        incomplete: the rules of which results of incomplete traces count, by id or hash, those of others being tallied
+            as ``incomplete``; "count": of all rules; "skip": they are left out.
+        scores: add up scores and their squares, too.
+        one_form: of a rule of which another form judged live in this time, what was backfilled is left out: else the
+            same subjects would count by both forms.
+    """
+    conditions = _conditions(chosen, of)
+    known = (series.c.number, series.c.rule_id, series.c.rule_hash, series.c.run, series.c.probability)
+    names = (series.c.number if name == "number" else func.coalesce(series.c[name], "") for name in by)
+    rows = {
+        number: (rule_id, rule_hash, run == BACKFILL, 1 / probability, tuple(key))
+        for number, rule_id, rule_hash, run, probability, *key in connection.execute(
+            select(*known, *names).where(*conditions)
+        )
+    }
+    counting = {
+        number
+        for number, (rule_id, rule_hash, *_) in rows.items()
+        if incomplete == "count" or rule_id in incomplete or rule_hash in incomplete
+    }
+    if periods is None:
+        assert isinstance(chosen, ResultFilter)
+        spans = _stretches_of(chosen, _longest(step_minutes))
+    else:
+        spans = [each for period in periods for each in stretches(*period, _longest(step_minutes))]
+    parts: defaultdict[Key, list[Tally]] = defaultdict(list)
+    live: defaultdict[str, set[str]] = defaultdict(set)
+    backfilled: list[tuple[str, str, Key, Tally]] = []
+    for number, step, complete, values in sums(
+        connection,
+        select(series.c.number).where(*conditions),
+        spans,
+        SUMMED if scores else OUTCOME_SUMS,
+        step_minutes=step_minutes,
+        traces="all" if incomplete == "count" else "complete" if incomplete == "skip" else "apart",
+    ):
+        rule_id, rule_hash, is_backfilled, weight, key = rows[number]
+        tally = Tally.of(*values, weight=weight)
+        if is_backfilled or not complete:
+            tally = tally.counted(complete or number in counting, is_backfilled)
+        if step_minutes is not None:
+            key = (*key, step)
+        if one_form and is_backfilled:
+            backfilled.append((rule_id, rule_hash, key, tally))
+            continue
+        if one_form and tally.subjects:
+            live[rule_id].add(rule_hash)
+        parts[key].append(tally)
+    for rule_id, rule_hash, key, tally in backfilled:
+        if live[rule_id] <= {rule_hash}:
+            parts[key].append(tally)
+    return {key: some[0] if len(some) == 1 else total(some) for key, some in parts.items()}
+
+
+def _conditions(chosen: ResultFilter | Select[Any], of: Counted) -> list[ColumnElement[bool]]:
+    if not isinstance(chosen, ResultFilter):
+        return [series.c.number.in_(chosen)]
+    if of == "traces":
+        origin = ResultFilter(service=chosen.service, tenant=chosen.tenant, run=chosen.run, evaluation=WHOLE_RULE)
+        return [series.c.rule_id == EVERY_TRACE, *of_series(origin)]
+    if of == "rules":
+        chosen = replace(chosen, evaluation=WHOLE_RULE)
+    is_result = {"rules": series.c.evaluation == WHOLE_RULE, "evaluations": IS_EVALUATION}.get(
+        of, or_(IS_EVALUATION, series.c.evaluation == WHOLE_RULE)
+    )
+    return [series.c.rule_id != EVERY_TRACE, is_result, *of_series(chosen)]
+
+
+def sums(
+    connection: Connection,
+    numbers: Select[Any],
+    spans: Iterable[Stretch],
+    columns: Sequence[ColumnElement[Any]] = OUTCOME_SUMS,
+    *,
+    step_minutes: int | None = None,
+    traces: Literal["complete", "all", "apart"] = "apart",
+) -> Iterator[Sums]:
+    """The sums of series, in no order; those of one series and step come once for each stretch.
+
+    Args:
+        connection: on the store.
+        numbers: selects the numbers of the series.
+        spans: of time, as `stretches` gives them; none has rows of two steps.
+        columns: what is added up.
+        step_minutes: the length of a step; None for one step.
+        traces: which traces count: complete ones, or also the others, together or apart.
+    """
+    query = select(counts.c.series).where(counts.c.series.in_(numbers)).group_by(counts.c.series)
+    if step_minutes is None:
+        query = query.add_columns(literal_column("0"))
+    else:
+        step = counts.c.minute // literal_column(str(int(step_minutes)))
+        query = query.add_columns(step).group_by(step)
+    if traces == "apart":
+        query = query.add_columns(counts.c.complete).group_by(counts.c.complete)
+    else:
+        query = query.add_columns(literal_column("1"))
+    if traces == "complete":
+        query = query.where(counts.c.complete)
+    query = query.add_columns(*map(func.sum, columns))
+    for minutes, first, last in spans:
+        stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
+        for number, of_step, is_complete, *values in connection.execute(stretch):
+            yield number, int(of_step), bool(is_complete), values
+
+
+def stretches(since_ns: int | None, until_ns: int | None, longest: int = 60) -> list[Stretch]:
+    """The window as rows of at most `longest` minutes: whole hours where they fit, minutes at both ends.
+
+    A month has 720 rows a series, not 43,200; with days as the `longest`, 30, with hours and minutes at both ends.
+    """
+    first = 0 if since_ns is None else since_ns // MINUTE_NS
+    end = _END_MINUTE if until_ns is None else (until_ns - 1) // MINUTE_NS + 1
+    return _split(first, end, [minutes for minutes in COUNTED_MINUTES if minutes <= longest])
+
+
+def _stretches_of(result_filter: ResultFilter, longest: int) -> list[Stretch]:
+    """The rows for the times of `result_filter`; of a run, all of it."""
+    if result_filter.stored_as != LIVE:
+        return [(WHOLE_RUN, 0, 0)]
+    return stretches(result_filter.since_ns, result_filter.until_ns, longest)
+
+
+def _split(first: int, end: int, lengths: Sequence[int]) -> list[Stretch]:
+    """The minutes from `first` to before `end` in periods of the last of `lengths`, and shorter ones at both ends."""
+    if first >= end:
+        return []
+    *shorter, length = lengths
+    begin, stop = -(-first // length) * length, end // length * length
+    if begin >= stop:
+        return _split(first, end, shorter)
+    return [(length, begin, stop - 1), *_split(first, begin, shorter), *_split(stop, end, shorter)]
+
+
+def _longest(step_minutes: int | None) -> int:
+    """The longest rows that do not count minutes of two steps."""
+    return max(minutes for minutes in COUNTED_MINUTES if step_minutes is None or step_minutes % minutes == 0)
+
+
+def begins_ns(connection: Connection, result_filter: ResultFilter) -> int | None:
+    """The first minute in the times of `result_filter` with counted results or traces; None when there is none."""
+    chosen = select(series.c.number).where(*of_series(replace(result_filter, evaluation=WHOLE_RULE)))
+    first = (result_filter.since_ns or 0) // MINUTE_NS
+    for minutes in reversed(COUNTED_MINUTES):  # the first day, its first hour, and the first minute of that
+        query = select(counts.c.minute).where(counts.c.minutes == minutes, counts.c.minute > first - minutes)
+        if result_filter.until_ns is not None:
+            query = query.where(counts.c.minute <= (result_filter.until_ns - 1) // MINUTE_NS)
+        # What was taken back, such as an earlier backfill, leaves counts of nothing.
+        query = query.where(counts.c.series.in_(chosen), or_(*(column > 0 for column in OUTCOME_SUMS)))
+        query = query.order_by(counts.c.minute)
+        found = connection.execute(query.limit(1)).scalar()
+        if found is None:
+            return None
+        first = max(first, found)
+    return first * MINUTE_NS
+
+
+def first_minutes(connection: Connection, numbers: Select[Any], period: Period) -> dict[int, int]:
+    """The first minute within `period` that has results, for each series that `numbers` selects and that has any."""
+    query = select(counts.c.series, func.min(counts.c.minute)).where(
+        counts.c.minutes == 1,
+        counts.c.minute.between(period[0] // MINUTE_NS, (period[1] - 1) // MINUTE_NS),
+        counts.c.series.in_(numbers),
+    )
+    return {number: minute for number, minute in connection.execute(query.group_by(counts.c.series))}
+
+
+def seen_before(connection: Connection, numbers: Select[Any], until_ns: int) -> dict[int, int]:
+    """The last minute before that of `until_ns` that has results, for each series that `numbers` selects.
+
+    It is the beginning of a day, an hour or a minute, whichever is the shortest that is over by then. Series without
+    results before are left out.
+    """
+    found: dict[int, int] = {}
+    for minutes, first, last in stretches(None, until_ns - until_ns % MINUTE_NS, DAY_MINUTES):
+        query = select(counts.c.series, func.max(counts.c.minute)).where(
+            counts.c.minutes == minutes, counts.c.minute.between(first, last), counts.c.series.in_(numbers)
+        )
+        for number, minute in connection.execute(query.group_by(counts.c.series)):
+            found[number] = max(minute, found.get(number, 0))
+    return found
+
+
+def names_of(connection: Connection, dimension: Dimension, *, run: str = LIVE, limit: int = 200) -> list[str]:
+    """The services, agents, releases or tenants that have results, in order."""
+    column = series.c[dimension]
+    query = select(column).distinct().where(series.c.run == run, series.c.rule_id != EVERY_TRACE, column != "")
+    return list(connection.execute(query.order_by(column).limit(limit)).scalars())
