@@ -11,8 +11,9 @@ from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from tracegrade.alert.check import Before, check
 from tracegrade.alert.stored_history import ReadHistory, SettledHours, StoredHistory
 from tracegrade.alert.window import window_of
+from tracegrade.model.evaluation import BACKFILL
 from tracegrade.model.tally import Tally, total
-from tracegrade.model.trace_result import BACKFILL, TraceResult
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.alert import Alert
 from tracegrade.rule.rule import Rule
 from tracegrade.store.alerts import StoredAlert

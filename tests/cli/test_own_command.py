@@ -9,7 +9,7 @@ import pytest
 
 from waiting import WITHIN_S
 
-PROGRAM = "#!{}\nfrom tracegrade.cli.own_command import own_command\nprint(own_command())\n"
+PROGRAM = "#!{}\nfrom tracegrade.cli.process import own_command\nprint(own_command())\n"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from build import each
 from tracegrade.alert.notify.links import Links
 from tracegrade.cli import main
-from tracegrade.cli.reading import read_settings
+from tracegrade.cli.settings import read_settings
 
 
 @each("data_dir", [None, "", "elsewhere", "/var/lib/tracegrade"])

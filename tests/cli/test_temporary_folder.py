@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tracegrade.cli.temporary_folder import temporary_folder
+from tracegrade.cli.process import temporary_folder
 from waiting import WITHIN_S
 
 PREFIX = "tracegrade-check-"
 
 WAITS = f"""
 import signal
-from tracegrade.cli.temporary_folder import temporary_folder
+from tracegrade.cli.process import temporary_folder
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as without nohup, under which the tests may run
 with temporary_folder({PREFIX!r}) as folder:
     (folder / "request").write_bytes(b"a value")

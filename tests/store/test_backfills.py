@@ -12,8 +12,9 @@ from sqlalchemy import Connection, Engine, select, text
 from build import rest_long
 from build.judged_traces import AGENT_SPAN, MINUTE_NS, START_NS, evaluation, judged, trace_id
 from build.records import decisions_of
+from tracegrade.model.evaluation import BACKFILL
 from tracegrade.model.session import session_trace_id
-from tracegrade.model.trace_result import BACKFILL, TraceResult
+from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill, stored_backfills
 from tracegrade.store.delete import delete_everywhere

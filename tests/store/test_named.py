@@ -6,7 +6,9 @@ from sqlalchemy import Engine
 from build.judged_traces import evaluation, judged
 from tracegrade.model.errors import NotFound
 from tracegrade.model.session import session_trace_id
-from tracegrade.store.named import narrowed, trace_id_named
+from tracegrade.queries.lists import with_whole_ids
+from tracegrade.queries.parameters import ResultsQuery
+from tracegrade.store.named import trace_id_named
 from tracegrade.store.open import reading
 from tracegrade.store.write import StoreWriter
 
@@ -48,7 +50,7 @@ def test_a_trace_or_session_is_found_by_the_beginning_of_its_id(engine: Engine) 
             assert said in str(refused.value), written
         with pytest.raises(NotFound, match="no stored trace has this id"):
             trace_id_named(connection, "conv-1211", sessions=False)
-        found = narrowed(connection, {"run": "live", "session": "conv-12", "trace_id": "d1d1", "rule": "x"})
-        assert found == {"run": "live", "session": "conv-1211", "trace_id": bytes.fromhex(ids[3]), "rule": "x"}
+        found = with_whole_ids(connection, ResultsQuery(session="conv-12", trace_id="d1d1", rule="x"))
+        assert found == ResultsQuery(session="conv-1211", trace_id=ids[3], rule="x")
         with pytest.raises(NotFound, match="no stored session has this id"):
-            narrowed(connection, {"run": "live", "session": "other", "trace_id": None})
+            with_whole_ids(connection, ResultsQuery(session="other"))

@@ -65,7 +65,7 @@ def test_filters_and_times_are_in_the_address(shop: Site, query: str, shown: str
     ("query", "message"),
     [
         ("range=2w", "range: expected one of 1h, 6h, 24h, 7d, 30d, found '2w'"),
-        ("since=yesterday", "since: expected a time such as 2026-11-21T08:00Z, found 'yesterday'"),
+        ("since=yesterday", "since: expected a time such as 2026-11-21T08:00:00Z"),
         ("since=2026-01-02&until=2026-01-01", "until: expected a time after since"),
     ],
 )

@@ -14,9 +14,10 @@ from tracegrade.access.caller import KNOWN
 from tracegrade.compare.sides import CompareError
 from tracegrade.config import Config
 from tracegrade.model.errors import NotPossible
+from tracegrade.queries.parameters import JudgedTracesQuery
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.web.backtesting import AskedRule, Backtesting
+from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.own_process import Busy
 from tracegrade.web.sources import Sources
@@ -59,7 +60,7 @@ def test_what_cannot_be_compared_is_said_by_that_process(sources: Sources) -> No
 
 
 def test_a_backtest_is_answered_by_that_process(sources: Sources) -> None:
-    found = Backtesting().backtest(sources, AskedRule(text=RULE, since_ns=0), KNOWN)
+    found = Backtesting().backtest(sources, RULE, JudgedTracesQuery(since=0), KNOWN)
     assert "5 stored traces" in found.judged
 
 
@@ -77,5 +78,5 @@ def test_a_backtest_that_takes_too_long_ends_and_leaves_nothing(
     backtesting = Backtesting(longest_s=0.0)
     for _ in range(2):
         with pytest.raises(NotPossible, match="not done within 0 s: choose a shorter time"):
-            backtesting.backtest(sources, AskedRule(text=RULE, since_ns=0), KNOWN)
+            backtesting.backtest(sources, RULE, JudgedTracesQuery(since=0), KNOWN)
     assert list(tmp_path.iterdir()) == []

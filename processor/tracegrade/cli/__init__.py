@@ -5,13 +5,13 @@ reads files never imports a server.
 """
 
 import gc
+import os
+import sys
 from importlib import import_module
 
 import click
 
-from tracegrade.cli.standard_streams import open_those_closed
-
-# name -> (module, one line of help); in the order shown.
+# name -> (module, or module:function, one line of help); in the order shown.
 COMMANDS = {
     "serve": ("serve", "Receive, forward and judge traces."),
     "demo": ("demo", "See it work: a small instrumented agent, judged."),
@@ -36,7 +36,7 @@ COMMANDS = {
     "tokens": ("tokens", "Who may send, read and change: make, list, rotate and revoke tokens."),
     "set-aside": ("set_aside", "List requests and traces that crashed the judge, and retry them."),
     "backup": ("backup", "Copy the data folder and the store while serve works."),
-    "restore": ("restore", "Bring a backup back into an empty folder."),
+    "restore": ("backup:restore", "Bring a backup back into an empty folder."),
     "config": ("config", "Check and show settings."),
 }
 
@@ -50,8 +50,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _ = COMMANDS[cmd_name]
-        command: click.Command = import_module(f"tracegrade.cli.{module}").command
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"tracegrade.cli.{module}"), name or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -84,7 +84,24 @@ def main(context: click.Context) -> None:
     Exit codes: 0 done or passed, 1 a gate or check failed, 2 wrong usage or settings, 3 not enough data to
     decide.
     """
-    open_those_closed()
+    _open_closed_streams()
     if context.invoked_subcommand != "serve":
         # Others read much, keep it, and end: by default, a fifth of `rules check builtin:all` is looking for garbage.
         gc.set_threshold(100_000, 20, 50)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of each standard stream that was closed before, as by ``2>&-``.
+
+    Otherwise the next file that is opened, such as a segment of the journal, gets its number, and what a library or a
+    child prints would be written into it; and Python has None in place of the stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            os.set_inheritable(opened, True)
+        if getattr(sys, name) is None:
+            stream = open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False)  # noqa: SIM115  # stays
+            setattr(sys, name, stream)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import Styled, format_option, print_json, print_table, reports_errors, styled
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
+from tracegrade.cli.settings import settings_options
 from tracegrade.document.duration import duration_text
 
 if TYPE_CHECKING:

@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.alert_slos import slo
-from tracegrade.cli.duration import Duration
-from tracegrade.cli.options import limit_option
+from tracegrade.cli.options import TIME, Duration, limit_option, query_options, tenant_option
 from tracegrade.cli.output import (
     Styled,
     format_option,
     print_json,
     print_line,
+    print_rows,
     print_table,
     progress,
     reports_errors,
     styled,
 )
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.reading import ReadSettings, tenant_reading_options
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.times import TIME
+from tracegrade.cli.process import make_files_private
+from tracegrade.cli.settings import ReadSettings, settings_options, tenant_reading_options
 from tracegrade.display import count, time_text
 from tracegrade.document.duration import duration_s, duration_text
 from tracegrade.model.errors import NotPossible
+from tracegrade.queries.parameters import IncidentsQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,30 +49,27 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--firing", is_flag=True, help="Only alerts that fire now.")
-@click.option(
-    "--since", type=TIME, default=0, help="Only alerts that fire now, or were resolved at this time or later."
-)
+@query_options(IncidentsQuery)
 @limit_option
 @tenant_reading_options
 @format_option
 @reports_errors
-def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, limit: int) -> None:
+def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, limit: int) -> None:
     """List incidents, the latest first: alerts that fired together, since one thing went wrong.
 
     Below the table stand the alerts that cannot tell yet whether anything is wrong.
     """
     from tracegrade.alert.notify.silences import silence_of, with_silence
+    from tracegrade.queries.incidents import incidents_page
     from tracegrade.store.alerts import stored_silences
-    from tracegrade.store.incidents import recent_incidents
     from tracegrade.store.waiting import stored_waiting
 
     now_ns = time.time_ns()
     with settings.store() as connection:
-        found = recent_incidents(connection, since, limit + 1, firing=firing)
+        page = incidents_page(connection, query, limit)
         silences = stored_silences(connection, now_ns)
         waiting = stored_waiting(connection)
-    more, found = len(found) > limit, found[:limit]
+    found = page.items
     if output_format == "json":
         print_json(with_silence(incident, silences, now_ns) for incident in found)
         return
@@ -110,7 +105,7 @@ def list_(settings: ReadSettings, output_format: str, firing: bool, since: int, 
         ],
         empty="No alerts.",
     )
-    if more:
+    if page.next is not None:
         print_line(f"The latest {limit}; --limit shows more, --firing or --since narrow it down.", err=True)
     for one in waiting:
         place = f"{one.service or 'unnamed service'}{f', agent {one.agent}' if one.agent else ''}"
@@ -222,13 +217,16 @@ def silence(
     if output_format == "json":
         print_json(asdict(silence) for silence in found)
         return
-    print_table(
-        "",
-        ["id", "labels", "until (UTC)", "comment"],
-        [
-            [item.id, [f"{name}={glob}" for name, glob in item.labels.items()], time_text(item.ends_ns), item.comment]
+    print_rows(
+        (
+            {
+                "id": item.id,
+                "labels": [f"{name}={glob}" for name, glob in item.labels.items()],
+                "until (UTC)": time_text(item.ends_ns),
+                "comment": item.comment,
+            }
             for item in found
-        ],
+        ),
         empty="No silences.",
     )
 

@@ -2,17 +2,17 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tracegrade.cli.judging import jobs_option
+from tracegrade.cli.options import query_options
 from tracegrade.cli.output import EXIT_CANNOT_TELL, print_json, print_lines, progress, reports_errors
 from tracegrade.cli.rule_paths import reading_with
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.times import TIME
+from tracegrade.cli.settings import settings_options
 from tracegrade.model.errors import CannotTell
+from tracegrade.queries.parameters import JudgedTracesQuery
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--since", type=TIME, default="30d", show_default=True, help="Only traces first received at this time or later."
-)
-@click.option("--until", type=TIME, help="Only traces first received before this time.")
+@query_options(JudgedTracesQuery, since="30d")
 @click.option(
     "--against",
     default="live",
@@ -32,10 +29,6 @@ if TYPE_CHECKING:
     help="What to compare with: what was judged live, other rules, or the rules at PATH as of a git revision.",
 )
 @click.option("--rule", "named", multiple=True, metavar="ID", help="Only this rule, changed or not; may be repeated.")
-@click.option("--service", help="Only traces of this service.")
-@click.option("--agent", help="Only traces in which this agent ran.")
-@click.option("--release", help="Only traces of this release (service.version).")
-@tenant_option
 @click.option(
     "--store",
     is_flag=True,
@@ -56,14 +49,12 @@ if TYPE_CHECKING:
 def backtest(
     config: "Config",
     paths: tuple[str, ...],
-    since: int,
-    until: int | None,
+    query: JudgedTracesQuery,
     against: str,
     named: tuple[str, ...],
     store: bool,
     jobs: int,
     output_format: str,
-    **filters: Any,
 ) -> None:
     """Judge stored traces by the rules at PATH that changed: what would they have said?
 
@@ -83,9 +74,10 @@ def backtest(
     from tracegrade.store.open import reading_store
 
     now_ns = time.time_ns()
-    until_ns = now_ns if until is None else min(until, now_ns)
-    if since >= until_ns:
-        ends = "in the future" if since >= now_ns else "not before --until"
+    since_ns = query.since or 0
+    until_ns = now_ns if query.until is None else min(query.until, now_ns)
+    if since_ns >= until_ns:
+        ends = "in the future" if since_ns >= now_ns else "not before --until"
         raise click.UsageError(f"--since is {ends}: there is no trace between the two")
     reading = reading_with(config.rules.reading)
     rules = Rules(", ".join(paths), paths, reading.load(paths))
@@ -94,13 +86,16 @@ def backtest(
             rules=rules,
             other=other,
             named=named,
-            since_ns=since,
+            since_ns=since_ns,
             until_ns=until_ns,
             settings=config.traces,
             reading=reading,
             data_path=config.data_path,
             jobs=jobs,
-            **filters,
+            service=query.service,
+            agent=query.agent,
+            release=query.release,
+            tenant=query.tenant,
         )
         try:
             with reading_store(config.store_url, asked.tenant) as connection:

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.judging import jobs_option, judged_results
+from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     format_option,
     print_json,
     print_line,
     print_lines,
+    print_rows,
     print_table,
     progress,
     reports_errors,
 )
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.times import time_of
+from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import CannotTell
 from tracegrade.model.tenant import DEFAULT_TENANT
+from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -196,13 +197,17 @@ def list_(output_format: str) -> None:
     if output_format == "json":
         print_json({key: value for key, value in row.items() if key != "contents"} for row in rows)
         return
-    print_table(
-        "",
-        ["baseline", "from", "holds", "saved (UTC)", "git revision"],
-        [
-            [row["name"], row["source"], row["problem"] or row["contents"], row["saved"], row["git_revision"]]
+    print_rows(
+        (
+            {
+                "baseline": row["name"],
+                "from": row["source"],
+                "holds": row["problem"] or row["contents"],
+                "saved (UTC)": row["saved"],
+                "git revision": row["git_revision"],
+            }
             for row in rows
-        ],
+        ),
         empty=f"No baseline in {FOLDER}; 'tracegrade baseline save NAME' saves one.",
         whole=["baseline", "saved (UTC)"],
         spare=["git revision"],

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from tracegrade.cli.gate_options import AskedGate, gate_options
+from tracegrade.cli.gate import AskedGate, gate_options
 from tracegrade.cli.judging import jobs_option
 from tracegrade.cli.output import print_line, print_lines, reports_errors
+from tracegrade.cli.process import temporary_folder
+from tracegrade.cli.replay import Asked, judged_as_asked
 from tracegrade.cli.replay_run import asked_run, run_options
-from tracegrade.cli.replaying import Asked, judged_as_asked
 from tracegrade.cli.reports import report_format_option
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.temporary_folder import temporary_folder
+from tracegrade.cli.settings import settings_options
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -80,7 +80,7 @@ def command(
     --no-gate, 1 failed, 3 nothing was judged, not enough data to decide, or spans were rejected; 2 usage, or COMMAND
     cannot be started.
     """
-    from tracegrade.cli.received_command import Received
+    from tracegrade.cli.check_parts import Received
     from tracegrade.pipeline.replay import Selection
 
     selection = Selection(tenant=tenant)
@@ -107,7 +107,7 @@ def command(
 
 def _explain(asked: Asked, sources: tuple[str, ...], failed: "Sequence[Rule]") -> None:
     """Print, on standard error, what 'why' says of the traces that fail these rules."""
-    from tracegrade.cli.explained import explained
+    from tracegrade.cli.check_parts import explained
     from tracegrade.cli.judging import judged_here
     from tracegrade.pipeline.judged import JudgedTrace
 

@@ -4,15 +4,16 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.options import query_options
 from tracegrade.cli.output import progress, reports_errors
-from tracegrade.cli.reading import ReadSettings, reading_options
 from tracegrade.cli.reports import REPORT_FORMATS
-from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.times import TIME, time_of
+from tracegrade.cli.settings import ReadSettings, reading_options
+from tracegrade.queries.parameters import SidesQuery
+from tracegrade.queries.times import time_of
 
 if TYPE_CHECKING:
     from tracegrade.pipeline.rejudge import Rejudging
@@ -21,13 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--rule", metavar="ID", help="Only this rule.")
-@click.option("--service", help="Only this service.")
-@click.option("--agent", help="Only this agent.")
-@click.option("--release", help="Only this release.")
-@tenant_option
-@click.option("--since", type=TIME, help="Only traces first received at this time or later.")
-@click.option("--until", type=TIME, help="Only traces first received before this time.")
+@query_options(SidesQuery)
 @click.option(
     "--margin",
     type=click.FloatRange(0, 1),
@@ -61,8 +56,7 @@ def command(
     a: str,
     b: str,
     settings: ReadSettings,
-    since: int | None,
-    until: int | None,
+    query: SidesQuery,
     margin: float | None,
     allow_within_margin: bool,
     rates_only: bool,
@@ -70,7 +64,6 @@ def command(
     rule_paths: tuple[str, ...],
     no_behaviour: bool,
     output_format: str,
-    **filters: Any,
 ) -> None:
     """Compare stored results: is B worse than A?
 
@@ -86,13 +79,12 @@ def command(
     from tracegrade.model.usage import no_prices
     from tracegrade.rule.prices import Prices
     from tracegrade.store.open import reading_store
-    from tracegrade.store.result_filter import ResultFilter
 
     if rule_paths and not rejudge:
         raise click.UsageError("--rules needs --rejudge: stored results are of the rules that were in force then")
     if rejudge and rates_only:
         raise click.UsageError("--rates-only reads counts, and --rejudge makes new results: give one of the two")
-    shared = ResultFilter(since_ns=since, until_ns=until, **filters)
+    shared = query.filter()
     side_a, side_b = named_side(a, time_of, shared), named_side(b, time_of, shared)
     wanted = Wanted(
         MARGIN if margin is None else margin,
@@ -104,7 +96,7 @@ def command(
     by = _rejudging(settings, rule_paths) if rejudge else None
     with (
         _without_garbage_collection(),
-        reading_store(settings.store_url, filters["tenant"]) as connection,
+        reading_store(settings.store_url, query.tenant) as connection,
     ):
         if by is None:
             found = compare(connection, side_a, side_b, wanted, progress)

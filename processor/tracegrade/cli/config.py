@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.output import print_line, print_lines, reports_errors
-from tracegrade.cli.settings_option import config_option, data_dir_option
+from tracegrade.cli.settings import config_option, data_dir_option
 from tracegrade.display import count
 
 if TYPE_CHECKING:

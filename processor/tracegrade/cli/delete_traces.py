@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.access_log import note_command
-from tracegrade.cli.confirm import confirm_deletion, yes_option
-from tracegrade.cli.options import wait_option
+from tracegrade.cli.options import TIME, confirm_deletion, note_command, tenant_option, wait_option, yes_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
@@ -19,10 +17,8 @@ from tracegrade.cli.output import (
     print_lines,
     reports_errors,
 )
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.times import TIME
+from tracegrade.cli.process import make_files_private
+from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import TraceGradeError
 

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracegrade.cli.output import EXIT_FAILED, outcome_text, print_line, print_table, reports_errors
-from tracegrade.cli.own_command import own_command
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.temporary_folder import temporary_folder
+from tracegrade.cli.process import make_files_private, own_command, temporary_folder
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import (
     EXIT_CANNOT_TELL,
     EXIT_FAILED,
@@ -16,9 +17,8 @@ from tracegrade.cli.output import (
     reports_errors,
     styled,
 )
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
+from tracegrade.cli.process import make_files_private
+from tracegrade.cli.settings import settings_options
 
 if TYPE_CHECKING:
     from tracegrade.config import Config

@@ -7,9 +7,17 @@ from typing import Any
 
 import click
 
-from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors, tool_text
-from tracegrade.cli.settings_option import options_read_by
-from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
+from tracegrade.cli.output import (
+    end_if_nothing_read,
+    format_option,
+    print_json,
+    print_line,
+    print_source_report,
+    print_table,
+    reports_errors,
+    tool_text,
+)
+from tracegrade.cli.settings import options_read_by
 from tracegrade.display import count, json_text
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.options import own_tenant_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
     Styled,
     format_option,
     print_json,
     print_line,
-    print_table,
+    print_rows,
     print_text,
     progress,
     reports_errors,
     styled,
 )
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.reading import ReadSettings, reading_options
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import own_tenant_option
+from tracegrade.cli.process import make_files_private
+from tracegrade.cli.settings import ReadSettings, reading_options, settings_options
 from tracegrade.display import time_text
 
 if TYPE_CHECKING:
@@ -65,22 +64,20 @@ def list_(settings: ReadSettings, output_format: str, tenant: str, shows_all: bo
     if output_format == "json":
         print_json(map(job_json, found))
         return
-    print_table(
-        "",
-        ["job", "state", "done", "suite", "models", "submitted (UTC)", "runs", "message"],
-        [
-            [
-                job.id,
-                _state(job),
-                f"{job.done}/{job.total}" if job.total else None,
-                job.request.get("suite"),
-                job.request.get("models"),
-                time_text(job.created_ns),
-                job.runs,
-                job.message,
-            ]
+    print_rows(
+        (
+            {
+                "job": job.id,
+                "state": _state(job),
+                "done": f"{job.done}/{job.total}" if job.total else None,
+                "suite": job.request.get("suite"),
+                "models": job.request.get("models"),
+                "submitted (UTC)": time_text(job.created_ns),
+                "runs": job.runs,
+                "message": job.message,
+            }
             for job in found
-        ],
+        ),
         empty="No jobs." if shows_all else "No jobs wait or run; --all shows those that ended.",
         whole=["job", "submitted (UTC)"],
         spare=["runs", "message", "suite"],

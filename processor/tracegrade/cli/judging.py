@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tracegrade.cli.output import print_line, progress
-from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
+from tracegrade.cli.output import end_if_nothing_read, print_line, print_source_report, progress
 from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:

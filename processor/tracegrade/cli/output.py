@@ -10,13 +10,16 @@ from typing import IO, TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from tracegrade.display import json_text, printable, printable_json, printable_lines
+from tracegrade.display import count, json_text, printable, printable_json, printable_lines
 from tracegrade.model.errors import TraceGradeError
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
     from rich.text import Text
+
+    from tracegrade.model.extraction import Extraction
+    from tracegrade.otlp.files.report import SourceReport
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -146,6 +149,20 @@ def print_table(
         _console().print(_for_rich(laid_out), soft_wrap=True)
     else:
         click.echo(_without_trailing_blanks(str(laid_out)))
+
+
+def print_rows(
+    rows: Iterable[Mapping[str, object]],
+    *,
+    empty: str,
+    whole: Collection[str] = (),
+    spare: Sequence[str] = (),
+    cut: str = "",
+) -> None:
+    """A table for people, as `print_table`, of rows that name their cells: all have the same names, which head it."""
+    found = list(rows)
+    columns = list(found[0]) if found else []
+    print_table("", columns, [list(row.values()) for row in found], empty=empty, whole=whole, spare=spare, cut=cut)
 
 
 def print_rich(shown: object) -> None:
@@ -356,3 +373,47 @@ def reports_errors(function: Callable[P, R]) -> Callable[P, R]:
             sys.exit(EXIT_USAGE)
 
     return wrapper
+
+
+def print_source_report(report: "SourceReport", output_format: str) -> None:
+    """Print a line for each file of which something was not read, and of files of several formats, which is which.
+
+    Where nothing of a trace was read of any, one line says so, with the reason of each file.
+
+    With `output_format` json, a line is the object of a file: ``{file, read_as, not_read, problems, repaired_texts,
+    message}``.
+    """
+    if output_format == "json":
+        for file in report.with_remarks:
+            print_line(json_text(file.to_json()), err=True)
+    elif not report.nothing_read:
+        for line in report.warnings:
+            print_line(f"Warning: {line}", err=True)
+        for line in report.format_lines:
+            print_line(line, err=True)
+    if report.nothing_read:
+        print_line(f"Error: {report.nothing_read}", err=True)
+
+
+def end_if_nothing_read(report: "SourceReport") -> None:
+    """End with exit code 3 where the files of a command hold nothing of a trace."""
+    if report.nothing_read:
+        sys.exit(EXIT_CANNOT_TELL)
+
+
+_MAX_UNREAD = 3
+
+
+def print_how_read(extraction: "Extraction") -> None:
+    """Say which calls of the trace were read by shape, and which spans were not read; nothing where all is certain."""
+    from tracegrade.extract.how_read import BY_SHAPE_ADVICE, by_shape, spans_not_read
+
+    if extraction.dialect_error:
+        print_line(f"  read without the dialects of installed packages, one of which raised {extraction.dialect_error}")
+    for found in by_shape([extraction]):
+        print_line(f"  {found.sentence}; {BY_SHAPE_ADVICE}")
+    unread = spans_not_read(extraction)
+    for span in unread[:_MAX_UNREAD]:
+        print_line(f"  {span.sentence}; {span.advice}")
+    if (more := len(unread) - _MAX_UNREAD) > 0:
+        print_line(f"  and {count(more, 'more span')} not read: 'tracegrade doctor' counts them by scope")

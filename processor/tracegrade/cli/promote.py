@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tracegrade.cli.options import TIME, run_option, tenant_option
 from tracegrade.cli.output import EXIT_FAILED, format_option, print_json, print_line, print_table, reports_errors
-from tracegrade.cli.redaction import counts_text, kept_text, redaction_options
+from tracegrade.cli.redact import counts_text, kept_text, redaction_options
 from tracegrade.cli.rule_paths import rules_of_id
 from tracegrade.cli.rule_tests import print_results
-from tracegrade.cli.run_option import check_run, run_option
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
-from tracegrade.cli.times import TIME
+from tracegrade.cli.settings import settings_options
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -168,6 +166,7 @@ def _promote(
 ) -> "tuple[list[Item], RuleTestFiles]":
     from tracegrade.history.promote.beside_rule import Promoter
     from tracegrade.history.promote.rule_test_files import RuleTestFiles, check_place
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.open import reading_store
 
     check_place(path, named)
@@ -194,6 +193,7 @@ def _promote_to_suite(
     from tracegrade.history.promote.chosen import recorded
     from tracegrade.history.promote.rule_test_files import write
     from tracegrade.history.promote.suite_case import SuiteFile, suite_case
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.open import reading_store
 
     if not search.trace_ids and rule is None:

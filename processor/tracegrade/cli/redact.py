@@ -1,20 +1,25 @@
 """``tracegrade redact``: what redaction would take out of recorded requests."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tracegrade.cli.output import format_option, print_json, print_line, print_table, reports_errors
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.source_report import end_if_nothing_read, print_source_report
-from tracegrade.cli.tenant_option import tenant_option
+from tracegrade.cli.options import tenant_option
+from tracegrade.cli.output import (
+    end_if_nothing_read,
+    format_option,
+    print_json,
+    print_line,
+    print_source_report,
+    print_table,
+    reports_errors,
+)
+from tracegrade.cli.settings import settings_options
 from tracegrade.display import count
 from tracegrade.model.tenant import DEFAULT_TENANT
-
-_ALL = 1 << 40
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
     from tracegrade.journal.record import Record
     from tracegrade.otlp.files.report import SourceReport
     from tracegrade.receive.redaction_trial import Trial
+
+_ALL = 1 << 40
 
 
 @click.command()
@@ -138,3 +145,26 @@ def _rows(trial: "Trial") -> "Iterator[dict[str, Any]]":
             "count": number,
             "example": trial.examples.get(redaction, ""),
         }
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def redaction_options(function: F) -> F:
+    """Add ``--keep`` and ``--no-redact``."""
+    for option in (
+        click.option("--no-redact", is_flag=True, help="Write values as they are: for data that was made up."),
+        click.option("--keep", multiple=True, metavar="PATH", help="Do not redact what stands there; * is any text."),
+    ):
+        function = option(function)
+    return function
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """How often what was replaced: ``2 call_id, 1 email``, or ``nothing``."""
+    return ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing"
+
+
+def kept_text(kept: Sequence[str]) -> str:
+    """Where values were kept."""
+    return f"keeps {count(len(kept), 'value')} that looks personal or secret, at {', '.join(kept)}"

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tracegrade.cli.options import together
+from tracegrade.cli.options import TENANT, together
 from tracegrade.cli.output import print_line
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.tenant_option import TENANT
+from tracegrade.cli.process import make_files_private
 from tracegrade.display import count
 from tracegrade.model.tenant import DEFAULT_TENANT
 

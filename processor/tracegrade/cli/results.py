@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.options import limit_option, together
+from tracegrade.cli.options import limit_option, query_options, run_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
     format_option,
@@ -14,16 +14,16 @@ from tracegrade.cli.output import (
     output_option,
     print_json,
     print_line,
+    print_rows,
     print_table,
     print_text,
     reports_errors,
     styled,
 )
-from tracegrade.cli.reading import ReadSettings, tenant_reading_options
-from tracegrade.cli.run_option import BACKFILL, LIVE, check_run, run_option
-from tracegrade.cli.times import TIME
+from tracegrade.cli.settings import ReadSettings, tenant_reading_options
 from tracegrade.display import json_text, judged_score_text, printable_json, printable_lines, time_text
-from tracegrade.model.evaluation import OUTCOMES
+from tracegrade.model.evaluation import BACKFILL, LIVE
+from tracegrade.queries.parameters import RatesQuery, ResultsQuery
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -46,22 +46,8 @@ def command() -> None:
     """Show and export stored evaluations."""
 
 
-_filters = together(
-    click.option("--rule", metavar="ID", help="Only of this rule."),
-    click.option("--outcome", type=click.Choice(OUTCOMES), help="Only with this outcome."),
-    click.option("--service", help="Only of this service."),
-    click.option("--agent", help="Only of this agent."),
-    click.option("--release", help="Only of this release."),
-    click.option("--session", metavar="ID", help="Only of this session; the beginning of its id will do."),
-    click.option("--trace-id", metavar="TRACE_ID", help="Only of this trace; the first digits of its id will do."),
-    click.option("--since", type=TIME, help="Only of traces first received at this time or later."),
-    click.option("--until", type=TIME, help="Only of traces first received before this time."),
-    run_option,
-)
-
-
 @command.command("list")
-@_filters
+@query_options(ResultsQuery)
 @limit_option
 @click.option("--by", type=click.Choice(_BY), help="Group by rule, agent, service or release.")
 @tenant_reading_options
@@ -72,58 +58,49 @@ def list_(
     output_format: str,
     limit: int,
     by: str | None,
-    since: int | None,
-    until: int | None,
-    **filters: Any,
+    query: ResultsQuery,
 ) -> None:
     """List evaluations, the newest first; with --by, group by group.
 
     JSON: one evaluation per line, with every field and value.
     """
-    from tracegrade.store.named import narrowed
-    from tracegrade.store.result_filter import ResultFilter
-    from tracegrade.store.results import full_evaluations, results
+    from tracegrade.queries.lists import results_page, with_whole_ids
+    from tracegrade.store.results import full_evaluations
 
     with settings.store() as connection:
-        check_run(connection, filters["run"])
-        filters = narrowed(connection, filters)
-        chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
-        found = results(connection, chosen, limit + 1)
-        more, found = len(found) > limit, found[:limit]
+        query = with_whole_ids(connection, query)
+        newest = results_page(connection, query.filter(with_backfilled=True), limit)
+        found = newest.items
         if by is not None:
-            found.sort(key=lambda result: _group(result, by))
+            found = sorted(found, key=lambda result: _group(result, by))
         if output_format == "json":
             print_json(evaluation.to_json() for evaluation in full_evaluations(connection, found))
             return
-    others = ["time (UTC)", "outcome", "rule", "evaluation", "score", "agent", "service", "trace"]
-    if filters["run"] == LIVE and any(result.run != LIVE for result in found):
-        others.insert(-1, "run")
-    columns = [name for name in (by, *(name for name in others if name != by)) if name is not None]
-    cells = [
-        {
-            "time (UTC)": time_text(result.time),
-            "outcome": outcome_text(result.outcome),
-            "rule": result.rule_id,
-            "evaluation": result.evaluation + (f" · {result.case}" if result.case else ""),
-            "score": result.score,
-            "agent": result.agent,
-            "service": result.service,
-            "release": result.release,
-            "run": result.run,
-            "trace": result.trace_id,
-        }
-        for result in found
-    ]
-    print_table(
-        "",
-        columns,
-        [[row[name] for name in columns] for row in cells],
+    shows_run = query.run == LIVE and any(result.run != LIVE for result in found)
+    print_rows(
+        (_row(result, by, shows_run=shows_run) for result in found),
         empty="No such evaluations.",
         whole=["time (UTC)", "outcome", "run", "trace"],
         spare=[name for name in ("service", "agent") if name != by],
     )
-    if more:
+    if newest.next is not None:
         print_line(f"The newest {limit}; --limit shows more, --since, --rule or --outcome narrow it down.", err=True)
+
+
+def _row(result: "Result", by: str | None, *, shows_run: bool) -> dict[str, object]:
+    """One line; the group of `by`, if any, comes first."""
+    row: dict[str, object] = {
+        "time (UTC)": time_text(result.time),
+        "outcome": outcome_text(result.outcome),
+        "rule": result.rule_id,
+        "evaluation": result.evaluation + (f" · {result.case}" if result.case else ""),
+        "score": result.score,
+        "agent": result.agent,
+        "service": result.service,
+        **({"run": result.run} if shows_run else {}),
+        "trace": result.trace_id,
+    }
+    return row if by is None else {by: _group(result, by)} | {name: row[name] for name in row if name != by}
 
 
 def _group(result: "Result", by: str) -> str:
@@ -132,7 +109,7 @@ def _group(result: "Result", by: str) -> str:
 
 
 @command.command()
-@_filters
+@query_options(ResultsQuery)
 @click.option(
     "--format",
     "output_format",
@@ -144,9 +121,7 @@ def _group(result: "Result", by: str) -> str:
 @output_option
 @tenant_reading_options
 @reports_errors
-def export(
-    settings: ReadSettings, output_format: str, since: int | None, until: int | None, output: IO[str], **filters: Any
-) -> None:
+def export(settings: ReadSettings, output_format: str, output: IO[str], query: ResultsQuery) -> None:
     """Write all evaluations that the options select, the newest first, with every field and value.
 
     In CSV, the subject's kind and id are separate columns, details are JSON, and an apostrophe is put before any text
@@ -154,13 +129,10 @@ def export(
     """
     import csv
 
-    from tracegrade.store.named import narrowed
-    from tracegrade.store.result_filter import ResultFilter
+    from tracegrade.queries.lists import with_whole_ids
 
     with settings.store() as connection:
-        check_run(connection, filters["run"])
-        filters = narrowed(connection, filters)
-        rows = _all_results(connection, ResultFilter(since_ns=since, until_ns=until, **filters))
+        rows = _all_results(connection, with_whole_ids(connection, query).filter())
         if output_format == "jsonl":
             for evaluation in rows:
                 output.write(printable_json(json_text(evaluation.to_json())) + "\n")
@@ -175,12 +147,14 @@ def export(
 
 def _all_results(connection: "Connection", result_filter: "ResultFilter") -> "Iterator[Evaluation]":
     """All evaluations that `result_filter` selects, a few in memory at a time."""
-    from tracegrade.store.results import full_evaluations, results
+    from tracegrade.queries.lists import results_page
+    from tracegrade.store.results import full_evaluations
 
-    before = None
-    while found := results(connection, result_filter, _EXPORTED_AT_A_TIME, before=before):
-        yield from full_evaluations(connection, found)
-        before = (found[-1].number, found[-1].place)
+    cursor, is_end = None, False
+    while not is_end:
+        found = results_page(connection, result_filter, _EXPORTED_AT_A_TIME, cursor)
+        yield from full_evaluations(connection, found.items)
+        cursor, is_end = found.next, found.next is None
 
 
 def _csv_row(evaluation: "Evaluation") -> dict[str, object]:
@@ -217,6 +191,7 @@ def show(settings: ReadSettings, output_format: str, trace: str, rule: str | Non
 
     Exit code 1: the store has none.
     """
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import sessions_of, stored_traces
 
@@ -279,20 +254,13 @@ def _detail_lines(details: dict[str, Any], indent: str) -> list[str]:
 
 
 @command.command()
-@click.option("--rule", metavar="ID", help="Only of this rule.")
-@click.option("--service", help="Only of this service.")
-@click.option("--agent", help="Only of this agent.")
-@click.option("--release", help="Only of this release.")
-@click.option("--since", type=TIME, help="Only of traces received at this time or later, to the minute.")
-@click.option("--until", type=TIME, help="Only of traces received before this time, to the minute.")
+@query_options(RatesQuery)
 @click.option("--by", type=click.Choice(_BY), help="One line for each rule, agent, service or release.")
 @run_option
 @tenant_reading_options
 @format_option
 @reports_errors
-def stats(
-    settings: ReadSettings, output_format: str, since: int | None, until: int | None, by: str | None, **filters: Any
-) -> None:
+def stats(settings: ReadSettings, output_format: str, by: str | None, run: str, query: RatesQuery) -> None:
     """Show how often rules and their evaluations pass, by service.
 
     Only complete traces count; results of incomplete traces are shown in a column of their own. A rule of several
@@ -303,11 +271,11 @@ def stats(
     that name then takes the place of tenant, rule_id, evaluation and service; and coverage, the share that could be
     judged, takes the place of score_sum.
     """
-    from tracegrade.store.result_filter import ResultFilter
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.tallies import RATED_BY, tallies
 
-    chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
-    if chosen.stored_as != LIVE and (since is not None or until is not None):
+    chosen = query.filter(run=run, with_backfilled=True)
+    if chosen.stored_as != LIVE and (query.since is not None or query.until is not None):
         raise click.UsageError("a run is counted as a whole: leave out --since and --until; 'results list' takes them")
     if by is not None:
         _show_by(settings, chosen, by, output_format)
@@ -367,6 +335,7 @@ def _counted(found: "Tally") -> list[object]:
 
 def _show_by(settings: ReadSettings, chosen: "ResultFilter", by: str, output_format: str) -> None:
     """Outcomes of whole rules, one line for each rule, agent, service or release."""
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.tallies import DIMENSIONS, tallies
 
     with settings.store() as connection:

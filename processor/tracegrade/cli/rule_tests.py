@@ -18,7 +18,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.reports import Check, report, report_format_option
 from tracegrade.cli.rule_paths import paths_argument, rules_with_paths
-from tracegrade.cli.settings_option import config_option
+from tracegrade.cli.settings import config_option
 
 if TYPE_CHECKING:
     from tracegrade.pipeline.rule_tests import RuleTestResult

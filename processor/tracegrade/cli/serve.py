@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.output import print_line, print_lines, reports_errors
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.settings_option import config_option, data_dir_option
+from tracegrade.cli.process import make_files_private
+from tracegrade.cli.settings import config_option, data_dir_option
 from tracegrade.display import count
 from tracegrade.model.errors import TraceGradeError
 

@@ -8,7 +8,7 @@ import click
 
 from tracegrade.cli.options import wait_option
 from tracegrade.cli.output import EXIT_CANNOT_TELL, format_option, print_json, print_line, print_table, reports_errors
-from tracegrade.cli.settings_option import settings_options
+from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
 
 if TYPE_CHECKING:

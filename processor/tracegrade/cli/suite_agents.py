@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tracegrade.cli.header_option import read_headers
+from tracegrade.cli.asking_servers import read_headers
 from tracegrade.cli.options import together
 
 if TYPE_CHECKING:

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tracegrade.access.rights import ROLES
-from tracegrade.cli.access_log import note_command
-from tracegrade.cli.duration import Duration
-from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_table, reports_errors, styled
-from tracegrade.cli.private_files import make_files_private
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import TENANT
+from tracegrade.cli.options import TENANT, Duration, note_command
+from tracegrade.cli.output import Styled, format_option, print_json, print_line, print_rows, reports_errors, styled
+from tracegrade.cli.process import make_files_private
+from tracegrade.cli.settings import settings_options
 from tracegrade.display import time_text
 from tracegrade.document.duration import duration_text
 
@@ -97,21 +95,19 @@ def list_(config: "Config", output_format: str, shows_all: bool) -> None:
     if output_format == "json":
         print_json(_json(token, now_ns) for token in found)
         return
-    print_table(
-        "",
-        ["name", "id", "state", "roles", "tenant", "made (UTC)", "expires (UTC)"],
-        [
-            [
-                token.name,
-                token.id,
-                _state(token, now_ns),
-                token.roles,
-                token.tenant or "every one",
-                time_text(token.created_ns),
-                "never" if token.expires_ns is None else time_text(token.expires_ns),
-            ]
+    print_rows(
+        (
+            {
+                "name": token.name,
+                "id": token.id,
+                "state": _state(token, now_ns),
+                "roles": token.roles,
+                "tenant": token.tenant or "every one",
+                "made (UTC)": time_text(token.created_ns),
+                "expires (UTC)": "never" if token.expires_ns is None else time_text(token.expires_ns),
+            }
             for token in found
-        ],
+        ),
         empty="No tokens; 'tracegrade tokens new NAME --role read' makes one.",
         whole=["id", "made (UTC)", "expires (UTC)"],
         spare=["made (UTC)", "id"],

@@ -6,29 +6,28 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from tracegrade.cli.delete_traces import delete
-from tracegrade.cli.how_read import print_how_read
-from tracegrade.cli.options import limit_option, together
+from tracegrade.cli.options import limit_option, query_options, run_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
     Styled,
     format_option,
     outcome_text,
     output_option,
+    print_how_read,
     print_json,
     print_line,
     print_rich,
+    print_rows,
     print_table,
     print_text,
     reports_errors,
     styled,
     tool_text,
 )
-from tracegrade.cli.reading import ReadSettings, tenant_reading_options
 from tracegrade.cli.results import show_evaluation
-from tracegrade.cli.run_option import check_run, run_option
-from tracegrade.cli.times import TIME
+from tracegrade.cli.settings import ReadSettings, tenant_reading_options
 from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text, took_text
-from tracegrade.model.evaluation import OUTCOMES
+from tracegrade.queries.parameters import TracesQuery
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
@@ -48,68 +47,42 @@ def command() -> None:
 command.add_command(delete)
 
 
-_filters = together(
-    click.option("--service", help="Only of this service."),
-    click.option("--agent", help="Only with an evaluation of this agent."),
-    click.option("--release", help="Only with an evaluation of this release."),
-    click.option("--session", metavar="ID", help="Only of this session; the beginning of its id will do."),
-    click.option("--rule", metavar="ID", help="Only with an evaluation by this rule."),
-    click.option(
-        "--outcome",
-        type=click.Choice(OUTCOMES),
-        help="Only with an evaluation of this outcome.",
-    ),
-    click.option("--since", type=TIME, help="Only first received at this time or later."),
-    click.option("--until", type=TIME, help="Only first received before this time."),
-    run_option,
-)
-
-
 @command.command("list")
-@_filters
+@query_options(TracesQuery)
 @limit_option
 @tenant_reading_options
 @format_option
 @reports_errors
-def list_(
-    settings: ReadSettings, output_format: str, limit: int, since: int | None, until: int | None, **filters: Any
-) -> None:
+def list_(settings: ReadSettings, output_format: str, limit: int, query: TracesQuery) -> None:
     """List traces, the last judged first."""
-    from tracegrade.store.heads import trace_heads
-    from tracegrade.store.named import narrowed
-    from tracegrade.store.result_filter import ResultFilter
+    from tracegrade.queries.lists import traces_page, with_whole_ids
 
     with settings.store() as connection:
-        check_run(connection, filters["run"])
-        filters = narrowed(connection, filters)
-        chosen = ResultFilter(since_ns=since, until_ns=until, with_backfilled=True, **filters)
-        found = trace_heads(connection, chosen, limit + 1)
-    more, found = len(found) > limit, found[:limit]
+        query = with_whole_ids(connection, query)
+        found = traces_page(connection, query.filter(with_backfilled=True), limit)
     if output_format == "json":
-        print_json(head.to_json() for head in found)
+        print_json(head.to_json() for head in found.items)
         return
-    print_table(
-        "",
-        ["start (UTC)", "trace", "service", "root", "spans", "calls", "took", "closed", "evaluations"],
-        [
-            [
-                time_text(head.start_ns),
-                head.trace_id,
-                head.service,
-                head.root_name,
-                head.span_count,
-                head.call_count if head.not_decoded is None else None,
-                took_text(head.start_ns, head.end_ns),
-                _closing(head),
-                _outcome_counts(head),
-            ]
-            for head in found
-        ],
+    print_rows(
+        (
+            {
+                "start (UTC)": time_text(head.start_ns),
+                "trace": head.trace_id,
+                "service": head.service,
+                "root": head.root_name,
+                "spans": head.span_count,
+                "calls": head.call_count if head.not_decoded is None else None,
+                "took": took_text(head.start_ns, head.end_ns),
+                "closed": _closing(head),
+                "evaluations": _outcome_counts(head),
+            }
+            for head in found.items
+        ),
         empty="No such traces.",
         whole=["start (UTC)", "trace", "took", "closed", "evaluations"],
         spare=["root", "service", "closed"],
     )
-    if more:
+    if found.next is not None:
         print_line(f"The newest {limit}; --limit shows more, --since or --service narrow it down.", err=True)
 
 
@@ -141,6 +114,7 @@ def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> No
     """
     from tracegrade.history.stored_json import stored_json
     from tracegrade.plugins.entry_points import are_installed
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import stored_traces
 
@@ -166,7 +140,7 @@ def show(settings: ReadSettings, output_format: str, trace: str, run: str) -> No
 
 @command.command()
 @click.argument("named", nargs=-1, metavar="[TRACE_ID...]")
-@_filters
+@query_options(TracesQuery)
 @limit_option
 @output_option
 @tenant_reading_options
@@ -175,10 +149,8 @@ def export(
     settings: ReadSettings,
     named: tuple[str, ...],
     limit: int,
-    since: int | None,
-    until: int | None,
     output: IO[str],
-    **filters: Any,
+    query: TracesQuery,
 ) -> None:
     """Write traces as OTLP/JSON, one request a line, as the collector's file exporter does.
 
@@ -187,30 +159,28 @@ def export(
     Exit code 1: a trace that was named is not in the store.
     """
     from tracegrade.otlp.json import to_json
-    from tracegrade.store.heads import trace_heads
-    from tracegrade.store.named import narrowed, trace_id_named
+    from tracegrade.queries.lists import traces_page, with_whole_ids
+    from tracegrade.store.named import trace_id_named
     from tracegrade.store.read import stored_traces
-    from tracegrade.store.result_filter import ResultFilter
 
     unknown, more, gone = [], False, 0
     with settings.store() as connection:
-        check_run(connection, filters["run"])
-        filters = narrowed(connection, filters)
+        query = with_whole_ids(connection, query)
         # By id, of which tenants; None for all that have it.
         chosen: dict[bytes, set[str] | None] = {}
         for text in named:
-            chosen[trace_id_named(connection, text, run=filters["run"])] = None
+            chosen[trace_id_named(connection, text, run=query.run)] = None
         if not named:
-            heads = trace_heads(connection, ResultFilter(since_ns=since, until_ns=until, **filters), limit + 1)
-            more = len(heads) > limit
-            for head in heads[:limit]:
+            found = traces_page(connection, query.filter(), limit)
+            more = found.next is not None
+            for head in found.items:
                 tenants = chosen.setdefault(bytes.fromhex(head.trace_id), set())
                 assert tenants is not None
                 tenants.add(head.tenant)
         for trace_id, tenants in chosen.items():
-            if not (found := stored_traces(connection, trace_id, run=filters["run"])):
+            if not (of_id := stored_traces(connection, trace_id, run=query.run)):
                 unknown.append(trace_id.hex())
-            for stored in found:
+            for stored in of_id:
                 if tenants is not None and stored.trace.tenant not in tenants:
                     continue
                 if stored.values_are_gone:

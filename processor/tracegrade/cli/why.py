@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.how_read import print_how_read
+from tracegrade.cli.options import run_option, tenant_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
     Styled,
     format_option,
     outcome_text,
+    print_how_read,
     print_json,
     print_line,
     print_lines,
     print_table,
     reports_errors,
 )
-from tracegrade.cli.run_option import LIVE, check_run, run_option
-from tracegrade.cli.settings_option import settings_options
-from tracegrade.cli.tenant_option import tenant_option
+from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, json_text, judged_score_text, time_text
+from tracegrade.model.evaluation import LIVE
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -78,6 +78,7 @@ def command(
     from tracegrade.model.tenant import DEFAULT_TENANT
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
+    from tracegrade.queries.lists import check_run
     from tracegrade.store.named import trace_id_named
     from tracegrade.store.open import reading_store
     from tracegrade.store.read import stored_traces

@@ -15,10 +15,10 @@ from typing import Any
 
 from tracegrade.codec.json_text import from_json, to_json
 from tracegrade.codec.packing import Unreadable, pack, unpack
-from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Pair
+from tracegrade.model.evaluation import BACKFILL, Decision, Evaluation, JudgedSubject, Pair
 from tracegrade.model.record import json_of, rows_of
 from tracegrade.model.tool_call import ToolCall, ToolError
-from tracegrade.model.trace_result import BACKFILL, NotDecoded, RunSummary, TraceResult, TraceSummary
+from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceResult, TraceSummary
 
 _VERSION = 1
 _RECORD_HEAD = Struct(">BI")  # version, length of the packed results

@@ -17,6 +17,11 @@ OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "not_evaluable", "error")
 MEASURES: tuple[Measure, ...] = ("tokens", "cost", "duration")
 """What may be measured of a subject: tokens of its model calls, what these cost, and how long it took, in seconds."""
 
+LIVE = "live"
+"""The run of what a judge stored as it came in."""
+BACKFILL = "backfill"
+"""The run of results that `rules backtest --store` keeps: they stand in the row of the live trace that they judge."""
+
 
 def subject_key(tenant: str, run: str, trace_id: str, kind: str, id: str) -> "blake2b":
     """What makes a subject this one and no other: what the ids of all its evaluations share.

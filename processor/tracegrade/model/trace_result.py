@@ -11,9 +11,6 @@ from tracegrade.model.record import Shown, json_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.tool_call import ToolCall
 
-BACKFILL = "backfill"
-"""The run of results that `rules backtest --store` keeps: they stand in the row of the live trace that they judge."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:

@@ -1,7 +1,7 @@
 """Traces, sessions and everything else that has an id, by what people write: a whole id, or the beginning of one."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Column, Connection, Row, select
@@ -98,20 +98,6 @@ def id_named(connection: Connection, column: Column[Any], written: str, what: st
     if found:
         raise NotFound(f"{written!r} names several {what}s: {_some(found)}; write more of the id of one")
     return None
-
-
-def narrowed(connection: Connection, filters: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `ResultFilter` with whole ids in place of what ``session`` and ``trace_id`` name, if anything.
-
-    Raises:
-        NotFound: nothing has such an id, or several have.
-    """
-    found, run = dict(filters), filters["run"]
-    if found.get("session") is not None:
-        found["session"] = session_named(connection, found["session"], run=run)
-    if found.get("trace_id") is not None:
-        found["trace_id"] = trace_id_named(connection, found["trace_id"], run=run, sessions=False)
-    return found
 
 
 def _beginning_with(connection: Connection, digits: str, stored_as: str) -> Sequence[Row[Any]]:

@@ -27,12 +27,11 @@ from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.comparing import Comparing
 from tracegrade.web.job_events import JobEvents
 from tracegrade.web.pages.registry import ACTIONS, PAGES
-from tracegrade.web.problem import Refusal, no_such_address
+from tracegrade.web.problem import Refusal, no_such_address, said_of_store
 from tracegrade.web.render import page
 from tracegrade.web.rights import Needs
 from tracegrade.web.security import SecurityHeaders
 from tracegrade.web.sources import Sources
-from tracegrade.web.store_errors import said_of_store
 from tracegrade.web.streams import Streams
 
 _STATIC = Path(__file__).with_name("static")

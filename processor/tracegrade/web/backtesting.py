@@ -17,6 +17,8 @@ from tracegrade.history.backtest.backtest import Asked, backtest
 from tracegrade.history.backtest.sources import Rules
 from tracegrade.model.errors import NotPossible
 from tracegrade.plugins.installed import load_plugins
+from tracegrade.queries.parameters import JudgedTracesQuery
+from tracegrade.queries.times import time_of
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.store.open import reading_store
@@ -35,19 +37,6 @@ class WrongRule(NotPossible):
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
         super().__init__("; ".join(map(str, problems)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRule:
-    """A rule as the text of its file, and which traces it is to judge; times since 1970 UTC."""
-
-    text: str
-    since_ns: int
-    until_ns: int | None = None
-    service: str | None = None
-    agent: str | None = None
-    release: str | None = None
-    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +60,14 @@ class Backtesting:
         hint = "choose a shorter time, or call 'tracegrade rules backtest'"
         self._process = OwnProcess("backtest", NotPossible, hint, longest_s)
 
-    def backtest(self, sources: Sources, asked: AskedRule, caller: Caller) -> Backtested:
-        """What the rule would have said; without explanations, which quote values, for callers who may not see those.
+    def backtest(self, sources: Sources, text: str, query: JudgedTracesQuery, caller: Caller) -> Backtested:
+        """What a rule would have said; without explanations, which quote values, for callers who may not see those.
+
+        Args:
+            sources: what is read.
+            text: of the rule's file.
+            query: which traces it is to judge: those of the last `SINCE`, unless it says since when.
+            caller: who asks.
 
         Raises:
             WrongRule: the text is no rule.
@@ -81,8 +76,9 @@ class Backtesting:
             StoreError: there is no store, or it cannot be read.
         """
         now_ns = time.time_ns()
-        until_ns = now_ns if asked.until_ns is None else min(asked.until_ns, now_ns)
-        if asked.since_ns >= until_ns:
+        since_ns = time_of(SINCE) if query.since is None else query.since
+        until_ns = now_ns if query.until is None else min(query.until, now_ns)
+        if since_ns >= until_ns:
             raise NotPossible("there is no trace between the two times: the first is not before the second, or now")
         with sources.store():  # else the other process would say that there is none
             pass
@@ -90,10 +86,10 @@ class Backtesting:
         # Made here, so that it goes also when the process is killed.
         with TemporaryDirectory(prefix="tracegrade-") as folder:
             path = Path(folder, _NAME)
-            path.write_text(asked.text.replace("\r\n", "\n"), "utf-8")
+            path.write_text(text.replace("\r\n", "\n"), "utf-8")
             reading = RuleReading(config.rules.semantic_model)
             place = _Place(config.store_url, sources.tenant, config.data_path, config.traces, reading)
-            wanted = replace(asked, text="", until_ns=until_ns)
+            wanted = replace(query, since=since_ns, until=until_ns)
             found = self._process.call(_work, path, wanted, place, is_stopping=sources.is_stopping)
         if isinstance(found, list):
             raise WrongRule(found)
@@ -110,7 +106,7 @@ class _Place(NamedTuple):
     reading: RuleReading
 
 
-def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Problem]:
+def _work(path: Path, query: JudgedTracesQuery, place: _Place) -> Backtested | list[Problem]:
     """What the other process does; what is wrong with the text, if anything is."""
     load_plugins()
     try:
@@ -119,18 +115,19 @@ def _work(path: Path, asked: AskedRule, place: _Place) -> Backtested | list[Prob
         rule_set = place.reading.load([path])
     except FileError as error:
         return [replace(problem, path="rule") for problem in error.problems]
-    assert asked.until_ns is not None
+    assert query.since is not None
+    assert query.until is not None
     wanted = Asked(
         rules=Rules("the text", [path.as_posix()], rule_set),
         other=None,
         # Also where only its text changed: its alerts may be others.
         named=[rule.id for rule in rule_set.rules],
-        since_ns=asked.since_ns,
-        until_ns=asked.until_ns,
-        service=asked.service,
-        agent=asked.agent,
-        release=asked.release,
-        tenant=asked.tenant,
+        since_ns=query.since,
+        until_ns=query.until,
+        service=query.service,
+        agent=query.agent,
+        release=query.release,
+        tenant=query.tenant,
         settings=place.settings,
         reading=place.reading,
         data_path=place.data_path,

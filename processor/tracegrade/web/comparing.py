@@ -13,12 +13,12 @@ from tracegrade.compare.comparison import Comparison
 from tracegrade.compare.sides import CompareError, Side, named_side
 from tracegrade.compare.verdict import MARGIN
 from tracegrade.model.usage import no_prices
+from tracegrade.queries.times import time_of
 from tracegrade.rule.prices import Price, Prices
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.web.own_process import LONGEST_S, OwnProcess
 from tracegrade.web.sources import Sources
-from tracegrade.web.times import time_of
 
 
 @dataclass(frozen=True, slots=True)

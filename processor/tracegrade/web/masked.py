@@ -35,9 +35,11 @@ from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.experiment_entries import Entry
+from tracegrade.store.heads import TraceHead
 from tracegrade.store.incidents import Incident
 from tracegrade.store.jobs import Job
 from tracegrade.store.runs import Run
+from tracegrade.store.session_sums import SessionSums
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.web.alignment import Alignment, Row
 
@@ -65,6 +67,11 @@ def _without_values(found: Any) -> Any:
     if (without := _WITHOUT.get(type(found))) is None:
         raise TypeError(f"it is not known what the values of {type(found).__name__} are")
     return without(found)
+
+
+def _as_it_is(found: Found) -> Found:
+    """A record that holds no value."""
+    return found
 
 
 def _attributes(attributes: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -241,6 +248,7 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     Row: _row,
     Run: _stored_run,
     ScoredRun: _scored,
+    SessionSums: _as_it_is,
     Span: _span,
     SpanEvent: _event,
     Standing: _standing,
@@ -250,6 +258,7 @@ _WITHOUT: dict[type, Callable[[Any], Any]] = {
     SuiteRun: _suite_run,
     Timeline: _timeline,
     ToolCall: call_without_values,
+    TraceHead: _as_it_is,
     TraceResult: _result,
     TraceSummary: summary_without_values,
 }

@@ -1,10 +1,13 @@
-"""Errors of the API: ``application/problem+json`` (RFC 9457), each with a type by which programs recognise it."""
+"""Errors of the API and of the store: ``application/problem+json`` (RFC 9457), each with a type that programs know."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from starlette.responses import Response
+
+from tracegrade.store.errors import cannot_be_used, cause_of
 
 TYPES = {
     "invalid-parameter": "a parameter of the request is wrong; detail says which, what was found, what was expected",
@@ -62,3 +65,19 @@ def no_such_address() -> Response:
     """The answer for an address below `/api` that is no operation."""
     detail = "there is no such address; /api/openapi.json and /api/v1/openapi.json name all"
     return problem(404, "not-found", "Not found", detail)
+
+
+logger = logging.getLogger(__name__)
+
+
+def said_of_store(error: Exception) -> str:
+    """The cause in the database's words; it is logged, too.
+
+    Raises:
+        Exception: `error`, where the store is well and refuses what it was asked: that is a mistake of ours.
+    """
+    if not cannot_be_used(error):
+        raise error
+    said = cause_of(error).partition("\n")[0]
+    logger.warning("the store cannot be used: %s", said)
+    return said

@@ -4,13 +4,19 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlencode
 
+from sqlalchemy import Connection
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from tracegrade.queries.parameters import SeriesQuery, parameters_of
+from tracegrade.queries.times import time_of
+from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import LIVE, MINUTE_NS, OUTCOMES
+from tracegrade.store.tallies import DIMENSIONS, names_of
 
 # The ranges: minutes, minutes of a step, and its name.
 RANGES: dict[str, tuple[int, int, str]] = {
@@ -22,7 +28,7 @@ RANGES: dict[str, tuple[int, int, str]] = {
 }
 DEFAULT_RANGE = "24h"
 # The filters of results.
-FILTERS = ("rule", "service", "agent", "release", "tenant")
+FILTERS = (*(item.name for item in parameters_of(SeriesQuery)), "tenant")
 
 _MAX_STEPS = 48
 _STEPS = (1, 2, 5, 10, 30, 60, 120, 360, 720, 1440, 10080, 43200)
@@ -92,20 +98,9 @@ class View:
     @property
     def result_filter(self) -> ResultFilter:
         """The filter of the results shown; of a run, they are those of any time."""
-        chosen = self.chosen.get
         since_ns, until_ns = (self.window.since_ns, self.window.until_ns) if self.run == LIVE else (None, None)
-        return ResultFilter(
-            rule=chosen("rule"),
-            outcome=chosen("outcome"),
-            service=chosen("service"),
-            agent=chosen("agent"),
-            release=chosen("release"),
-            tenant=chosen("tenant"),
-            since_ns=since_ns,
-            until_ns=until_ns,
-            run=self.run,
-            with_backfilled=True,
-        )
+        chosen: dict[str, Any] = self.chosen
+        return ResultFilter(since_ns=since_ns, until_ns=until_ns, with_backfilled=True, **chosen)
 
     def address(self, path: str | None = None, **changed: str | None) -> str:
         """The address of this view with some filters changed; None drops one. ``range`` chooses another range."""
@@ -195,12 +190,9 @@ def _step_for(minutes: int) -> int:
 
 def _time_ns(name: str, text: str) -> int:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise HTTPException(400, f"{name}: expected a time such as 2026-11-21T08:00Z, found {text!r}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp()) * 1_000_000_000
+        return time_of(text)
+    except ValueError as error:
+        raise HTTPException(400, f"{name}: {error}") from None
 
 
 def iso_text(time_ns: int) -> str:
@@ -210,3 +202,10 @@ def iso_text(time_ns: int) -> str:
 
 def _minute_text(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def filter_choices(connection: Connection, rule_set: RuleSet, run: str = LIVE) -> dict[str, list[str]]:
+    """Filter name -> its values: rules in force and rules with results, and the names in results of `run`."""
+    found = {name: names_of(connection, DIMENSIONS.get(name, "tenant"), run=run) for name in FILTERS}
+    found["rule"] = sorted({rule.id for rule in rule_set.rules}.union(found["rule"]))
+    return found if len(found["tenant"]) > 1 else {name: names for name, names in found.items() if name != "tenant"}

@@ -1,6 +1,6 @@
 """What columns hold that is not plain: codes, names that stand for something else, and lengths of time."""
 
-from tracegrade.model import trace_result
+from tracegrade.model import evaluation
 
 # Columns hold an index into a tuple: only append.
 OUTCOMES = ("pass", "fail", "not_evaluable", "error")
@@ -10,8 +10,8 @@ ALERT_STATES = ("firing", "resolved")
 
 # `run` of what a judge stored as it came in; every other run has a row in `runs`, but for BACKFILL: its results are in
 # the rows of live traces, counted by the same minutes, with a row in `backfills`.
-LIVE = "live"
-BACKFILL = trace_result.BACKFILL
+LIVE = evaluation.LIVE
+BACKFILL = evaluation.BACKFILL
 
 # `series.evaluation` of the series that hold a rule's decisions, which combine its evaluations.
 WHOLE_RULE = ""

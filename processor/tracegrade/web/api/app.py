@@ -29,10 +29,9 @@ from tracegrade.web.api.parameters import refuse_repeated
 from tracegrade.web.api.registry import ROUTERS, TOOL_EVAL_ROUTERS
 from tracegrade.web.backtesting import WrongRule
 from tracegrade.web.own_process import RETRY_S, Busy
-from tracegrade.web.problem import Refusal, no_such_address, problem
+from tracegrade.web.problem import Refusal, no_such_address, problem, said_of_store
 from tracegrade.web.rights import Needs
 from tracegrade.web.servers import NotListed
-from tracegrade.web.store_errors import said_of_store
 
 
 class Api(FastAPI):
@@ -168,7 +167,8 @@ async def _wrong(request: Request, error: RequestValidationError) -> Response:
         detail = f"{name}: is not a parameter of this operation"
     else:
         said = first["msg"].removeprefix("Value error, ")
-        detail = f"{name}: {said}, found {str(first['input'])[:200]!r}"
+        found = f", found {str(first['input'])[:200]!r}"
+        detail = f"{name}: {said.removesuffix(found)}{found}"
     return problem(400, "invalid-parameter", "Wrong parameter", detail)
 
 

@@ -5,28 +5,21 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
+from tracegrade.queries.parameters import JudgedTracesQuery
 from tracegrade.web.api.documents import Document, ExactJson, SentDocument
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import ApiSources, Name, NoParameters, SentTime, needs
-from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting
+from tracegrade.web.api.parameters import ApiSources, NoParameters, needs, query_of, with_parameters_of
+from tracegrade.web.backtesting import Backtesting
 from tracegrade.web.rights import token_of
-from tracegrade.web.times import time_of
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 
+@with_parameters_of(JudgedTracesQuery, sent=True)
 class BacktestRequest(SentDocument):
-    """Which rule, and which traces it is to judge."""
+    """Which rule, and which traces it is to judge: those of the last 30 days where `since` is left out."""
 
     rule: str = Field(min_length=1, max_length=200_000, description="The text of its file, YAML; names no file of code")
-    since: SentTime | None = Field(
-        None, description="Only traces first received at this time or later; 30d if left out"
-    )
-    until: SentTime | None = Field(None, description="Only traces first received before this time")
-    service: Name | None = Field(None, description="Only traces of this service")
-    agent: Name | None = Field(None, description="Only traces in which this agent ran")
-    release: Name | None = Field(None, description="Only traces of this release")
-    tenant: Name | None = Field(None, description="Only this tenant")
 
 
 class BacktestedSessions(Document):
@@ -74,14 +67,12 @@ def backtest_rule(
     request: Request,
     sources: ApiSources,
     backtesting: Annotated[Backtesting, Depends(_backtesting)],
-    query: NoParameters,
+    none: NoParameters,
     asked: BacktestRequest,
 ) -> ExactJson:
     """Judges stored traces by the rule, against what was judged live: what newly fails or passes, and the pass rates.
 
     Nothing is stored, sent or alerted. Takes seconds, at most two minutes; one at a time.
     """
-    since_ns = time_of(SINCE) if asked.since is None else asked.since
-    chosen = asked.model_dump(include={"service", "agent", "release", "tenant"})
-    wanted = AskedRule(text=asked.rule, since_ns=since_ns, until_ns=asked.until, **chosen)
-    return ExactJson(backtesting.backtest(sources, wanted, token_of(request)).document)
+    query = query_of(JudgedTracesQuery, asked)
+    return ExactJson(backtesting.backtest(sources, asked.rule, query, token_of(request)).document)

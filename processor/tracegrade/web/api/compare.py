@@ -7,10 +7,10 @@ from pydantic import Field
 
 from tracegrade.compare.families import Family
 from tracegrade.compare.verdict import MARGIN, Verdict
-from tracegrade.store.result_filter import ResultFilter
+from tracegrade.queries.parameters import SidesQuery
 from tracegrade.web.api.documents import Document, ExactJson
 from tracegrade.web.api.openapi import problems
-from tracegrade.web.api.parameters import IN_DECIMALS, ApiSources, Name, Null, Parameters, Time, needs
+from tracegrade.web.api.parameters import IN_DECIMALS, ApiSources, Name, Parameters, needs, query_of, with_parameters_of
 from tracegrade.web.comparing import Asked, Comparing
 from tracegrade.web.rights import token_of
 
@@ -19,6 +19,7 @@ router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 _SIDE = "release:NAME, agent:NAME, model:NAME, live or another run's name, each with @FROM..TO after it if needed"
 
 
+@with_parameters_of(SidesQuery)
 class CompareQuery(Parameters):
     """Which sides, and how."""
 
@@ -33,13 +34,6 @@ class CompareQuery(Parameters):
         MARGIN, ge=0, le=1, description="A pass rate may fall by this much before it matters"
     )
     allow_within_margin: bool = Field(False, description="What is worse only within the margin is not worse")
-    rule: Name | Null = Field(None, description="Only this rule")
-    service: Name | Null = Field(None, description="Only this service")
-    agent: Name | Null = Field(None, description="Only this agent")
-    release: Name | Null = Field(None, description="Only this release")
-    tenant: Name | Null = Field(None, description="Only this tenant")
-    since: Time | Null = Field(None, description="Only traces first received at this time or later")
-    until: Time | Null = Field(None, description="Only traces first received before this time")
 
 
 class ComparedNumbers(Document):
@@ -109,7 +103,6 @@ def compare_sides(
 
     Unless `full` is given, from counts: fast, and every result is taken as independent of the others.
     """
-    names = {"rule", "service", "agent", "release", "tenant"}
-    filters = ResultFilter(since_ns=query.since, until_ns=query.until, **query.model_dump(include=names))
+    filters = query_of(SidesQuery, query).filter()
     asked = Asked(query.a, query.b, filters, query.margin, query.allow_within_margin, query.full, query.behaviour)
     return ExactJson(comparing.compare(sources, asked, token_of(request)).to_json())

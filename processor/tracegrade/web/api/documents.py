@@ -1,15 +1,19 @@
 """The answers of operations: the JSON itself, and the models that describe it in the OpenAPI document."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from tracegrade.access.caller import Caller
 from tracegrade.display import json_text
 from tracegrade.model.evaluation import Evaluation
 from tracegrade.model.tool_call import ToolCall, ToolError
+from tracegrade.queries.lists import Page as Listed
 from tracegrade.store.heads import TraceHead
 from tracegrade.web.api.described import described_by
+from tracegrade.web.masked import seen_by
 
 Item = TypeVar("Item")
 
@@ -44,6 +48,18 @@ class Page(Document, Generic[Item]):
 
     items: list[Item]
     next: str | None = Field(description="The parameter `cursor` of the next page")
+
+
+def page_json(caller: Caller, page: Listed[Any], items: Sequence[Any] | None = None) -> ExactJson:
+    """The answer that is one page of a list, as `caller` may see it.
+
+    Args:
+        caller: who asks.
+        page: of which list, and whether there is more.
+        items: the records to show in place of those of the page.
+    """
+    shown = seen_by(caller, page.items if items is None else items)
+    return ExactJson({"items": [item.to_json() for item in shown], "next": page.next})
 
 
 class Problem(BaseModel):

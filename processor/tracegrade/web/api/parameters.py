@@ -1,29 +1,23 @@
 """Parameters of operations: their types, how they are checked, and the cursors of lists that come in pages."""
 
-import base64
 import re
-from binascii import Error as NotBase64
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from struct import Struct
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union
 
 from fastapi import Depends, Query, Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.json_schema import SkipJsonSchema
 
 from tracegrade.access.caller import Caller
 from tracegrade.access.rights import Right
+from tracegrade.queries.lists import cursor_of, read_cursor
+from tracegrade.queries.parameters import Kind, Parameter, StoreQuery, parameters_of
+from tracegrade.queries.times import MAX_NS, time_of
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import check_right, check_tenant, tenant_of, token_of
 from tracegrade.web.sources import Sources, sources_of
-from tracegrade.web.times import MAX_NS, time_of
-
-_CURSOR = Struct(">QQ")
-
-Found = TypeVar("Found")
-
 
 _TIME = WithJsonSchema(
     {
@@ -100,6 +94,74 @@ class Paged(Parameters):
     cursor: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{22}$")] | Null = Field(
         None, description="`next` of the page before; newer items do not shift it"
     )
+
+
+Q = TypeVar("Q", bound=StoreQuery)
+M = TypeVar("M", bound=BaseModel)
+
+# By the kind of a parameter; the others are names.
+_TYPES: dict[Kind, Any] = {"trace id": TraceId, "time": Time, "run": RunName, "flag": bool}
+
+
+def with_parameters_of(query: type[StoreQuery], *, sent: bool = False) -> Callable[[type[M]], type[M]]:
+    """Give a model a field for each parameter of a query.
+
+    Args:
+        query: its class.
+        sent: whether the model is a body, where null can be written, and no text is a number.
+    """
+    described: dict[str, Any] = {item.name: _field(item, sent) for item in parameters_of(query)}
+
+    def made(model: type[M]) -> type[M]:
+        return create_model(
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **described
+        )
+
+    return made
+
+
+def _field(item: Parameter, sent: bool) -> tuple[Any, Any]:
+    kind = Literal[item.choices] if item.choices else _TYPES.get(item.kind, Name)
+    if sent and item.kind == "time":
+        kind = SentTime
+    unset = () if item.default is not None else (None,) if sent else (Null,)
+    return Union[kind, *unset], Field(item.default, description=item.meaning) if item.meaning else item.default
+
+
+def query_of(query: type[Q], read: BaseModel) -> Q:
+    """The query that a model with its parameters was read for."""
+    return query(**{item.name: getattr(read, item.name) for item in parameters_of(query)})
+
+
+@dataclass(frozen=True, slots=True)
+class PartOf(Generic[Q]):
+    """Which part of a list is asked for, and of what list."""
+
+    query: Q
+    limit: int
+    cursor: str | None
+
+
+def asked(query: type[StoreQuery]) -> Any:
+    """The declaration of an operation's parameters: those of a query, which the operation is called with."""
+    model = with_parameters_of(query)(Parameters)
+
+    async def read(parameters: BaseModel) -> StoreQuery:
+        return query_of(query, parameters)
+
+    read.__annotations__["parameters"] = Annotated[model, Query()]
+    return Depends(read)
+
+
+def asked_in_pages(query: type[StoreQuery]) -> Any:
+    """The declaration of the parameters of a list in pages; the operation is called with a `PartOf` it."""
+    model = with_parameters_of(query)(Paged)
+
+    async def read(parameters: Paged) -> PartOf[StoreQuery]:
+        return PartOf(query_of(query, parameters), parameters.limit, parameters.cursor)
+
+    read.__annotations__["parameters"] = Annotated[model, Query()]
+    return Depends(read)
 
 
 class TenantQuery(Parameters):
@@ -210,28 +272,3 @@ async def refuse_repeated(request: Request) -> None:
     times = Counter(name for name, _ in request.query_params.multi_items())
     if twice := next((name for name, number in times.items() if number > 1), None):
         raise Refusal(400, "invalid-parameter", "Wrong parameter", f"{twice}: expected it once, found it twice")
-
-
-def cursor_of(number: int, place: int = 0) -> str:
-    """The cursor that goes on after (`number`, `place`)."""
-    return base64.urlsafe_b64encode(_CURSOR.pack(number, place)).rstrip(b"=").decode()
-
-
-def read_cursor(cursor: str | None) -> tuple[int, int] | None:
-    """The number and place of a cursor; None without a cursor."""
-    if cursor is None:
-        return None
-    try:
-        number, place = _CURSOR.unpack(base64.urlsafe_b64decode(cursor + "=="))
-    except (NotBase64, ValueError) as error:  # pragma: no cover - the pattern lets nothing else through
-        raise Refusal(400, "invalid-parameter", "Wrong cursor", f"cursor: {error}") from None
-    return min(number, MAX_NS), min(place, MAX_NS)
-
-
-def page_of(found: Sequence[Found], limit: int, cursor: Callable[[Found], str]) -> tuple[Sequence[Found], str | None]:
-    """One page of `found`, and the cursor after its last item if more than `limit` were found.
-
-    Search for one more than the limit, which shows whether there is a next page.
-    """
-    shown = found[:limit]
-    return shown, cursor(shown[-1]) if len(found) > limit else None

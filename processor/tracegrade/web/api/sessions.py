@@ -2,30 +2,26 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from pydantic import Field
+from fastapi import APIRouter
 
 from tracegrade.model.session import session_trace_id
+from tracegrade.queries.lists import sessions_page
+from tracegrade.queries.parameters import SessionsQuery
 from tracegrade.store.heads import NEWEST, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.session_sums import SessionSums, session_sums
 from tracegrade.web.api.described import described_by
-from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument
+from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument, page_json
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
-    Name,
     NoParameters,
-    Null,
-    Paged,
+    PartOf,
     PathName,
-    Time,
-    cursor_of,
+    asked_in_pages,
     needs,
-    page_of,
-    read_cursor,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
@@ -34,14 +30,6 @@ router = APIRouter(responses=problems(503), dependencies=[needs("read")])
 
 _MOST_TRACES = 1000
 _MOST_TENANTS = 1000
-
-
-class SessionsQuery(Paged):
-    """Which sessions."""
-
-    service: Name | Null = Field(None, description="Only with traces of this service")
-    since: Time | Null = Field(None, description="Only with a trace first received at this time or later")
-    until: Time | Null = Field(None, description="Only with a trace first received before this time")
 
 
 @described_by(SessionSums)
@@ -65,18 +53,12 @@ class WholeSessions(Document):
 
 
 @router.get("/sessions", summary="Sessions, by their latest traces", response_model=Page[SessionDocument])
-def list_sessions(sources: ApiSources, query: Annotated[SessionsQuery, Query()]) -> ExactJson:
+def list_sessions(
+    sources: ApiSources, caller: ApiCaller, part: Annotated[PartOf[SessionsQuery], asked_in_pages(SessionsQuery)]
+) -> ExactJson:
     """Sessions that all the parameters choose, in pages."""
-    after = read_cursor(query.cursor)
     with sources.store() as connection:
-        found = session_sums(
-            connection,
-            ResultFilter(service=query.service, since_ns=query.since, until_ns=query.until),
-            query.limit + 1,
-            before=NEWEST if after is None else after[0],
-        )
-    shown, after_them = page_of(found, query.limit, lambda session: cursor_of(session.number))
-    return ExactJson({"items": [session.to_json() for session in shown], "next": after_them})
+        return page_json(caller, sessions_page(connection, part.query.filter(), part.limit, part.cursor))
 
 
 @router.get("/sessions/{session_id:path}", summary="One session", response_model=WholeSessions, responses=problems(404))

@@ -8,7 +8,7 @@ from tracegrade.jobs.suite_request import MOST_MODELS
 from tracegrade.models.settings import SEPARATOR
 from tracegrade.store.runs import State
 from tracegrade.web.api.documents import Document, SentDocument, SentId
-from tracegrade.web.api.job_documents import SentAsking, Word
+from tracegrade.web.api.jobs import SentAsking, Word
 
 _Key: TypeAlias = Annotated[SentId, Field(min_length=1)]
 _Models: TypeAlias = Annotated[list[_Key], Field(max_length=MOST_MODELS)]

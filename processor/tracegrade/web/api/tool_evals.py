@@ -35,7 +35,7 @@ from tracegrade.store.runs import State
 from tracegrade.suites.imported import rule_id_of
 from tracegrade.suites.keeping import known_suite
 from tracegrade.web.api.documents import ExactJson
-from tracegrade.web.api.job_documents import Word, word_of
+from tracegrade.web.api.jobs import Word, word_of
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
     ApiCaller,

@@ -8,14 +8,12 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from tracegrade.access.caller import Caller
-from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.stored_json import stored_json
 from tracegrade.history.why import StoredJudgement, derived_pairs, read_judgement, stored_pairs, worst_first
-from tracegrade.model.evaluation import Outcome
 from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceSummary
-from tracegrade.store.heads import NEWEST, trace_heads
+from tracegrade.queries.lists import check_run, traces_page
+from tracegrade.queries.parameters import TracesQuery
 from tracegrade.store.read import stored_traces
-from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judges_alike
 from tracegrade.store.schema import LIVE
 from tracegrade.web.api.described import described_by
@@ -27,41 +25,23 @@ from tracegrade.web.api.documents import (
     PairDocument,
     ToolCallDocument,
     TraceDocument,
+    page_json,
 )
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (
     ApiCaller,
     ApiSources,
-    Name,
-    Null,
-    Paged,
     Parameters,
+    PartOf,
     RunName,
-    Time,
     TraceId,
-    cursor_of,
+    asked_in_pages,
     needs,
-    page_of,
-    read_cursor,
 )
 from tracegrade.web.masked import seen_by
 from tracegrade.web.problem import not_found
 
 router = APIRouter(responses=problems(503), dependencies=[needs("read")])
-
-
-class TracesQuery(Paged):
-    """Which traces; rule, outcome and agent hold when one evaluation of the trace has them all."""
-
-    service: Name | Null = Field(None, description="Only of this service")
-    agent: Name | Null = Field(None, description="Only with an evaluation of this agent")
-    release: Name | Null = Field(None, description="Only with an evaluation of this release")
-    rule: Name | Null = Field(None, description="Only with an evaluation by this rule")
-    outcome: Outcome | Null = Field(None, description="Only with an evaluation of this outcome")
-    session: Name | Null = Field(None, description="Only of this session")
-    run: RunName = LIVE
-    since: Time | Null = Field(None, description="Only first received at this time or later")
-    until: Time | Null = Field(None, description="Only first received before this time")
 
 
 class RunQuery(Parameters):
@@ -173,20 +153,13 @@ class Why(Document):
 
 
 @router.get("/traces", summary="Traces, the newest first", response_model=Page[TraceDocument], responses=problems(404))
-def list_traces(sources: ApiSources, query: Annotated[TracesQuery, Query()]) -> ExactJson:
+def list_traces(
+    sources: ApiSources, caller: ApiCaller, part: Annotated[PartOf[TracesQuery], asked_in_pages(TracesQuery)]
+) -> ExactJson:
     """Traces that all the parameters choose, in pages."""
-    chosen = query.model_dump(include={"rule", "outcome", "service", "agent", "release", "session", "run"})
-    after = read_cursor(query.cursor)
     with sources.store() as connection:
-        check_stored(connection, query.run)
-        found = trace_heads(
-            connection,
-            ResultFilter(since_ns=query.since, until_ns=query.until, with_backfilled=True, **chosen),
-            query.limit + 1,
-            before=NEWEST if after is None else after[0],
-        )
-    shown, after_them = page_of(found, query.limit, lambda head: cursor_of(head.number))
-    return ExactJson({"items": [head.to_json() for head in shown], "next": after_them})
+        found = traces_page(connection, part.query.filter(with_backfilled=True), part.limit, part.cursor)
+        return page_json(caller, found)
 
 
 @router.get(
@@ -200,7 +173,7 @@ def show_trace(
 ) -> ExactJson:
     """Everything stored of a trace, or session, as `tracegrade traces show` shows it."""
     with sources.store() as connection:
-        check_stored(connection, query.run)
+        check_run(connection, query.run)
         found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
     if not found:
         raise not_found(f"trace {trace_id} in the store")
@@ -219,7 +192,7 @@ def explain_trace(
     """What became of each rule on the trace, and why, as `tracegrade why` says it."""
     rule_set = sources.rule_set()
     with sources.store() as connection:
-        check_stored(connection, query.run)
+        check_run(connection, query.run)
         found = stored_traces(connection, bytes.fromhex(trace_id), run=query.run)
         read = [read_judgement(connection, stored, sources.config.traces) for stored in found]
         # While the store is open, as earlier turns of a session are looked up.

@@ -10,11 +10,10 @@ from tracegrade.store.alerts import stored_silences
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.waiting import WaitingAlert, stored_waiting
 from tracegrade.web.budgets import shown_budgets
-from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import FILTERS, view_of
+from tracegrade.web.view import FILTERS, filter_choices, view_of
 
 _AT_MOST = 100
 _BUDGETS = 10

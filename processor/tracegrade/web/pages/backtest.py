@@ -10,13 +10,14 @@ from starlette.responses import Response
 
 from tracegrade.alert.notify.message import summary
 from tracegrade.model.errors import NotPossible
-from tracegrade.web.backtesting import SINCE, AskedRule, Backtesting, WrongRule
+from tracegrade.queries.parameters import JudgedTracesQuery
+from tracegrade.queries.times import time_of
+from tracegrade.web.backtesting import SINCE, Backtesting, WrongRule
 from tracegrade.web.forms import form_of
 from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
-from tracegrade.web.times import time_of
 
 _WAYS = {
     "newly_fails": "Newly fail",
@@ -53,10 +54,10 @@ def _shown(request: Request, text: str, since: str) -> Response:
         return page(request, "backtest.html", title=title, status=status, **values | why)
 
     try:
-        asked = AskedRule(text=text, since_ns=time_of(since))
-        found = backtesting.backtest(sources_of(request), asked, token_of(request))
+        query = JudgedTracesQuery(since=time_of(since))
+        found = backtesting.backtest(sources_of(request), text, query, token_of(request))
     except ValueError as error:
-        return not_done(400, problem=f"since: {error}, found {since[:100]!r}")
+        return not_done(400, problem=f"since: {error}")
     except WrongRule as error:
         return not_done(400, problems=error.problems)
     except NotPossible as error:

@@ -28,8 +28,9 @@ from tracegrade.compare.words import (
     verdict_counts,
     verdict_text,
 )
+from tracegrade.queries.parameters import SidesQuery, parameters_of
+from tracegrade.queries.times import time_of
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import run_names
 from tracegrade.store.tallies import Dimension, names_of
 from tracegrade.web.addresses import address
@@ -39,10 +40,9 @@ from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.render import page
 from tracegrade.web.rights import tenant_of, token_of
 from tracegrade.web.sources import sources_of
-from tracegrade.web.times import time_of
 
-_TIMES = ("since", "until")
-_PARAMETERS = ("a", "b", "rule", "service", "agent", "release", "tenant", *_TIMES, "margin", "full")
+_FILTERS = parameters_of(SidesQuery)
+_PARAMETERS = ("a", "b", *(item.name for item in _FILTERS), "margin", "full")
 _WORST_FIRST: tuple[Verdict, ...] = ("worse", "worse_within_margin", "cannot_tell", "not_worse", "better")
 _SIGNS: dict[Verdict, tuple[str, str]] = {
     "worse": ("✗", "bad"),
@@ -134,22 +134,16 @@ def _asked(query: dict[str, str]) -> Asked:
     Raises:
         HTTPException: 400, a parameter that cannot be read.
     """
-    times = {}
-    for name in _TIMES:
-        try:
-            times[name] = time_of(query[name]) if name in query else None
-        except ValueError as error:
-            raise HTTPException(400, f"{name}: {error}, found {query[name][:100]!r}.") from None
-    filters = ResultFilter(
-        rule=query.get("rule"),
-        service=query.get("service"),
-        agent=query.get("agent"),
-        release=query.get("release"),
-        tenant=query.get("tenant"),
-        since_ns=times["since"],
-        until_ns=times["until"],
+    chosen: dict[str, Any] = {item.name: query.get(item.name) for item in _FILTERS}
+    for item in _FILTERS:
+        if item.kind == "time" and item.name in query:
+            try:
+                chosen[item.name] = time_of(query[item.name])
+            except ValueError as error:
+                raise HTTPException(400, f"{item.name}: {error}.") from None
+    return Asked(
+        query["a"], query["b"], SidesQuery(**chosen).filter(), _margin(query.get("margin")), False, "full" in query
     )
-    return Asked(query["a"], query["b"], filters, _margin(query.get("margin")), False, "full" in query)
 
 
 def _margin(text: str | None) -> float:

@@ -18,19 +18,20 @@ from tracegrade.store.alerts import StoredAlert, stored_silences
 from tracegrade.store.incidents import Incident, stored_incident
 from tracegrade.store.schema import MINUTE_NS
 from tracegrade.web.charts.curves import curve, moment_text, small_curve
-from tracegrade.web.incident_words import (
+from tracegrade.web.incidents import (
+    badge_of,
     evidence,
     figures,
     levels,
     marks,
     outcome_of,
     said,
+    shown_incidents,
     shown_value,
     slice_name,
     slice_values,
     watched_text,
 )
-from tracegrade.web.incidents import badge_of, shown_incidents
 from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of

@@ -18,12 +18,11 @@ from tracegrade.store.rule_texts import judgements
 from tracegrade.store.tallies import begins_ns, tallies
 from tracegrade.web.charts.trends import share_bar, trend, volume
 from tracegrade.web.failures import failures
-from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import FILTERS, View, Window, view_of
+from tracegrade.web.view import FILTERS, View, Window, filter_choices, view_of
 
 _FAILURES = 10
 _INCIDENTS = 10

@@ -27,7 +27,6 @@ from tracegrade.web.pages import (
     suite_imports,
     suites,
     trace,
-    trace_as_test,
     traces,
 )
 
@@ -36,7 +35,7 @@ PAGES: dict[str, Callable[[Request], Response]] = {
     "/traces": traces.show,
     "/traces/{trace_id}": trace.show,
     "/traces/{trace_id}/spans/{span_id}": trace.show_span,
-    "/traces/{trace_id}/tests/{rule_id}.zip": trace_as_test.download,
+    "/traces/{trace_id}/tests/{rule_id}.zip": trace.download_test,
     "/rules": rules.show_all,
     "/rules/{rule_id}": rules.show,
     "/suites": suites.show_all,

@@ -31,12 +31,11 @@ from tracegrade.web.backtesting import SINCE
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.charts.trends import trend
 from tracegrade.web.failures import failures
-from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import FILTERS, View, view_of
+from tracegrade.web.view import FILTERS, View, filter_choices, view_of
 
 _FILTERS = [name for name in FILTERS if name != "rule"]
 _FAILURES = 8

@@ -6,22 +6,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tracegrade.history.runs.experiments import check_stored
 from tracegrade.model.evaluation import Decision
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.heads import NEWEST, session_heads
+from tracegrade.queries.lists import judged_sessions_page
 from tracegrade.store.read import traces_of
-from tracegrade.store.schema import OUTCOMES
-from tracegrade.web.filter_choices import filter_choices
 from tracegrade.web.masked import seen_by
 from tracegrade.web.pages.trace import CLOSED, chosen_trace
+from tracegrade.web.pages.traces import heads_page
 from tracegrade.web.render import page
 from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
-from tracegrade.web.view import FILTERS, number_of, view_of
 from tracegrade.web.waterfall import WIDTH
 
-_AT_A_TIME = 50
 _MAX_TRACES = 200
 _LEAST = 8.0
 
@@ -40,23 +36,7 @@ class ShownTurn:
 
 def show_all(request: Request) -> Response:
     """One page of sessions, newest first; ``before`` continues after the one of that number."""
-    sources, view = sources_of(request), view_of(request, (*FILTERS, "outcome", "run"))
-    before = number_of(request, "before", NEWEST)
-    with sources.store() as connection:
-        check_stored(connection, view.run)
-        found = session_heads(connection, view.result_filter, _AT_A_TIME + 1, before=before)
-        choices = filter_choices(connection, sources.rule_set(), view.run) | {"outcome": list(OUTCOMES)}
-    shown = found[:_AT_A_TIME]
-    return page(
-        request,
-        "sessions.html",
-        title="Sessions",
-        view=view,
-        choices=choices,
-        sessions=shown,
-        older=view.address(before=str(shown[-1].number)) if len(found) > len(shown) else None,
-        newest=view.address() if before < NEWEST else None,
-    )
+    return heads_page(request, "Sessions", judged_sessions_page)
 
 
 def show(request: Request) -> Response:

@@ -1,8 +1,11 @@
-"""``/traces/{trace_id}``: one trace, why it was judged so, its spans; or a session, by the trace id of its own."""
+"""``/traces/{trace_id}``: one trace, its judgement, spans and tests; or a session, by the trace id of its own."""
 
+import io
+import zipfile
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
@@ -19,11 +22,14 @@ from tracegrade.extract.joining import join
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.trace_context import ExtractionContext, SubjectContext
 from tracegrade.history.earlier_turns import Turns
+from tracegrade.history.promote.beside_rule import Promoter
+from tracegrade.history.promote.promotion import How
+from tracegrade.history.promote.rule_test_files import RuleTestFiles
 from tracegrade.history.runs.experiments import check_stored
 from tracegrade.history.why import derived_pairs, read_judgement
 from tracegrade.judge import Evidences
 from tracegrade.match.select import SUBJECTS, subjects_of
-from tracegrade.model.errors import NotFound
+from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.model.evaluation import Decision, Evaluation
 from tracegrade.model.extraction import Extraction
 from tracegrade.model.session import session_trace_id
@@ -31,6 +37,7 @@ from tracegrade.model.subject import Subject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.rule.evaluation_spec import EvaluationSpec
+from tracegrade.rule.load import tests_path
 from tracegrade.rule.rule import Rule
 from tracegrade.store.named import trace_id_named
 from tracegrade.store.read import stored_traces
@@ -40,7 +47,7 @@ from tracegrade.web.addresses import session_address, trace_address
 from tracegrade.web.alignment import Alignment, aligned
 from tracegrade.web.masked import seen_by
 from tracegrade.web.render import page
-from tracegrade.web.rights import token_of
+from tracegrade.web.rights import check_right, token_of
 from tracegrade.web.sources import Sources, sources_of
 from tracegrade.web.violations import Sentence, named_spans, sentences
 from tracegrade.web.waterfall import waterfall
@@ -326,3 +333,38 @@ def _runs(extraction: Extraction, everything: bool) -> list[ShownRun]:
             ShownRun(run.agent, run.span_id, parent, run.prompt, run.final_answer, len(run.calls), turns, hidden)
         )
     return found
+
+
+_SOME_DAY = (2026, 1, 1, 0, 0, 0)  # so that the same trace gives the same bytes
+
+
+def download_test(request: Request) -> Response:
+    """A zip of the trace, shortened and redacted, and a tests.yaml with its entry, in a folder named after the rule.
+
+    Needs the right ``read-values``. 404: no such trace, or no such rule in force. 409: the trace cannot be a test of
+    the rule; the answer says why.
+    """
+    check_right(request, "read-values")
+    sources = sources_of(request)
+    rule_id = request.path_params["rule_id"]
+    rule_set = sources.rule_set()
+    rule = next((rule for rule in rule_set.rules if rule.id == rule_id), None)
+    if rule is None:
+        raise HTTPException(404, f"Rule {rule_id} is not in force.")
+    with sources.store() as connection:
+        head = chosen_trace(connection, request).trace
+        files = RuleTestFiles(tests_path(Path(rule_id, "rule.yaml")))
+        try:
+            Promoter(connection, head.run, rule, sources.config.traces, How(), head.tenant).add(files, [head.own_id])
+        except NotPossible as error:
+            raise HTTPException(409, str(error)) from None
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in files.files.items():
+            archive.writestr(zipfile.ZipInfo(str(path), _SOME_DAY), text)
+    name = f"{rule_id}-{head.own_id.hex()}.zip"
+    return Response(
+        written.getvalue(),
+        media_type="application/zip",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )

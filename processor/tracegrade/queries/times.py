@@ -1,4 +1,4 @@
-"""Points in time in addresses."""
+"""Points in time, as options and addresses name them."""
 
 from datetime import UTC, datetime
 from time import time_ns
@@ -20,7 +20,7 @@ def time_of(value: object) -> int:
     if text.isascii() and text.isdecimal():
         if int(text) <= MAX_NS:
             return int(text)
-        raise ValueError(f"expected at most {MAX_NS} ns since 1970 UTC")
+        raise ValueError(f"expected at most {MAX_NS} ns since 1970 UTC, found {text[:200]!r}")
     try:
         return max(0, time_ns() - round(duration_s(text) * 1e9))
     except (ValueError, OverflowError):
@@ -33,7 +33,8 @@ def time_of(value: object) -> int:
         since_epoch = moment - _EPOCH
     except (ValueError, OverflowError):
         raise ValueError(
-            "expected a time such as 2026-11-21T08:00:00Z, ns since 1970 UTC, or a duration ago such as 2h"
+            f"expected a time such as 2026-11-21T08:00:00Z, ns since 1970 UTC, or a duration ago such as 2h, found "
+            f"{text[:200]!r}"
         ) from None
     return min(
         max(0, (since_epoch.days * 86400 + since_epoch.seconds) * 10**9 + since_epoch.microseconds * 1000), MAX_NS

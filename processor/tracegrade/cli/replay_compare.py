@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from tracegrade.cli.compare_reports import print_report
 from tracegrade.cli.output import progress
-from tracegrade.cli.times import time_of
 from tracegrade.compare.compare import Wanted, compare
 from tracegrade.compare.sides import Side
 from tracegrade.compare.verdict import MARGIN
@@ -14,6 +13,7 @@ from tracegrade.gate.baselines import Baselines
 from tracegrade.gate.decide import Verdict, judged_by
 from tracegrade.gate.results import JudgedResults
 from tracegrade.model.usage import no_prices
+from tracegrade.queries.times import time_of
 from tracegrade.rule.prices import Prices
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter

@@ -1,15 +1,22 @@
-"""A temporary folder that may hold values of traces: for its user alone, and gone in whatever way the process ends."""
+"""Private files, temporary folders, and the name by which this program was called."""
 
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 import stat
-import tempfile
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+
+def make_files_private() -> None:
+    """From here on, what this process and those that it starts make is their user's alone: prompts are in it."""
+    os.umask(0o077)
+
 
 _ENDED_BY_SIGNAL = 128  # as shells number it
 
@@ -33,6 +40,8 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 def _locked(prefix: str) -> tuple[Path, int]:
     """A new folder, and the descriptor that holds its lock."""
+    import tempfile  # most commands need none
+
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix))
         lock = os.open(folder, os.O_RDONLY)
@@ -44,6 +53,8 @@ def _locked(prefix: str) -> tuple[Path, int]:
 
 def _remove_left(prefix: str) -> None:
     """Remove what processes of this user left that are no more."""
+    import tempfile
+
     for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         with suppress(OSError):  # another one removes it now, or it is another user's
             _remove_unless_locked(folder)
@@ -76,3 +87,14 @@ def _ended_in_order() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def own_command() -> str:
+    """``tracegrade`` where the shell finds this one by that name, else the words by which it was called."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m tracegrade"
+    found = shutil.which(called.name)
+    if found is not None and called.exists() and Path(found).samefile(called):
+        return called.name
+    return shlex.quote(sys.argv[0]) if called.exists() else "tracegrade"
