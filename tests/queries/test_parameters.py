@@ -6,7 +6,7 @@ from typing import Any
 import click
 import pytest
 
-from tracegrade.cli import alerts, backtest, compare, gate, replay, results, traces
+from tracegrade.cli import alerts, compare, gate, replay, results, rule_backtest, traces
 from tracegrade.queries.parameters import (
     IncidentsQuery,
     JudgedTracesQuery,
@@ -58,7 +58,7 @@ def test_what_is_asked_is_what_the_store_selects_by(query: type[StoreQuery]) -> 
         (compare.command, SidesQuery, ()),
         (gate.command, SidesQuery, ("rule",)),
         (replay.command, JudgedTracesQuery, ("tenant",)),
-        (backtest.backtest, JudgedTracesQuery, ()),
+        (rule_backtest.backtest, JudgedTracesQuery, ()),
         (alerts.list_, IncidentsQuery, ()),
     ],
 )

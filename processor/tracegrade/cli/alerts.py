@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracegrade.cli.alert_slos import slo
+from tracegrade.cli.alerts_slos import slo
 from tracegrade.cli.options import TIME, Duration, limit_option, query_options, tenant_option
 from tracegrade.cli.output import (
     Styled,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.backtest import backtest
 from tracegrade.cli.output import (
     EXIT_USAGE,
     format_option,
@@ -19,6 +18,7 @@ from tracegrade.cli.output import (
     print_table,
     reports_errors,
 )
+from tracegrade.cli.rule_backtest import backtest
 from tracegrade.cli.rule_files import export, import_, new
 from tracegrade.cli.rule_paths import is_place, paths_argument, rules_at, rules_of_id, rules_with_paths
 from tracegrade.cli.rule_tests import test

@@ -5,7 +5,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from tracegrade.cli.delete_traces import delete
 from tracegrade.cli.options import limit_option, query_options, run_option
 from tracegrade.cli.output import (
     EXIT_FAILED,
@@ -26,6 +25,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.results import show_evaluation
 from tracegrade.cli.settings import ReadSettings, tenant_reading_options
+from tracegrade.cli.traces_delete import delete
 from tracegrade.display import count, elapsed_text, json_text, printable, printable_json, time_text, took_text
 from tracegrade.queries.parameters import TracesQuery
 

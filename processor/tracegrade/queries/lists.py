@@ -16,8 +16,6 @@ from tracegrade.store.results import Result, results
 from tracegrade.store.schema import LIVE
 from tracegrade.store.session_sums import SessionSums, session_sums
 
-MAX_NUMBER = 2**63 - 1
-
 _CURSOR = Struct(">QQ")
 
 Item = TypeVar("Item")
@@ -111,4 +109,4 @@ def read_cursor(cursor: str | None) -> tuple[int, int] | None:
     if cursor is None:
         return None
     number, place = _CURSOR.unpack(base64.urlsafe_b64decode(cursor + "=="))
-    return min(number, MAX_NUMBER), min(place, MAX_NUMBER)
+    return min(number, NEWEST), min(place, NEWEST)

@@ -66,7 +66,7 @@ def backtest(
 
     Exit codes: 0 done, 2 usage, 3 there is nothing to judge.
     """
-    from tracegrade.cli.backtest_tables import backtest_markdown, print_backtest
+    from tracegrade.cli.rule_backtest_tables import backtest_markdown, print_backtest
     from tracegrade.history.backtest.backtest import Asked
     from tracegrade.history.backtest.backtest import backtest as judge
     from tracegrade.history.backtest.sources import Rules, other_rules
