@@ -10,6 +10,7 @@ from tracegrade.extract.registry import OURS
 from tracegrade.model.log_record import LogRecord
 from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.trace import Trace
+from tracegrade.semconv import EXCEPTION_EVENT
 
 TRACE_ID = bytes(15) + b"\x01"
 _STATUS = {"unset": 0, "ok": 1, "error": 2}
@@ -122,8 +123,11 @@ def _from_short_form(short: dict[str, Any], place: int, trace_id: bytes) -> Span
 
 def _is_whole(short: dict[str, Any]) -> bool:
     """Whether decoding would keep the span whole, to be read by shape."""
-    unusual = _CHOICE[tuple(short.get("attributes", {}))].unusual
+    attributes = short.get("attributes", {})
+    unusual = _CHOICE[tuple(attributes)].unusual
     name = short.get("name", "span")
-    if unusual is None or unusual.whole is None or name.startswith(OURS.own_names):
+    if unusual is None or name.startswith(OURS.own_names):
         return False
-    return unusual.by_name is None or unusual.by_name(name)
+    events = {event for each in short.get("events", []) for event in each}
+    texts = [value for value in attributes.values() if isinstance(value, str)]
+    return unusual.is_worth_it(name, bool(events - OURS.events - {EXCEPTION_EVENT}), texts)

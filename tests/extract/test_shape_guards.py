@@ -258,6 +258,31 @@ def test_no_call_is_read_of(what: str, span: dict[str, Any]) -> None:
         assert calls_of([*AGENT, {"id": 9, "parent": parent, "at": at, **span}]) == CALLS, (parent, at)
 
 
+def _as_one_text(span: dict[str, Any], nest: bool) -> dict[str, Any]:
+    """The span with all its attributes as one JSON object, in which keys with dots are kept, or nested."""
+    held: dict[str, Any] = {}
+    for key, value in span["attributes"].items():
+        *outer, last = key.split(".") if nest else [key]
+        within = held
+        for part in outer:
+            within = within.setdefault(part, {})
+        within[last] = value
+    return span | {"attributes": {"acme.data": json.dumps(held)}}
+
+
+@each("nest", [False, True])
+def test_attributes_in_one_json_text_are_read_and_guarded_alike(nest: bool) -> None:
+    agent = [_as_one_text(span, nest) for span in AGENT]
+    assert calls_of(agent) == CALLS
+    read = []
+    for what, foreign in FOREIGN:
+        span = _as_one_text(foreign, nest)
+        for parent, at in ((1, [30, 40]), (3, [13, 19]), (2, [6, 9]), (1, [1, 4])):
+            if calls_of([*agent, {"id": 9, "parent": parent, "at": at, **span}]) != CALLS:
+                read.append((what, parent, at))
+    assert not read
+
+
 def test_turns_that_repeat_their_history_have_each_call_once() -> None:
     history: list[dict[str, Any]] = [{"role": "user", "content": "Count."}]
     spans: list[dict[str, Any]] = [AGENT[0] | {"at": [0, 1000]}]

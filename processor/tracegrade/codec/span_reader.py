@@ -24,12 +24,15 @@ from tracegrade.extract.shape.look import (
     may_be_asked_for,
     may_be_filled,
     may_be_read,
+    may_hold_work,
     names_tool,
+    shows_content,
 )
 from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.short_hash import short_hash
 from tracegrade.model.span import Resource, Span, SpanEvent
+from tracegrade.semconv import EXCEPTION_EVENT
 
 # There are few distinct attribute keys; a sender that invents keys without end must not grow the memo for ever.
 _MAX_KNOWN_KEYS = 50_000
@@ -90,14 +93,28 @@ class _Unusual(NamedTuple):
     """A set of attribute keys that no dialect knows, or of a span that is kept whole.
 
     ``unmarked`` are all keys where no dialect knows such a span; `looks_like_a_tool` says whether one of them does.
-    ``whole`` are all keys of a span that is kept whole, None for others; with ``by_name`` it is so only if its name
-    has the word tool.
+    ``whole`` are all keys of a span that is kept whole, None for others. With ``by_name`` it is so only if its name has
+    the word tool, or a value is JSON of a model's or a tool's work; with ``by_events`` only if it has events that no
+    dialect reads: none of its keys has content then.
     """
 
     unmarked: tuple[str, ...] | None
     looks_like_a_tool: bool
     whole: tuple[str, ...] | None
     by_name: Callable[[str], bool] | None
+    by_events: bool = False
+
+    def is_worth_it(self, name: str, has_own_events: bool, texts: Iterable[str]) -> bool:
+        """Whether a span of these keys is kept whole.
+
+        Args:
+            name: of the span.
+            has_own_events: whether it has events that no dialect reads.
+            texts: of its attributes.
+        """
+        if self.whole is None or (self.by_events and not has_own_events):
+            return False
+        return self.by_name is None or self.by_name(name) or any(map(may_hold_work, texts))
 
 
 class _Chosen(NamedTuple):
@@ -125,9 +142,11 @@ class _Choice(ByKeys[_Chosen]):
         marks = self._marks.intersection(keys)
         whole: tuple[str, ...] | None = None
         by_name: Callable[[str], bool] | None = None
+        by_events = False
         if self._by_shape and len(keys) <= MAX_KEYS:
             if is_known(marks, keys):
-                is_worth_it = len(keys) <= MAX_KNOWN_KEYS and may_be_filled(marks, keys, kept)
+                by_events = not may_be_filled(marks, keys, kept)
+                is_worth_it = len(keys) <= MAX_KNOWN_KEYS and not (by_events and shows_content(keys))
             else:
                 is_worth_it = True
                 if not may_be_read(keys, is_marked=bool(marks)):
@@ -139,7 +158,7 @@ class _Choice(ByKeys[_Chosen]):
             looks = any(map(looks_like_a_tool, keys))
             unusual = _Unusual(tuple(sorted(keys)[:_MAX_NOTED_KEYS]), looks, whole, by_name)
         elif whole is not None:
-            unusual = _Unusual(None, False, whole, by_name)
+            unusual = _Unusual(None, False, whole, by_name, by_events)
         return _Chosen(kept, unusual)
 
 
@@ -151,6 +170,7 @@ class SpanReader:
         self.filter_hash = attribute_filter.hash
         self._chosen = _Choice(attribute_filter)
         self._kept_events = attribute_filter.events
+        self._read_events = attribute_filter.events | {EXCEPTION_EVENT}
         self._own_names = attribute_filter.own_names
 
     def read(self, span: Any, scope: str, resource: Resource) -> Span:
@@ -162,7 +182,7 @@ class SpanReader:
         if unusual is not None:
             if unusual.unmarked is not None and (unusual.looks_like_a_tool or looks_like_a_tool(span.name)):
                 unmarked = unusual.unmarked
-            if unusual.whole is not None and self._is_worth_it(span, unusual.by_name):
+            if unusual.whole is not None and self._is_worth_it(span, unusual):
                 kept, is_whole = unusual.whole, True
         for key in kept:
             value = keyed[key]
@@ -192,10 +212,13 @@ class SpanReader:
             is_whole,
         )
 
-    def _is_worth_it(self, span: Any, by_name: Callable[[str], bool] | None) -> bool:
-        """Whether a span whose keys are worth it is kept whole; with `by_name`, that is to be true of its name."""
-        name = span.name
-        if name.startswith(self._own_names) or (by_name is not None and not by_name(name)):
+    def _is_worth_it(self, span: Any, unusual: _Unusual) -> bool:
+        """Whether a span whose keys are worth it is kept whole, by its name, its events, its texts and its size."""
+        if (unusual.by_events and not span.events) or span.name.startswith(self._own_names):
+            return False
+        has_own_events = any(event.name not in self._read_events for event in span.events)
+        texts = (value.string_value for value in span.attributes.values())
+        if not unusual.is_worth_it(span.name, has_own_events, texts):
             return False
         size: int = span.ByteSize()
         return size <= MAX_BYTES

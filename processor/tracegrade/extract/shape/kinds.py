@@ -122,7 +122,7 @@ def _is_function(words: tuple[str, ...]) -> bool:
 
 def is_tool_name_key(path: tuple[str, ...]) -> bool:
     """Whether a key holds a tool's name: its last words are tool name or function name, or just tool, function."""
-    if path[0] == "code":  # of the program's own functions, by the conventions
+    if "code" in path[:-1] or path[-1].startswith("code."):  # of the program's own functions, by the conventions
         return False
     if read_segment(path[-1]).names_tool:
         return True

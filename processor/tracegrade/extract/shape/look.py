@@ -16,6 +16,7 @@ MAX_KEYS = 128
 # Spans that a dialect knows and that have more keys hold flattened messages, which it reads.
 MAX_KNOWN_KEYS = 64
 MAX_BYTES = 256 * 1024
+MAX_LOOKED_AT = 16 * 1024  # characters of a text, for the words of such work
 
 # Attributes of what is no agent's work: these spans are read by shape only where they have a call's id.
 FOREIGN = ("http.", "url.", "db.", "messaging.", "rpc.", "graphql.", "faas.", "mcp.", "jsonrpc.", "cicd.", "jenkins.")
@@ -30,6 +31,11 @@ _CONTENT = frozenset({"messages", "message", "prompt", "prompts", "completion", 
 def may_hold_message(text: str) -> bool:
     """Whether a text may be JSON with a message or a call in it."""
     return _MAY_BE_STRUCTURE.match(text) is not None and _OF_MESSAGES.search(text) is not None
+
+
+def may_hold_work(text: str) -> bool:
+    """Whether a text may be JSON of what a model or a tool did: with a message, a call, or the kind of its span."""
+    return text[:1] in _OPENS_JSON and _OF_WORK.search(text, 0, MAX_LOOKED_AT) is not None
 
 
 def says_message(wire: bytes) -> bool:
@@ -49,6 +55,8 @@ _OF_MESSAGES = re.compile(
     r"""\b(?:role|parts|tool_?calls?|toolCalls?|tool_?use|toolUse|tool_?results?|toolResult|tool_?name|toolName"""
     r"""|tool\.name|function|functionCall|functionResponse|lc_kwargs|kwargs)\b"""
 )
+_OPENS_JSON = frozenset("{[")
+_OF_WORK = re.compile(f'{_OF_MESSAGES.pattern}|(?i:["_ ]tool|llm|model)')
 _OF_MESSAGES_AS_BYTES = re.compile(_OF_MESSAGES.pattern.encode())
 
 
@@ -97,6 +105,11 @@ def may_be_filled(marks: Iterable[str], keys: Sequence[str], kept: Iterable[str]
         return False
     senders = {key.partition(".")[0] for key in keys if is_tool_name_key(tuple(key.split(".")))}
     return bool(senders) and not _OF_TOOL.issubset(_held(key for key in kept if key.partition(".")[0] in senders))
+
+
+def shows_content(keys: Iterable[str]) -> bool:
+    """Whether values of a call, or messages, stand under some of these keys."""
+    return bool(_held(keys))
 
 
 def is_foreign(keys: Iterable[str]) -> bool:

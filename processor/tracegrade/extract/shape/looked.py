@@ -1,6 +1,6 @@
 """One span that no dialect reads, and what its keys say: each answer is worked out once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -136,12 +136,14 @@ class Looked:
             self.messages, on_tool=self.kinds.is_tool, call_id=self.values.call_id, tool=self.key_name or self.bare_name
         )
 
-    @property
+    @cached_property
     def is_foreign(self) -> bool:
         """Whether it is of another kind of work, unless it has the id of a call that a model asked for."""
         span = self.span
-        return span.kind in (KIND_SERVER, KIND_CONSUMER) or is_foreign(
-            key for key in span.attributes if not key.endswith("id")
+        return (
+            span.kind in (KIND_SERVER, KIND_CONSUMER)
+            or is_foreign(key for key in span.attributes if not key.endswith("id"))
+            or any(is_foreign(_keys_within(key, value)) for key, value in span.attributes.items())
         )
 
     @cached_property
@@ -191,6 +193,15 @@ def _with_records(events: Sequence[SpanEvent]) -> list[SpanEvent]:
             event = replace(event, name=OF_TOOL, attributes=shown)
         found.append(event)
     return found
+
+
+def _keys_within(key: str, value: JsonValue) -> Iterator[str]:
+    """The keys of an object that is a text under this key, as those of attributes; none of what a tool took or gave."""
+    if type(value) is not str or value[:1] != "{" or slot_at(key) is not None:
+        return
+    found = parsed(value)
+    for name, member in found.items() if isinstance(found, dict) else ():
+        yield from [f"{name}.{inner}" for inner in member] if isinstance(member, dict) else [name]
 
 
 def _content(messages: list[JsonValue]) -> JsonValue:

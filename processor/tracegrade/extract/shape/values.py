@@ -16,6 +16,7 @@ _VERDICTS = frozenset({"outcome", "success"})
 _FAILED = frozenset({"error", "failed", "failure"})
 _NO_ERROR = ("", "null", "None", "none", "false", "False")
 _DEFAULT = frozenset({"default"})
+_MEDIA_TYPE = (("mime", "type"), ("content", "type"))
 _ROLES = frozenset({"user", "human", "assistant", "tool"})
 
 
@@ -151,7 +152,7 @@ def _speaks_of_call(path: tuple[str, ...]) -> bool:
 def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     """A value as it was sent; what lies flattened below a key is one object, or what its only member holds."""
     if not is_flattened(value):
-        return _untyped(value)
+        return _untyped(_without_media_type(value))
     if isinstance(value, list):
         return [_member(item) for item in value]
     assert isinstance(value, dict)
@@ -165,6 +166,14 @@ def _shown(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
     if len(content) == 1 and _is_all(content[0], value[content[0]], path):
         return _shown(value[content[0]], path)
     return {key: _member(member) for key, member in value.items() if key != OWN}
+
+
+def _without_media_type(value: JsonValue) -> JsonValue:
+    """The ``value`` of an object that has nothing else but its media type; every other value as it is."""
+    found = parsed(value) if isinstance(value, str) and value[:1] == "{" else value
+    if not isinstance(found, dict) or len(found) != 2 or "value" not in found:
+        return value
+    return found["value"] if any(words_of(key) in _MEDIA_TYPE for key in found) else value
 
 
 def _is_wrapper(key: str, path: tuple[str, ...]) -> bool:
