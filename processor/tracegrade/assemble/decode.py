@@ -12,10 +12,9 @@ from tracegrade.codec.span_reader import AttributeFilter, SpanReader, all_values
 from tracegrade.extract.shape.look import MAX_BYTES, may_hold_message, names_call, says_message
 from tracegrade.extract.unread import looks_like_a_tool
 from tracegrade.match.demand import EVERYTHING, NOTHING, Demand, bytes_may_call
-from tracegrade.model.log_record import LogRecord
+from tracegrade.model.log_record import LogRecord, lacks_id
 from tracegrade.model.signal import Signal
 from tracegrade.model.span import Resource, Span, SpanEvent
-from tracegrade.otlp.ids import lacks_id
 from tracegrade.semconv import EVENT_NAME, LOG_BODY, MOVED_CONTENT, OWN_SCOPE
 
 DemandOf: TypeAlias = Callable[[Origin], Demand]

@@ -1,6 +1,7 @@
 """Log records as assembly keeps them: those that say something about a span."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tracegrade.model.span import SpanEvent
 
@@ -18,3 +19,8 @@ class LogRecord:
     span_id: bytes
     scope: str
     event: SpanEvent
+
+
+def lacks_id(record: Any) -> str:
+    """The id without which a record of OTLP names no span: "trace id", "span id", or "" where it has both."""
+    return "trace id" if not record.trace_id else "span id" if not record.span_id else ""

@@ -64,11 +64,6 @@ def _bad_log_id(record: Any) -> str:
     return "" if len(record.span_id) in (0, 8) else "invalid_span_id"
 
 
-def lacks_id(record: Any) -> str:
-    """The id without which a log record names no span: "trace id", "span id", or "" where it has both."""
-    return "trace id" if not record.trace_id else "span id" if not record.span_id else ""
-
-
 def bad_id(span: Any) -> str:
     """The reason to reject `span`, "" when its ids are whole."""
     if len(span.trace_id) != 16 or span.trace_id == _ZERO_TRACE_ID:

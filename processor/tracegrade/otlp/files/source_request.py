@@ -6,13 +6,13 @@ from typing import Any
 from google.protobuf.message import Message
 
 from tracegrade.extract.unread import looks_like_a_tool
+from tracegrade.model.log_record import lacks_id
 from tracegrade.model.signal import Signal
 from tracegrade.otlp.files.report import FileRead
 from tracegrade.otlp.ids import (
     BAD_IDS,
     BAD_LOG_IDS,
     all_ids_are_whole,
-    lacks_id,
     take_out_bad_log_records,
     take_out_bad_spans,
 )
