@@ -2,6 +2,8 @@
 
 import time
 from contextlib import suppress
+from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import click
@@ -184,7 +186,6 @@ def silence(
     An alert that still fires when the silence ends is notified then. Labels: rule, level, service, agent, release,
     tenant, kind, of. With --tenant, only alerts of that tenant. Prints the silences in force.
     """
-    from dataclasses import asdict, replace
     from secrets import token_hex
 
     from tracegrade.store.alerts import Silence, save_silence, silence_named, stored_silences
@@ -424,8 +425,6 @@ def _labels(written: tuple[str, ...], tenant: str | None) -> dict[str, str]:
 
 def _silenced_now(connection: "Connection", labels: dict[str, str]) -> str:
     """How many alerts that fire a silence is of; of none, which label no result has, if that is why."""
-    from fnmatch import fnmatchcase
-
     from tracegrade.alert.notify.labels import matches
     from tracegrade.document.problem import did_you_mean
     from tracegrade.store.alerts import open_alerts

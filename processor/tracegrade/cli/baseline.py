@@ -22,7 +22,7 @@ from tracegrade.cli.output import (
 )
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
-from tracegrade.model.errors import CannotTell
+from tracegrade.model.errors import CannotTell, TraceGradeError
 from tracegrade.model.tenant import DEFAULT_TENANT
 from tracegrade.queries.times import time_of
 
@@ -180,7 +180,6 @@ def list_(output_format: str) -> None:
     """List the saved baselines of this folder. JSON: {name, path, source, saved, git_revision, tracegrade, problem}."""
     from tracegrade.gate.baseline_file import read_baseline
     from tracegrade.gate.baselines import FOLDER, saved_names
-    from tracegrade.model.errors import TraceGradeError
 
     rows = []
     for name in saved_names():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from tracegrade.cli.gate import AskedGate, gate_options
-from tracegrade.cli.judging import jobs_option
+from tracegrade.cli.judging import jobs_option, judged_here
 from tracegrade.cli.output import print_line, print_lines, reports_errors
 from tracegrade.cli.process import temporary_folder
 from tracegrade.cli.replay import Asked, judged_as_asked
@@ -108,7 +108,6 @@ def command(
 def _explain(asked: Asked, sources: tuple[str, ...], failed: "Sequence[Rule]") -> None:
     """Print, on standard error, what 'why' says of the traces that fail these rules."""
     from tracegrade.cli.check_parts import explained
-    from tracegrade.cli.judging import judged_here
     from tracegrade.pipeline.judged import JudgedTrace
 
     rule_set = asked.rule_set.only({rule.id for rule in failed})

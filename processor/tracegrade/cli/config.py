@@ -1,5 +1,6 @@
 """``tracegrade config``: settings checked, shown and described."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,8 +118,6 @@ def show(path: Path | None, config_path: Path | None, data_dir: str | None) -> N
 @command.command()
 def schema() -> None:
     """Print the JSON Schema of the settings, for editors."""
-    import json
-
     from tracegrade.config import settings_schema
 
     print_lines(json.dumps(settings_schema(), indent=2, ensure_ascii=False))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shlex
+import socket
 import sys
 import threading
 import time
@@ -175,7 +176,6 @@ def _free_ports() -> dict[str, int]:
 
 
 def _is_free(port: int) -> bool:
-    import socket
 
     with socket.socket() as probe:
         try:

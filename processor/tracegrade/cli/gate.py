@@ -13,7 +13,9 @@ from tracegrade.cli.output import print_json, print_line, print_lines, progress,
 from tracegrade.cli.replay_summary import EXITS, gate_line, print_gate, print_rules
 from tracegrade.cli.reports import REPORT_FORMATS, report
 from tracegrade.cli.settings import settings_options
-from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, held_by, is_of_level
+from tracegrade.document.problem import did_you_mean
+from tracegrade.gate.bounds import LEVELS, MIN_RESULTS, Bounds, Counted, Held, asks, held_by, is_of_level
+from tracegrade.gate.decide import judged_by
 from tracegrade.model.tally import Tally
 from tracegrade.queries.parameters import SidesQuery
 from tracegrade.queries.times import time_of
@@ -170,7 +172,6 @@ class AskedGate:
 
 
 def _check_required(bounds: Bounds, rule_set: "RuleSet", rule_id: str) -> None:
-    from tracegrade.document.problem import did_you_mean
 
     rule = rule_set.rule(rule_id)
     if rule is None:
@@ -235,7 +236,6 @@ def command(
     from tracegrade.compare.sides import named_side
     from tracegrade.gate.against import against
     from tracegrade.gate.baselines import Baselines
-    from tracegrade.gate.decide import judged_by
     from tracegrade.gate.results import results_of
     from tracegrade.store.open import reading_store
 
@@ -258,7 +258,6 @@ def command(
 
 
 def _check_asks(bounds: "Bounds", rule_set: "RuleSet") -> None:
-    from tracegrade.gate.bounds import asks
 
     if not asks(bounds, rule_set.rules):
         raise click.UsageError(
@@ -269,8 +268,6 @@ def _check_asks(bounds: "Bounds", rule_set: "RuleSet") -> None:
 
 def _counted(rule_set: "RuleSet", results: "Results") -> "Iterator[Counted]":
     """Every rule with the results that its present content made."""
-    from tracegrade.gate.bounds import Counted
-
     for rule in rule_set.rules:
         others = [name for name in results.hashes(rule.id) if name != rule.hash]
         missing = f"judged by another content of the rule, {', '.join(others)}, and not by {rule.hash}"

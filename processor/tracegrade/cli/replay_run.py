@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -118,8 +119,6 @@ def asked_run(
     Raises:
         UsageError: a name or label of a run without an experiment, or a label that cannot be read.
     """
-    from dataclasses import asdict
-
     if experiment is None:
         if run_name is not None or labels:
             raise click.UsageError("--run and --label are of a run that is stored: --experiment NAME stores one")

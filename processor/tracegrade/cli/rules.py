@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,8 @@ from tracegrade.cli.rule_tests import test
 from tracegrade.cli.rule_try import command as try_
 from tracegrade.cli.settings import ReadSettings, tenant_reading_options
 from tracegrade.display import count, time_text
+from tracegrade.model.errors import TraceGradeError
+from tracegrade.rule.reading import RuleReading
 
 if TYPE_CHECKING:
     from tracegrade.alert.expected import Expected, Volume
@@ -85,7 +88,6 @@ def _stored_volumes(settings: ReadSettings, rules: "Sequence[Rule]") -> "dict[tu
 
     from tracegrade.alert.expected import stored_volume
     from tracegrade.alert.window import window_of
-    from tracegrade.model.errors import TraceGradeError
     from tracegrade.store.history import SeriesHistory
     from tracegrade.store.schema import MINUTE_NS
 
@@ -114,7 +116,6 @@ def alerts_to_come(settings: ReadSettings, rules: "Sequence[Rule]") -> dict[str,
 
     from tracegrade.alert.ahead import ahead
     from tracegrade.alert.check import Before
-    from tracegrade.model.errors import TraceGradeError
     from tracegrade.store.alerts import open_alerts
     from tracegrade.store.history import SeriesHistory
 
@@ -148,8 +149,6 @@ def command(context: click.Context, semantic_model: str | None, allow_code: bool
     PATH is a rule file, a folder (its rule.yaml and *.rule.yaml files are read), or builtin:NAME. Without a PATH: the
     folder ./rules if it exists, else all ready-made rules.
     """
-    from tracegrade.rule.reading import RuleReading
-
     context.obj = RuleReading(semantic_model, allow_code)
 
 
@@ -171,8 +170,6 @@ def check(settings: ReadSettings, paths: Sequence[str], strict: bool, volume: fl
     [{size, minutes}], false_alarms_a_month}]}. The size is that of a fall, or how far past its bound what is watched
     lies. Null are results_a_day that are unknown, and the minutes of what is found too late or never.
     """
-    from dataclasses import asdict
-
     from tracegrade.rule.load import named_unlike_their_folders
     from tracegrade.rule.warnings import costs_not_known, unknown_tools
 
@@ -225,7 +222,6 @@ def _stored_tools(settings: ReadSettings) -> dict[str, frozenset[str]]:
         return {}
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tracegrade.model.errors import TraceGradeError
     from tracegrade.store.tools import called_tools
 
     try:

@@ -24,6 +24,7 @@ from tracegrade.cli.suite_agents import agent_options
 from tracegrade.cli.suite_stored import delete, export, import_, list_, named_suite, show
 from tracegrade.display import count
 from tracegrade.models.asking import TOOL_CHOICES, ToolChoice
+from tracegrade.models.settings import SEPARATOR, chosen_models, load_models, to_ask
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -137,7 +138,6 @@ def run(
     interrupted.
     """
     from tracegrade.history.suite_runs.suite_run import Asking
-    from tracegrade.models.settings import to_ask
     from tracegrade.suites.hints import hints_of_run
 
     if background:
@@ -211,7 +211,6 @@ def _models(names: Sequence[str], models_path: Path | None, config: "Config") ->
         TraceGradeError: the file is wrong, or has no such model.
     """
     from tracegrade.jobs.suite_request import known_models
-    from tracegrade.models.settings import chosen_models, load_models
 
     known = known_models(config) if models_path is None else load_models(models_path, config.traces.prices)
     if not names:
@@ -234,8 +233,6 @@ def _system_prompts(written: Sequence[str], targets: "Sequence[Target]") -> dict
     Raises:
         UsageError: two for the same, one for a model that is not asked, or a file that cannot be read.
     """
-    from tracegrade.models.settings import SEPARATOR
-
     keys = [target.key for target in targets]
     for_all: list[str] = []
     of_one: dict[str, str] = {}

@@ -9,6 +9,7 @@ import click
 
 from tracegrade.cli.asking_servers import read_headers
 from tracegrade.cli.options import together
+from tracegrade.document.duration import duration_s
 
 if TYPE_CHECKING:
     from tracegrade.suites.agents.target import AgentTarget
@@ -114,7 +115,6 @@ def _agent(
     at_a_time: int,
 ) -> "AgentTarget":
     """The agent of these options; raises `UsageError`."""
-    from tracegrade.document.duration import duration_s
     from tracegrade.receive.settings import split_endpoint
     from tracegrade.suites.agents.target import AgentTarget, checked_url, command_words, name_of
 

@@ -21,6 +21,7 @@ from tracegrade.cli.process import make_files_private
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, time_text
 from tracegrade.model.errors import TraceGradeError
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -122,7 +123,6 @@ def _is_masked(config: "Config", choice: "Choice") -> bool:
     """Whether traces of the user may be there that nobody can tell from those of others."""
     if choice.user is None or config.redaction is None:
         return False
-    from tracegrade.model.tenant import DEFAULT_TENANT
     from tracegrade.receive.redacted_ids import RedactedIds
 
     ids = RedactedIds(config.redaction, config.data_path)

@@ -22,6 +22,7 @@ from tracegrade.cli.output import (
 from tracegrade.cli.settings import settings_options
 from tracegrade.display import count, json_text, judged_score_text, time_text
 from tracegrade.model.evaluation import LIVE
+from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
@@ -75,7 +76,6 @@ def command(
     from tracegrade.deletion.request import Deletions
     from tracegrade.history.late_arrivals import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs, worst_first
-    from tracegrade.model.tenant import DEFAULT_TENANT
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL
     from tracegrade.queries.lists import check_run
