@@ -37,6 +37,20 @@ from tracegrade.web.streams import Streams
 _STATIC = Path(__file__).with_name("static")
 
 
+# Errors whose text the page shows: the status, the title, and the sentence that the text stands in.
+_SAID: dict[type[Exception], tuple[int, str, str]] = {
+    NoSuchSuite: (404, "Not found", "There is {}."),
+    WrongValue: (400, "Bad request", "Nothing was changed: {}."),
+    NotPossible: (409, "Not possible", "Nothing was changed: {}."),
+    ValuesGone: (410, "No longer there", "Of this trace, {}."),
+    StoreError: (
+        503,
+        "No results yet",
+        "There are no results yet: {}. The judge creates the store when it starts; try again in a moment.",
+    ),
+}
+
+
 def build_app(sources: Sources) -> ASGIApp:
     """The ASGI application over `sources`."""
     api = Api()
@@ -53,12 +67,8 @@ def build_app(sources: Sources) -> ASGIApp:
             HTTPException: _refused,
             Refusal: _not_allowed,
             NotFound: _not_found,
-            NoSuchSuite: _no_such_suite,
-            WrongValue: _wrong_value,
-            NotPossible: _not_possible,
-            StoreError: _no_store,
+            **{error: _said_as(*how) for error, how in _SAID.items()},
             **dict.fromkeys(STORE_ERRORS, _store_failed),
-            ValuesGone: _values_gone,
             Exception: _broken,
         },
     )
@@ -91,6 +101,15 @@ def _route(path: str, endpoint: Callable[[Request], Any], right: Right, method: 
     return Route(path, endpoint, methods=[method], middleware=[Middleware(Needs, right=right)])
 
 
+def _said_as(status: int, title: str, sentence: str) -> Callable[[Request, Exception], Response]:
+    """A handler of errors that shows their text in a sentence."""
+
+    def show(request: Request, error: Exception) -> Response:
+        return page(request, "error.html", status=status, title=title, message=sentence.format(error))
+
+    return show
+
+
 def _not_allowed(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return page(request, "error.html", status=error.status, title=error.title, message=f"Refused: {error.detail}.")
@@ -114,30 +133,9 @@ def _not_found(request: Request, error: Exception) -> Response:
     )
 
 
-def _no_such_suite(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=404, title="Not found", message=f"There is {error}.")
-
-
-def _not_possible(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=409, title="Not possible", message=f"Nothing was changed: {error}.")
-
-
-def _wrong_value(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=400, title="Bad request", message=f"Nothing was changed: {error}.")
-
-
-def _no_store(request: Request, error: Exception) -> Response:
-    message = f"There are no results yet: {error}. The judge creates the store when it starts; try again in a moment."
-    return page(request, "error.html", status=503, title="No results yet", message=message)
-
-
 def _store_failed(request: Request, error: Exception) -> Response:
     message = f"The store cannot be used now: {said_of_store(error)}. Try again in a moment."
     return page(request, "error.html", status=503, title="The store does not answer", message=message)
-
-
-def _values_gone(request: Request, error: Exception) -> Response:
-    return page(request, "error.html", status=410, title="No longer there", message=f"Of this trace, {error}.")
 
 
 def _broken(request: Request, error: Exception) -> Response:

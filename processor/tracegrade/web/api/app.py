@@ -1,6 +1,6 @@
 """The app of the API: FastAPI with the operations of the registry, and with our form of errors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import orjson
@@ -32,6 +32,21 @@ from tracegrade.web.own_process import RETRY_S, Busy
 from tracegrade.web.problem import Refusal, no_such_address, problem, said_of_store
 from tracegrade.web.rights import Needs
 from tracegrade.web.servers import NotListed
+
+# Errors whose text is the detail of the problem: its status, its type, its title, and when to ask again.
+_SAID: dict[type[Exception], tuple[int, str, str] | tuple[int, str, str, int]] = {
+    NotFound: (404, "not-found", "Not found"),
+    WrongValue: (400, "invalid-parameter", "Wrong parameter"),
+    WrongRequest: (400, "invalid-parameter", "Wrong parameter"),
+    WrongRule: (400, "invalid-parameter", "Wrong parameter"),
+    SuiteError: (400, "invalid-parameter", "Wrong suite"),
+    NotPossible: (409, "not-possible", "Not possible"),
+    FileError: (409, "not-possible", "Not possible"),
+    NotListed: (409, "not-possible", "Cannot be imported"),
+    CompareError: (409, "not-possible", "Cannot be compared"),
+    Busy: (503, "busy", "Busy", RETRY_S),
+    StoreError: (503, "no-store", "No results yet", 2),
+}
 
 
 class Api(FastAPI):
@@ -66,18 +81,8 @@ class Api(FastAPI):
                 HTTPException: _refused,
                 RequestValidationError: _wrong,
                 Refusal: _answered,
-                NotFound: _not_found,
                 NoSuchSuite: _no_such_suite,
-                WrongValue: _wrong_request,
-                WrongRequest: _wrong_request,
-                NotPossible: _not_possible,
-                FileError: _not_possible,
-                NotListed: _not_listed,
-                SuiteError: _no_suite,
-                CompareError: _not_comparable,
-                WrongRule: _wrong_rule,
-                Busy: _busy,
-                StoreError: _no_store,
+                **{error: _said_as(*how) for error, how in _SAID.items()},
                 **dict.fromkeys(STORE_ERRORS, _store_failed),
                 Exception: _broken,
             },
@@ -188,48 +193,23 @@ def _place(loc: tuple[int | str, ...], body: Any) -> str:
     return ".".join(names) or "body"
 
 
+def _said_as(
+    status: int, type_: str, title: str, retry_after_s: int | None = None
+) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
+    """A handler of errors that gives their text as the detail of a problem."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        return Refusal(status, type_, title, str(error), retry_after_s).answer()
+
+    return answer
+
+
 async def _answered(request: Request, error: Refusal) -> Response:
     return error.answer()
 
 
-async def _not_found(request: Request, error: NotFound) -> Response:
-    return problem(404, "not-found", "Not found", str(error))
-
-
 async def _no_such_suite(request: Request, error: NoSuchSuite) -> Response:
     return problem(404, "not-found", "Not found", f"there is {error}")
-
-
-async def _wrong_request(request: Request, error: WrongValue | WrongRequest) -> Response:
-    return problem(400, "invalid-parameter", "Wrong parameter", str(error))
-
-
-async def _not_possible(request: Request, error: NotPossible | FileError) -> Response:
-    return problem(409, "not-possible", "Not possible", str(error))
-
-
-async def _not_listed(request: Request, error: NotListed) -> Response:
-    return problem(409, "not-possible", "Cannot be imported", str(error))
-
-
-async def _no_suite(request: Request, error: SuiteError) -> Response:
-    return problem(400, "invalid-parameter", "Wrong suite", str(error))
-
-
-async def _not_comparable(request: Request, error: CompareError) -> Response:
-    return problem(409, "not-possible", "Cannot be compared", str(error))
-
-
-async def _wrong_rule(request: Request, error: WrongRule) -> Response:
-    return problem(400, "invalid-parameter", "Wrong parameter", str(error))
-
-
-async def _busy(request: Request, error: Busy) -> Response:
-    return problem(503, "busy", "Busy", str(error), {"Retry-After": str(RETRY_S)})
-
-
-async def _no_store(request: Request, error: StoreError) -> Response:
-    return problem(503, "no-store", "No results yet", str(error), {"Retry-After": "2"})
 
 
 async def _store_failed(request: Request, error: Exception) -> Response:

@@ -23,9 +23,15 @@ def described_by(record: type, **objects: Any) -> Callable[[type[Model]], type[M
     members = {item.name.partition(".")[0]: item for item in shown_fields(record)}
     described: dict[str, Any] = {name: (objects.get(name, _type(item)), _field(item)) for name, item in members.items()}
 
+    return with_fields(described)
+
+
+def with_fields(fields: Mapping[str, Any]) -> Callable[[type[Model]], type[Model]]:
+    """Give a model these fields, each a type and a default, after those of its own."""
+
     def made(model: type[Model]) -> type[Model]:
         return create_model(
-            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **described
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **dict(fields)
         )
 
     return made

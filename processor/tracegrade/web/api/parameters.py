@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar, Union
 
 from fastapi import Depends, Query, Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from tracegrade.access.caller import Caller
@@ -15,6 +15,7 @@ from tracegrade.access.rights import Right
 from tracegrade.queries.lists import cursor_of, read_cursor
 from tracegrade.queries.parameters import Kind, Parameter, StoreQuery, parameters_of
 from tracegrade.queries.times import MAX_NS, time_of
+from tracegrade.web.api.described import with_fields
 from tracegrade.web.problem import Refusal
 from tracegrade.web.rights import check_right, check_tenant, tenant_of, token_of
 from tracegrade.web.sources import Sources, sources_of
@@ -110,14 +111,7 @@ def with_parameters_of(query: type[StoreQuery], *, sent: bool = False) -> Callab
         query: its class.
         sent: whether the model is a body, where null can be written, and no text is a number.
     """
-    described: dict[str, Any] = {item.name: _field(item, sent) for item in parameters_of(query)}
-
-    def made(model: type[M]) -> type[M]:
-        return create_model(
-            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **described
-        )
-
-    return made
+    return with_fields({item.name: _field(item, sent) for item in parameters_of(query)})
 
 
 def _field(item: Parameter, sent: bool) -> tuple[Any, Any]:
