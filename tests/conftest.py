@@ -8,7 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Tests start hundreds of processes: what the first compiles, the others read, also where the shell forbids to keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -23,12 +23,14 @@ del os.environ["COLUMNS"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine is no fault of the code: examples have no deadline, and what hangs is found by pytest's own time-out.
+# A busy machine is no fault of the code: examples have no deadline, drawing them may take long, and what hangs is found
+# by pytest's own time-out.
 # Few examples of each property, and the same ones each time, so that a commit passes or fails by what it changed;
 # `--hypothesis-profile many` draws more, and others each time. What needs others asks for a multiple:
 # `@settings(max_examples=3 * settings().max_examples)`.
-settings.register_profile("few", deadline=None, max_examples=20, derandomize=True)
-settings.register_profile("many", deadline=None, max_examples=200)
+_SLOW = (HealthCheck.too_slow,)
+settings.register_profile("few", deadline=None, max_examples=20, derandomize=True, suppress_health_check=_SLOW)
+settings.register_profile("many", deadline=None, max_examples=200, suppress_health_check=_SLOW)
 settings.load_profile("few")
 
 
