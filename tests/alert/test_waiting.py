@@ -2,8 +2,8 @@
 
 from build.judged_traces import MINUTE_NS, START_NS
 from build.loop_stage import Stage, rules
+from tracegrade.store.alerts import WaitingAlert, stored_waiting
 from tracegrade.store.open import reading
-from tracegrade.store.waiting import WaitingAlert, stored_waiting
 
 DAY = 24 * 60
 

@@ -15,9 +15,8 @@ from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_i
 from build.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
-from tracegrade.store.delete import delete_everywhere
+from tracegrade.store.delete import delete_everywhere, delete_older
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.retention import delete_older
 from tracegrade.store.write import StoreWriter
 
 TENANTS = ("default", "default", "default", "other")

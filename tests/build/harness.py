@@ -22,7 +22,7 @@ from tracegrade.pipeline.judged import Judged
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.rows import trace_key
+from tracegrade.store.write import trace_key
 
 NS_PER_S = 1_000_000_000
 

@@ -9,11 +9,10 @@ from build.shop import HOUR, SECOND
 from build.stored_alerts import incident as incident_of
 from tracegrade.alert.diagnose.diagnose import with_diagnoses
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import Facts, Silence, StoredAlert, save_alert, save_silence
+from tracegrade.store.alerts import Facts, Silence, StoredAlert, WaitingAlert, save_alert, save_silence, save_waiting
 from tracegrade.store.diagnosis import Slice
 from tracegrade.store.incidents import Incident, Notification, save_incident
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.waiting import WaitingAlert, save_waiting
 
 FELL = "order-steps-out-of-order"
 _NOTIFIED = {

@@ -18,9 +18,8 @@ from build.backtested import RULE, SINCE, stored, write_rule
 from build.commands import run, run_json
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
 from tracegrade.rule.load import load_rules
-from tracegrade.store.delete import delete_everywhere
+from tracegrade.store.delete import delete_everywhere, delete_older
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_older
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.schema import DAY_MINUTES
 from waiting import eventually

@@ -12,8 +12,8 @@ from build.releases import traces
 from build.stored_runs import begin
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.rule.load import DEFAULT_RULES, ready_made_hash
+from tracegrade.store.delete import delete_older
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_older
 
 
 def compared(data_dir: Path, *arguments: str, exit_code: int) -> dict[str, Any]:

@@ -27,8 +27,8 @@ from tracegrade.pipeline.replay import replay_journal
 from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
 from tracegrade.serve.supervising.judge_keeper import lock_judges
+from tracegrade.store.delete import delete_older_of
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_older_of
 
 COUNT = 40
 SETTINGS = {"traces": {"settle": "1ms", "idle_timeout": "1ms"}, "rules": {"paths": ["builtin:demo"]}, "web": None}

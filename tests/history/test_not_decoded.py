@@ -14,8 +14,8 @@ from build.otlp import spans_of
 from pipeline.test_not_decoded import RESOURCES, RULES, SETTINGS, journal_of, logged_trace, order_trace
 from tracegrade.cli import main
 from tracegrade.codec.results import decode_result
+from tracegrade.store.delete import delete_old_values
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_old_values
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.write import StoreWriter
 

@@ -9,8 +9,8 @@ from build import store_with
 from build.judged_traces import judged, trace_id
 from build.otlp import agent_span, payload, tool_span
 from build.stored_alerts import ALERT, store_incident
+from tracegrade.store.files import sqlite_url
 from tracegrade.store.open import open_store
-from tracegrade.store.place import sqlite_url
 
 SERVERS = ("grpc", "starlette", "fastapi", "uvicorn", "sqlalchemy", "requests", "opentelemetry", "asyncio", "jinja2")
 # What some rules need, or reading them: loaded when they do.

@@ -17,12 +17,11 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
 from tracegrade.store.backfills import BackfillWriter, JudgedAfter, StoredBackfill, stored_backfills
-from tracegrade.store.delete import delete_everywhere
+from tracegrade.store.delete import delete_everywhere, delete_older
 from tracegrade.store.open import reading
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
-from tracegrade.store.retention import delete_older
 from tracegrade.store.schema import DAY_MINUTES, LIVE, traces
 from tracegrade.store.tallies import begins_ns, tallies
 from tracegrade.store.write import StoreWriter

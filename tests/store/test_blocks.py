@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 from sqlalchemy import Engine
 
-from tracegrade.store.blocks import Blocks, block_ranges
+from tracegrade.store.index import Blocks, block_ranges
 from tracegrade.store.open import reading
 from tracegrade.store.schema import BLOCK_TRACES, CHUNK_TRACES, EVERY_SERIES
 

@@ -6,13 +6,16 @@ from sqlalchemy import Engine
 
 from build.judged_traces import START_NS
 from build.stored_runs import begin
-from tracegrade.store.experiment_entries import Entry, add_entry, entry_count, stored_entries
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.runs import (
+    Entry,
     Experiment,
+    add_entry,
     delete_experiment,
+    entry_count,
     rename_experiment,
     save_experiment,
+    stored_entries,
     stored_experiment,
     stored_runs,
     take_back_run,

@@ -7,11 +7,11 @@ from sqlalchemy import Engine
 from build.judged_traces import START_NS, judged, tool_call
 from tracegrade.store import sqlite as module
 from tracegrade.store.database import FreeSpace
+from tracegrade.store.delete import delete_older
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import checkpoint, open_store, reading
 from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.retention import delete_older
 from tracegrade.store.salvage import damage_of
 from tracegrade.store.write import StoreWriter
 

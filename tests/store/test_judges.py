@@ -3,7 +3,7 @@
 from sqlalchemy import Engine, text
 
 from build.engines import needs_postgresql
-from tracegrade.store.judges import Judges
+from tracegrade.store.several_processes import Judges
 
 
 def test_the_one_judge_on_a_sqlite_is_as_far_as_it_is(sqlite: Engine) -> None:

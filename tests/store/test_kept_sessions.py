@@ -7,10 +7,9 @@ from sqlalchemy import Engine
 from build.judged_traces import MINUTE_NS, START_NS, judged, trace_id
 from build.stored_runs import begin
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store import kept_sessions as module
-from tracegrade.store.kept_sessions import KeptSession, judged_sessions, sessions_not_judged
-from tracegrade.store.kept_traces import kept_heads, kept_traces_of
+from tracegrade.store import rejudging as module
 from tracegrade.store.open import reading
+from tracegrade.store.rejudging import KeptSession, judged_sessions, kept_heads, kept_traces_of, sessions_not_judged
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.write import StoreWriter
 

@@ -3,9 +3,9 @@ from sqlalchemy import Engine
 from build.judged_traces import START_NS, judged, spans, trace_id
 from tracegrade.codec.kept_spans import decode_spans
 from tracegrade.codec.packed_trace import PackedTrace
-from tracegrade.store import kept_traces as module
-from tracegrade.store.kept_traces import kept_traces
+from tracegrade.store import rejudging as module
 from tracegrade.store.open import reading
+from tracegrade.store.rejudging import kept_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.write import StoreWriter
 

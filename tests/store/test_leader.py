@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from build.engines import POSTGRESQL, needs_postgresql
-from tracegrade.store import leader
-from tracegrade.store.leader import Leader
+from tracegrade.store import several_processes as leader
 from tracegrade.store.open import open_store
+from tracegrade.store.several_processes import Leader
 from waiting import eventually
 
 _LEADS_FOR_EVER = f"""

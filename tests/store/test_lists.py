@@ -11,11 +11,10 @@ from sqlalchemy import Connection, Engine
 from build.any_store import SERVICES, filled, filters
 from build.plain_sql import sql_heads, sql_results, sql_sessions
 from tracegrade.store import results as results_module
-from tracegrade.store.heads import NEWEST, count_heads, session_heads, trace_heads
+from tracegrade.store.heads import NEWEST, count_heads, session_heads, session_sums, trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import newest_of_each, results
-from tracegrade.store.session_sums import session_sums
 
 Item = TypeVar("Item")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from sqlalchemy import text
 
 from build import store_with
-from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import CountChanges
+from tracegrade.store.index import Blocks
 from tracegrade.store.open import checkpoint, open_store
 from tracegrade.store.schema import CHUNK_TRACES, MINUTE_NS
+from tracegrade.store.tallies import CountChanges
 
 SERIES, MINUTES, CHUNKS = 200, 300, 40
 NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 299) "

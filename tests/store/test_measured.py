@@ -12,10 +12,10 @@ from tracegrade.model.tally import Tally, total
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.history import SeriesHistory, Window
 from tracegrade.store.open import reading
-from tracegrade.store.recent_series import recent_series
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import series, traces
+from tracegrade.store.series import recent_series
 from tracegrade.store.tallies import RATED_BY, tallies
 from tracegrade.store.write import StoreWriter
 

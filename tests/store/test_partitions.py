@@ -11,12 +11,12 @@ from build.judged_traces import MINUTE_NS, START_NS, judged, trace_id
 from build.stored_runs import begin
 from tracegrade.store import partitions, schema
 from tracegrade.store.database import Partition
+from tracegrade.store.delete import delete_older
 from tracegrade.store.open import reading
 from tracegrade.store.partitions import drop_expired, make_room
 from tracegrade.store.partitions import partitions as parts
 from tracegrade.store.read import stored_traces
 from tracegrade.store.registry import database
-from tracegrade.store.retention import delete_older
 from tracegrade.store.write import StoreWriter
 
 pytestmark = needs_postgresql

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from build import each
-from tracegrade.store.put_aside import (
+from tracegrade.store.files import (
     delete_put_aside,
     files_of,
     put_aside_of,

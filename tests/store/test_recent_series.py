@@ -3,8 +3,8 @@ from sqlalchemy import Engine, insert
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
 from build.stored_runs import begin
 from tracegrade.store.open import reading
-from tracegrade.store.recent_series import recent_series
 from tracegrade.store.schema import rule_texts
+from tracegrade.store.series import recent_series
 from tracegrade.store.write import StoreWriter
 
 DAY_NS = 24 * 60 * MINUTE_NS

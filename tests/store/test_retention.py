@@ -13,14 +13,13 @@ from tracegrade.codec.results import new_result
 from tracegrade.model.tool_call import ToolError
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store import schema
-from tracegrade.store.delete import cut_log
+from tracegrade.store.delete import cut_log, delete_old_values, delete_older, delete_older_of
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.incidents import recent_incidents
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.read import closed_traces, stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
-from tracegrade.store.retention import delete_old_values, delete_older, delete_older_of
 from tracegrade.store.schema import CHUNK_TRACES
 from tracegrade.store.write import StoreWriter
 

@@ -12,15 +12,14 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.tally import NO_RESULTS
 from tracegrade.model.trace_result import RunSummary
 from tracegrade.store import schema
-from tracegrade.store.delete import delete_everywhere, traces_before
-from tracegrade.store.heads import session_heads, trace_heads
+from tracegrade.store.delete import delete_everywhere, delete_old_runs, delete_older, traces_before
+from tracegrade.store.heads import session_heads, session_sums, trace_heads
 from tracegrade.store.history import SeriesHistory, Window
+from tracegrade.store.index import spread
 from tracegrade.store.open import reading
 from tracegrade.store.read import closed_traces, newest_traces, stored_session, stored_traces
-from tracegrade.store.recent_series import recent_series
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
-from tracegrade.store.retention import delete_old_runs, delete_older
 from tracegrade.store.runs import (
     Experiment,
     delete_experiment,
@@ -32,10 +31,9 @@ from tracegrade.store.runs import (
     stored_run,
     stored_runs,
 )
-from tracegrade.store.session_sums import session_sums
-from tracegrade.store.spread import spread
+from tracegrade.store.senders import called_tools
+from tracegrade.store.series import recent_series
 from tracegrade.store.tallies import RATED_BY, names_of, tallies
-from tracegrade.store.tools import called_tools
 from tracegrade.store.write import StoreWriter
 
 RUN = "tuning/1"
@@ -300,7 +298,7 @@ def test_deleting_a_run_goes_on_where_it_broke_off(engine: Engine, monkeypatch: 
 
 
 def _once_then_fails() -> Any:
-    from tracegrade.store.run_numbers import traces_of_run
+    from tracegrade.store.index import traces_of_run
 
     calls = iter(range(9))
 

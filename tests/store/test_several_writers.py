@@ -12,7 +12,7 @@ from build.judged_traces import judged, trace_id
 from build.one_of_several import BATCHES, WRITERS, batches, write, write_revision_3
 from tracegrade.store import schema
 from tracegrade.store import write as write_module
-from tracegrade.store.arrivals import number_range
+from tracegrade.store.index import number_range
 from tracegrade.store.open import reading
 from tracegrade.store.read import changing_mark, stored_traces
 from tracegrade.store.write import StoreWriter

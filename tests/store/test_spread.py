@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import Engine, select
 
 from build.judged_traces import START_NS, judged
+from tracegrade.store.index import spread
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import BLOCK_TRACES, OUTCOMES, series
-from tracegrade.store.spread import spread
 from tracegrade.store.write import StoreWriter
 
 ANY = tuple(range(len(OUTCOMES)))
@@ -37,7 +37,7 @@ def test_every_beginning_is_spread_over_the_time(sixteen_blocks: Engine, monkeyp
     every = first_numbers(sixteen_blocks, ANY, end_ns)
     assert sorted(every) == sorted(set(every))
     assert len(every) in (16, 17)  # numbers begin with 1
-    monkeypatch.setattr("tracegrade.store.spread.MOST_BLOCKS", 4)
+    monkeypatch.setattr("tracegrade.store.index.MOST_BLOCKS", 4)
     assert first_numbers(sixteen_blocks, ANY, end_ns) == [0, 8, 4, 12]
 
 

@@ -2,7 +2,7 @@ from sqlalchemy import Engine
 
 from build.judged_traces import judged, tool_call
 from tracegrade.store.open import reading
-from tracegrade.store.tools import called_tools
+from tracegrade.store.senders import called_tools
 from tracegrade.store.write import StoreWriter
 
 

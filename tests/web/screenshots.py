@@ -25,7 +25,7 @@ from build.site import Site, serving
 from build.suite_runs import store_suite_runs
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.place import sqlite_url
+from tracegrade.store.files import sqlite_url
 from tracegrade.suites.keeping import add_suite
 from tracegrade.web.api.suites import EXAMPLE
 

@@ -20,10 +20,9 @@ from build.stored_alerts import store_incident
 from tracegrade.config import Config, WebSettings
 from tracegrade.deletion.request import Choice, Deletions
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import Facts, Silence, StoredAlert, save_silence
+from tracegrade.store.alerts import Facts, Silence, StoredAlert, WaitingAlert, save_silence, save_waiting
 from tracegrade.store.incidents import Notification
 from tracegrade.store.open import open_store
-from tracegrade.store.waiting import WaitingAlert, save_waiting
 from tracegrade.web.app import build_app
 from tracegrade.web.problem import PREFIX
 

@@ -15,7 +15,7 @@ from build.shop import GOOD, SECOND, UNFINISHED, WRONG_ORDER, fill, order
 from build.shop_runs import store_run
 from build.site import Site, rows_of, serving, text_of
 from tracegrade.history.runs.experiment_entries import report as report_entry
-from tracegrade.store.experiment_entries import ReportedKind
+from tracegrade.store.runs import ReportedKind
 from tracegrade.web.app import build_app
 
 FORM = {"content_type": "application/x-www-form-urlencoded", "sec_fetch_site": "same-origin"}

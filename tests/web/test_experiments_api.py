@@ -14,9 +14,9 @@ from build.shop_runs import store_run
 from build.site import Site
 from tracegrade.config import Config
 from tracegrade.rule.load import load_rules
+from tracegrade.store.files import sqlite_url
 from tracegrade.store.jobs import Job, add_job
 from tracegrade.store.open import changing_store
-from tracegrade.store.place import sqlite_url
 from tracegrade.web.problem import PREFIX
 
 

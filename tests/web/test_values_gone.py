@@ -11,8 +11,8 @@ from build.commands import run, run_json
 from build.judged_traces import START_NS, judged, trace_id
 from build.site import Site, serving, text_of
 from tracegrade.rule.load import load_rules
+from tracegrade.store.delete import delete_old_values
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_old_values
 
 DEMO = "builtin:demo"
 

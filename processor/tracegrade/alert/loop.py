@@ -22,10 +22,9 @@ from tracegrade.alert.waiting import waiting_in
 from tracegrade.document.tenants import ForTenants
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.alerts import StoredAlert, recent_alerts, save_alert
+from tracegrade.store.alerts import StoredAlert, WaitingAlert, recent_alerts, save_alert, save_waiting, stored_waiting
 from tracegrade.store.incidents import Incident, open_incidents, save_incident
 from tracegrade.store.open import reading
-from tracegrade.store.waiting import WaitingAlert, save_waiting, stored_waiting
 from tracegrade.telemetry.metrics import METRICS, Labels, Telemetry, series
 from tracegrade.telemetry.series_bound import OTHER
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from tracegrade.alert.check import LookedAt
+from tracegrade.store.alerts import WaitingAlert, WaitingReason, waiting_order
 from tracegrade.store.history import SeriesKey
-from tracegrade.store.waiting import Reason, WaitingAlert, order_of
 
 # A store with very many agents is not filled with what they wait for.
 _MOST = 1000
@@ -15,17 +15,17 @@ def waiting_in(looked_at: Iterable[LookedAt], before: Sequence[WaitingAlert], no
     since = {_place(one): one.since_ns for one in before}
     found: dict[tuple[str, ...], WaitingAlert] = {}
     for looked in looked_at:
-        by_reason: dict[Reason, Sequence[SeriesKey]]
+        by_reason: dict[WaitingReason, Sequence[SeriesKey]]
         by_reason = {"no_baseline": looked.without_baseline, "too_few": looked.too_few}
         for reason, keys in by_reason.items():
             for key in keys:
                 place = _place(_waiting(looked, key, reason, now_ns))
                 if key.release is None and len(found) < _MOST:
                     found[place] = _waiting(looked, key, reason, since.get(place, now_ns))
-    return sorted(found.values(), key=order_of)
+    return sorted(found.values(), key=waiting_order)
 
 
-def _waiting(looked: LookedAt, key: SeriesKey, reason: Reason, since_ns: int) -> WaitingAlert:
+def _waiting(looked: LookedAt, key: SeriesKey, reason: WaitingReason, since_ns: int) -> WaitingAlert:
     return WaitingAlert(looked.rule_id, looked.alert.says, key.tenant, key.service, key.agent, reason, since_ns)
 
 

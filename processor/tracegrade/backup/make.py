@@ -20,8 +20,7 @@ from tracegrade.journal.segments import segment_bases
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.version import tracegrade_version
-from tracegrade.store.place import sqlite_path
-from tracegrade.store.put_aside import files_of
+from tracegrade.store.files import files_of, sqlite_path
 
 UNFINISHED = ".unfinished"
 Advance = Callable[[int], object]

@@ -10,8 +10,8 @@ from tracegrade.config import Config
 from tracegrade.journal.disk import sync_folder
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.pipeline.data_folder import RESTORING
+from tracegrade.store.files import sqlite_path
 from tracegrade.store.open import open_store
-from tracegrade.store.place import sqlite_path
 
 Advance = Callable[[int], object]
 

@@ -63,8 +63,7 @@ def list_(settings: ReadSettings, output_format: str, query: IncidentsQuery, lim
     """
     from tracegrade.alert.notify.silences import silence_of, with_silence
     from tracegrade.queries.incidents import incidents_page
-    from tracegrade.store.alerts import stored_silences
-    from tracegrade.store.waiting import stored_waiting
+    from tracegrade.store.alerts import stored_silences, stored_waiting
 
     now_ns = time.time_ns()
     with settings.store() as connection:

@@ -78,8 +78,8 @@ def recorded(config: "Config", asked: "Run | None", name: str | None) -> "Iterat
         return
     from tracegrade.deletion.request import Deletions
     from tracegrade.history.runs.recorded_run import RecordedRun
+    from tracegrade.store.delete import delete_old_runs
     from tracegrade.store.open import open_store
-    from tracegrade.store.retention import delete_old_runs
 
     make_files_private()
     engine = open_store(config.store_url)

@@ -222,7 +222,7 @@ def _stored_tools(settings: ReadSettings) -> dict[str, frozenset[str]]:
         return {}
     from sqlalchemy.exc import SQLAlchemyError
 
-    from tracegrade.store.tools import called_tools
+    from tracegrade.store.senders import called_tools
 
     try:
         with settings.store() as connection:

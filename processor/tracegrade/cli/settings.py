@@ -13,7 +13,7 @@ from tracegrade.alert.notify.links import NO_LINKS, Links
 from tracegrade.cli.options import tenant_option
 from tracegrade.cli.output import reports_errors
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
-from tracegrade.store.place import DATA_DIR, is_absent, sqlite_url
+from tracegrade.store.files import DATA_DIR, is_absent, sqlite_url
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

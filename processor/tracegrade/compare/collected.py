@@ -15,7 +15,7 @@ from tracegrade.compare.tally import RuleKey, RuleTallies, RuleTexts, with_sever
 from tracegrade.model.tally import Tally
 from tracegrade.model.usage import CostOf
 from tracegrade.pipeline.progress import Advance, LookedThrough, Progress
-from tracegrade.store.run_numbers import numbers_of
+from tracegrade.store.index import numbers_of
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideSeries, side_rows
 from tracegrade.telemetry.series_bound import OTHER

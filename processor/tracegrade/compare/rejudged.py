@@ -23,10 +23,10 @@ from tracegrade.pipeline.rejudge import KeptEnough, NotJudged, RejudgeTraces, Re
 from tracegrade.pipeline.rejudge_sessions import RejudgeSessions
 from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.rows import call_rows, run_rows
 from tracegrade.store.rule_texts import rule_sets_so_far
 from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS
 from tracegrade.store.sides import SideRow, SideSeries
+from tracegrade.store.write import call_rows, run_rows
 
 _RUN = "compare"
 _A_SESSION = "{}"  # `SideRow.members` of a session; which traces it has is not asked

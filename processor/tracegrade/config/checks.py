@@ -12,7 +12,7 @@ from tracegrade.document.duration import duration_text
 from tracegrade.document.problem import Location, Problem, dotted
 from tracegrade.journal.settings import FAIR_FROM_MIB
 from tracegrade.receive.settings import split_endpoint
-from tracegrade.store.place import holds_data, sqlite_path
+from tracegrade.store.files import holds_data, sqlite_path
 
 
 def _left_behind(document: Document, config: Config) -> Iterator[Problem]:

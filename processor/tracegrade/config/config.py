@@ -27,7 +27,7 @@ from tracegrade.receive.settings import Endpoint, ListenSettings, ReceiversSetti
 from tracegrade.redact.settings import RedactionSettings
 from tracegrade.rule.builtin import BUILTIN
 from tracegrade.rule.reading import RuleReading
-from tracegrade.store.place import DATA_DIR, sqlite_url
+from tracegrade.store.files import DATA_DIR, sqlite_url
 from tracegrade.store.settings import StoreSettings
 from tracegrade.suites.settings import SuitesSettings
 from tracegrade.telemetry.series_bound import MAX_SERIES, MAX_TENANTS

@@ -32,9 +32,8 @@ from tracegrade.store.delete import (
     traces_of_user,
 )
 from tracegrade.store.errors import StoreError
+from tracegrade.store.files import delete_put_aside, remove_unfinished, sqlite_path
 from tracegrade.store.open import open_store, reading
-from tracegrade.store.place import sqlite_path
-from tracegrade.store.put_aside import delete_put_aside, remove_unfinished
 
 Alive = Callable[[], None]
 

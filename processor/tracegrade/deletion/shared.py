@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.journal.files import replace_file
 from tracegrade.store.registry import database
-from tracegrade.store.shared_deletions import SharedDeletion, share, shared, shared_ids
+from tracegrade.store.several_processes import SharedDeletion, share, shared, shared_ids
 
 KEPT_NS = 31 * 24 * 3600 * 1_000_000_000  # a data folder whose judge is away for longer is not told
 

@@ -28,8 +28,8 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.files import sqlite_path
 from tracegrade.store.open import reading_store
-from tracegrade.store.place import sqlite_path
 from tracegrade.store.read import newest_traces, stored_traces
 from tracegrade.store.senders import Sender, newest_not_judged, newest_of, recent_senders
 

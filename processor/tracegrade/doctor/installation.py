@@ -15,8 +15,7 @@ from tracegrade.journal.reader import JournalReader
 from tracegrade.pipeline.data_folder import DELIVERY, DataFolder
 from tracegrade.pipeline.judge_set import JudgeSet
 from tracegrade.serve.supervising.judge_process import HUNG
-from tracegrade.store.place import sqlite_path
-from tracegrade.store.put_aside import put_aside_of
+from tracegrade.store.files import put_aside_of, sqlite_path
 from tracegrade.store.registry import database
 from tracegrade.telemetry.conditions import KINDS, conditions_in
 from tracegrade.telemetry.merged import MergedSnapshots

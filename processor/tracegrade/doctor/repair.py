@@ -31,9 +31,8 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.opening import lock_delivery
 from tracegrade.serve.supervising.judge_keeper import lock_judges
 from tracegrade.store.check import version_in
+from tracegrade.store.files import remove_unfinished, sqlite_path, take_its_place, unfinished
 from tracegrade.store.open import one_at_a_time, open_store
-from tracegrade.store.place import sqlite_path
-from tracegrade.store.put_aside import remove_unfinished, take_its_place, unfinished
 from tracegrade.store.rule_texts import save_rule_texts
 from tracegrade.store.salvage import Salvaged, count_traces, damage_of, salvage
 from tracegrade.store.schema import LIVE

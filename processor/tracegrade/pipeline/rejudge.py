@@ -27,9 +27,9 @@ from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.pipeline.workers import Packed, ReplayJob, shown_by_workers, shown_here
 from tracegrade.rule.reading import RuleReading
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.kept_traces import kept_heads, kept_traces
+from tracegrade.store.index import numbers_of
+from tracegrade.store.rejudging import kept_heads, kept_traces
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.runs import sources_of
 from tracegrade.store.schema import LIVE
 

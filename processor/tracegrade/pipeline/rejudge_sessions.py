@@ -21,8 +21,14 @@ from tracegrade.pipeline.journal_traces import JournalTraces
 from tracegrade.pipeline.packed import LeftOut, PackedSession
 from tracegrade.pipeline.progress import Progress
 from tracegrade.pipeline.rejudge import Rejudge
-from tracegrade.store.kept_sessions import KeptSession, judged_sessions, sessions_not_judged
-from tracegrade.store.kept_traces import TraceKey, kept_heads, kept_traces_of
+from tracegrade.store.rejudging import (
+    KeptSession,
+    TraceKey,
+    judged_sessions,
+    kept_heads,
+    kept_traces_of,
+    sessions_not_judged,
+)
 
 T = TypeVar("T")
 

@@ -9,12 +9,11 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import Connection
 
 from tracegrade.queries.parameters import StoreQuery
-from tracegrade.store.heads import NEWEST, TraceHead, session_heads, trace_heads
+from tracegrade.store.heads import NEWEST, SessionSums, TraceHead, session_heads, session_sums, trace_heads
 from tracegrade.store.named import session_named, trace_id_named
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import Result, results
 from tracegrade.store.schema import LIVE
-from tracegrade.store.session_sums import SessionSums, session_sums
 
 _CURSOR = Struct(">QQ")
 

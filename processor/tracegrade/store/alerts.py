@@ -1,6 +1,6 @@
-"""Stored alerts: one row each time an alert fires, kept until long after it was resolved; and silences."""
+"""Stored alerts: one row each time an alert fires, kept until long after it was resolved; silences; waiting alerts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import Any, Literal, TypeAlias
@@ -11,7 +11,7 @@ from tracegrade.codec.json_text import storable
 from tracegrade.store.diagnosis import Diagnosis, Reason, Slice
 from tracegrade.store.named import id_named
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.schema import ALERT_STATES, alerts, silences
+from tracegrade.store.schema import ALERT_STATES, alerts, silences, waiting_alerts
 
 AlertState: TypeAlias = Literal["firing", "resolved"]
 EndReason: TypeAlias = Literal["", "recovered", "superseded", "changed", "stale", "accepted"]
@@ -240,3 +240,46 @@ def alert_of(row: Any) -> StoredAlert:
     budget = ErrorBudget(**facts["budget"]) if facts.get("budget") else None
     fields["facts"] = Facts(**facts | {"reasons": found.reasons, "slices": found.slices, "budget": budget})
     return StoredAlert(**fields)
+
+
+WaitingReason: TypeAlias = Literal["no_baseline", "too_few"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingAlert:
+    """One alert of a rule, in words, at one agent, about which nothing can be told.
+
+    ``reason``: "no_baseline" when there is nothing to compare with yet, "too_few" when there are too few results.
+    ``since_ns``: since when, ns since 1970 UTC.
+    """
+
+    rule_id: str
+    alert: str
+    tenant: str
+    service: str
+    agent: str
+    reason: WaitingReason
+    since_ns: int
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        return "no baseline yet" if self.reason == "no_baseline" else "too few results yet"
+
+
+def stored_waiting(connection: Connection) -> list[WaitingAlert]:
+    """All of them, by rule, then by service and agent."""
+    found = [WaitingAlert(**row._asdict()) for row in connection.execute(select(waiting_alerts))]
+    return sorted(found, key=waiting_order)
+
+
+def save_waiting(connection: Connection, waiting: Sequence[WaitingAlert]) -> None:
+    """Store these in place of all that were stored."""
+    connection.execute(delete(waiting_alerts))
+    if waiting:
+        connection.execute(insert(waiting_alerts), [asdict(one) for one in waiting])
+
+
+def waiting_order(waiting: WaitingAlert) -> tuple[str, ...]:
+    """The order in which they are listed."""
+    return waiting.rule_id, waiting.service, waiting.agent, waiting.alert, waiting.tenant

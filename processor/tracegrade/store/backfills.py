@@ -19,13 +19,11 @@ from tracegrade.codec.json_text import rows_to_json
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import with_backfilled
 from tracegrade.model.evaluation import Decision
-from tracegrade.store.blocks import Blocks, block_ranges
-from tracegrade.store.counts import CountChanges, counted_minute
 from tracegrade.store.database import in_parts
+from tracegrade.store.index import Blocks, block_ranges
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.read import newest_number
 from tracegrade.store.registry import database
-from tracegrade.store.rows import ResultRows
 from tracegrade.store.schema import (
     BACKFILL,
     BLOCK_TRACES,
@@ -39,6 +37,8 @@ from tracegrade.store.schema import (
     traces,
 )
 from tracegrade.store.series import SeriesNumbers
+from tracegrade.store.tallies import CountChanges, counted_minute
+from tracegrade.store.write import ResultRows
 
 # Blocks are looked up for at most this many series; those of more series are nearly all of them.
 _MAX_SEARCHED_SERIES = 1000

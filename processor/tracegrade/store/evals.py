@@ -21,10 +21,10 @@ from sqlalchemy import (
     union_all,
 )
 
-from tracegrade.store.experiment_entries import PROMOTED
 from tracegrade.store.jobs import SUITE_RUN
 from tracegrade.store.jobs import State as JobState
 from tracegrade.store.registry import database
+from tracegrade.store.runs import PROMOTED
 from tracegrade.store.runs import State as RunState
 from tracegrade.store.schema import experiment_entries, experiments, jobs, runs
 

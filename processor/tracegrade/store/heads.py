@@ -1,6 +1,8 @@
 """Stored traces and sessions without their spans and results, newest first, in the order of closing and storing.
 
 A session has a row like a trace's, but lists of traces do not contain sessions, nor lists of sessions traces.
+
+`session_sums` has all sessions that stored traces name, including those that no rule judges as a whole.
 """
 
 from collections import Counter
@@ -9,14 +11,14 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.record import Shown, json_of
 from tracegrade.store.database import in_parts
+from tracegrade.store.index import numbers_of
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
-from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import LIVE, OUTCOMES, traces
 
 NEWEST = 2**63 - 1  # higher than the number of every trace
@@ -122,3 +124,44 @@ def _head(row: Any) -> TraceHead:
         outcomes={name: counted[place] for place, name in enumerate(OUTCOMES) if counted[place]},
         members=0 if row.members is None else sum(map(bool, orjson.loads(row.members))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSums:
+    """Sums over the traces of one session of one tenant; ``number`` is that of the latest trace."""
+
+    id: Annotated[str, Shown("the conversation's id")]
+    tenant: Annotated[str, Shown("whose session")]
+    trace_count: Annotated[int, Shown("its traces")]
+    span_count: Annotated[int, Shown("their spans")]
+    call_count: Annotated[int, Shown("their tool calls")]
+    start_ns: Annotated[int, Shown("when the first of them started", is_time=True)]
+    end_ns: Annotated[int, Shown("when the last of them ended", is_time=True)]
+    number: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The documented JSON object."""
+        return json_of(self)
+
+
+def session_sums(connection: Connection, result_filter: ResultFilter, limit: int, *, before: int) -> list[SessionSums]:
+    """The sessions whose latest trace has a number below `before`, the latest first, at most `limit`.
+
+    Uses only service, tenant, session and times of `result_filter`. O(traces).
+    """
+    last = func.max(traces.c.number)
+    query = select(
+        traces.c.session,
+        traces.c.tenant,
+        func.count(),
+        func.sum(traces.c.span_count),
+        func.sum(traces.c.call_count),
+        func.min(traces.c.start_ns),
+        func.max(traces.c.end_ns),
+        last,
+    ).where(traces.c.session.is_not(None), IS_TRACE, *of_traces(result_filter))
+    query = query.group_by(traces.c.session, traces.c.tenant).having(last < before)
+    return [
+        SessionSums(row[0], row[1], *map(int, row[2:]))
+        for row in connection.execute(query.order_by(last.desc()).limit(limit))
+    ]

@@ -16,10 +16,9 @@ import orjson
 from sqlalchemy import Connection, Select, func, select
 
 from tracegrade.model.tally import Tally, total
-from tracegrade.store.counts import CountChanges
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series, traces
 from tracegrade.store.series import stored_traffic
-from tracegrade.store.tallies import SUMMED, Sums, stretches, sums
+from tracegrade.store.tallies import SUMMED, CountChanges, Sums, stretches, sums
 
 # A minute and the counts in it, as in `SUMMED`; the columns are no wider.
 _ROW = Struct("=iiiiidd")

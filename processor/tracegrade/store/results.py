@@ -12,11 +12,10 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.evaluation import Evaluation
-from tracegrade.store.blocks import block_ranges
 from tracegrade.store.database import in_parts
+from tracegrade.store.index import block_ranges, numbers_of
 from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
-from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
 from tracegrade.store.series import IS_EVALUATION
 from tracegrade.telemetry.series_bound import OTHER

@@ -1,13 +1,13 @@
-"""The services and agents that sent traces lately, and the newest traces of each: also of those that send few."""
+"""The services and agents that sent traces lately, the newest traces of each, and the tools that they call."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import Connection, select, text, tuple_
 
-from tracegrade.store.arrivals import number_range
 from tracegrade.store.heads import IS_TRACE, trace_heads
+from tracegrade.store.index import number_range
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import DAY_MINUTES, LIVE, MINUTE_NS, counts, series, traces
 from tracegrade.telemetry.series_bound import OTHER
@@ -110,3 +110,20 @@ def _of_services(
             left[sender] -= 1
             if not any(left.values()):
                 return
+
+
+NEWEST_CALLING = 2000  # traces to look at: names repeat, and reading ten million traces would take minutes
+
+_NAMES = text(
+    "SELECT DISTINCT newest.service, tool_calls.name FROM tool_calls JOIN "
+    "(SELECT number, service FROM traces WHERE run = 'live' ORDER BY number DESC LIMIT :newest) AS newest "
+    "ON tool_calls.trace = newest.number"
+)
+
+
+def called_tools(connection: Connection, newest: int = NEWEST_CALLING) -> dict[str, frozenset[str]]:
+    """The names of the tools that the newest traces call, as rules see them, by the service of the trace."""
+    found: dict[str, set[str]] = {}
+    for service, name in connection.execute(_NAMES, {"newest": newest}):
+        found.setdefault(service, set()).add(name)
+    return {service: frozenset(names) for service, names in found.items()}

@@ -1,20 +1,117 @@
-"""The numbers of series, by which text that many results share is stored once."""
+"""The numbers of series, by which text that many results share is stored once; and the bound on their names.
+
+Senders choose the names of agents, services and releases, and may put an id into one. Each further name would be series
+of its own: rows that are stored for all time, and that every chart and alert adds up. Beyond the bound of a tenant,
+results are counted under `OTHER`; their rows keep the names that they came with.
+"""
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
 
+from tracegrade import semconv
+from tracegrade.codec.json_text import storable
 from tracegrade.store.database import Lock, in_parts
-from tracegrade.store.names import RELEASE, SERVICE, Beyond, CountedNames, TenantNames, last_number
 from tracegrade.store.open import check_version, reading
 from tracegrade.store.registry import database
-from tracegrade.store.schema import EVERY_TRACE, WHOLE_RULE, series
-from tracegrade.telemetry.series_bound import MAX_NAMES
+from tracegrade.store.schema import (
+    DAY_MINUTES,
+    EVERY_TRACE,
+    MINUTE_NS,
+    WHOLE_RULE,
+    WHOLE_RUN,
+    counts,
+    rule_texts,
+    series,
+)
+from tracegrade.telemetry.series_bound import MAX_NAMES, OTHER
+
+SERVICE, RELEASE, AGENT = semconv.SERVICE_NAME, semconv.SERVICE_VERSION, semconv.AGENT_NAME
+_COLUMNS = {SERVICE: series.c.service, RELEASE: series.c.release, AGENT: series.c.agent}
+_ALWAYS = frozenset(("", OTHER))
+
+
+class Beyond(NamedTuple):
+    """An attribute with more names than are counted: whose, which ``service`` sent such a name last, and that name."""
+
+    tenant: str
+    attribute: str
+    service: str
+    name: str
+
+
+class TenantNames:
+    """The names of one tenant that are counted by themselves, by attribute."""
+
+    def __init__(self, tenant: str, most: int) -> None:
+        self._tenant = tenant
+        self._most = most + len(_ALWAYS)
+        self.known = {attribute: set(_ALWAYS) for attribute in _COLUMNS}
+        self.beyond: dict[str, Beyond] = {}
+
+    def counted(self, attribute: str, name: str, service: str) -> str:
+        """The name to count `name` by, which is `OTHER` where there are too many; `service` is the sender's."""
+        name = storable(name)
+        known = self.known[attribute]
+        if name in known:
+            return name
+        if len(known) < self._most:
+            known.add(name)
+            return name
+        self.beyond[attribute] = Beyond(self._tenant, attribute, service, name)
+        return OTHER
+
+
+class CountedNames:
+    """The counted names of all tenants: those that the store has counts of, and those that came since."""
+
+    def __init__(self, most: int = MAX_NAMES) -> None:
+        """Of each tenant, count at most so many names of each attribute."""
+        self._most = most
+        self._tenants: dict[str, TenantNames] = {}
+
+    def of(self, tenant: str) -> TenantNames:
+        """The names of one tenant."""
+        found = self._tenants.get(tenant)
+        if found is None:
+            found = self._tenants[tenant] = TenantNames(tenant, self._most)
+        return found
+
+    def load(self, connection: Connection) -> None:
+        """Begin with the names that have counts: those of which retention has deleted all make room for others."""
+        self._tenants.clear()
+        counted = select(counts.c.series).where(counts.c.minutes.in_((DAY_MINUTES, WHOLE_RUN)))
+        self._add(connection, series.c.number.in_(counted))
+
+    def add_after(self, connection: Connection, number: int) -> None:
+        """Add the names of the series after `number`, which other processes have stored."""
+        self._add(connection, series.c.number > number)
+
+    def take_beyond(self) -> Iterator[Beyond]:
+        """The attributes of which names did not fit since the last call."""
+        for names in self._tenants.values():
+            yield from names.beyond.values()
+            names.beyond.clear()
+
+    def _add(self, connection: Connection, which: object) -> None:
+        query = select(series.c.tenant, *_COLUMNS.values()).where(which).distinct()  # type: ignore[arg-type]
+        for tenant, *names in connection.execute(query):
+            known = self.of(tenant).known
+            for attribute, name in zip(_COLUMNS, names, strict=True):
+                if name is not None:
+                    known[attribute].add(name)
+
+
+def last_number(connection: Connection) -> int:
+    """The highest number of a series; 0 without any."""
+    found: int = connection.execute(select(func.coalesce(func.max(series.c.number), 0))).scalar_one()
+    return found
+
 
 _MAX_REMEMBERED = 100_000
 # So many series take some 20 ms, for which other writers wait.
@@ -187,3 +284,54 @@ def _stored(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, int]:
     """The numbers of the stored series with these keys."""
     queries = (select(series.c.key, series.c.number).where(series.c.key.in_(some)) for some in in_parts(keys))
     return {bytes(key): number for query in queries for key, number in connection.execute(query)}
+
+
+SeriesNames = tuple[str, str, str, str, str, str]
+"""Tenant, rule id, rule hash, evaluation, agent, service."""
+
+
+def recent_series(connection: Connection, since_ns: int, most: int) -> list[SeriesNames]:
+    """The series of live results since the (UTC) day of `since_ns`, those with the latest results first.
+
+    At most `most`. Series of a rule that was changed since are left out: they get no more results. It reads the sums by
+    day, so the cost grows with series and days, not with results.
+    """
+    columns = series.c
+    names = (
+        columns.tenant,
+        columns.rule_id,
+        columns.rule_hash,
+        columns.evaluation,
+        columns.agent,
+        columns.service,
+    )
+    minute = since_ns // MINUTE_NS
+    query = (
+        select(*names)
+        .join(counts, counts.c.series == series.c.number)
+        .where(
+            counts.c.minutes == DAY_MINUTES,
+            counts.c.minute >= minute - minute % DAY_MINUTES,
+            series.c.run == "live",
+            series.c.rule_id != EVERY_TRACE,
+            IS_EVALUATION,
+            ~_was_changed(),
+        )
+        .group_by(*names)
+        .order_by(func.max(counts.c.minute).desc(), *names)
+        .limit(most)
+    )
+    return [
+        (tenant, rule, rule_hash, name, agent, service)
+        for tenant, rule, rule_hash, name, agent, service in connection.execute(query)
+    ]
+
+
+def _was_changed() -> ColumnElement[bool]:
+    """Whether the rule of a series judged something else later than it last judged what the series is of."""
+    own, other = rule_texts.alias("own"), rule_texts.alias("other")
+    of_series = (own.c.rule_id == series.c.rule_id, own.c.rule_hash == series.c.rule_hash)
+    last = select(func.max(own.c.since_ns)).where(*of_series).correlate(series).scalar_subquery()
+    return exists().where(
+        other.c.rule_id == series.c.rule_id, other.c.rule_hash != series.c.rule_hash, other.c.since_ns > last
+    )

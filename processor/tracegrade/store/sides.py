@@ -11,10 +11,9 @@ from tracegrade.codec.results import unpack_calls
 from tracegrade.codec.whole_results import whole_result
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.blocks import block_ranges
 from tracegrade.store.database import in_parts
+from tracegrade.store.index import block_ranges, numbers_of
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
-from tracegrade.store.run_numbers import numbers_of
 from tracegrade.store.schema import BACKFILL, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, series, traces
 from tracegrade.store.series import IS_EVALUATION
 

@@ -1,17 +1,22 @@
-"""Outcomes by any name and time, from ``counts``: as fast over a year as over an hour.
+"""Outcomes by series and time: ``counts`` is written in the transaction that writes the results, and tallied here.
 
-Rows of days, hours and minutes are read, the longest that fit. The database adds them up for each series and step; by
-names they are added up here, since grouping by name in SQL takes twice as long.
+What is judged live is counted by minute, hour and day, every other run as a whole. A tally reads the longest rows that
+fit, so it is as fast over a year as over an hour. The database adds them up for each series and step; by names they are
+added up here, since grouping by name in SQL takes twice as long.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
+import orjson
 from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, or_, select
 
 from tracegrade.model.tally import Tally, total
+from tracegrade.store import schema
+from tracegrade.store.database import in_parts
+from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
     BACKFILL,
@@ -20,12 +25,121 @@ from tracegrade.store.schema import (
     EVERY_TRACE,
     LIVE,
     MINUTE_NS,
+    OUTCOMES,
     WHOLE_RULE,
     WHOLE_RUN,
+    DecisionRow,
+    EvaluationRow,
     counts,
     series,
+    traces,
 )
-from tracegrade.store.series import IS_EVALUATION
+from tracegrade.store.series import IS_EVALUATION, stored_traffic
+
+_Place = tuple[int, int, bool]  # minute, series, complete
+_PASS = OUTCOMES.index("pass")
+_NOT_EVALUABLE = OUTCOMES.index("not_evaluable")
+_ADDED = ", ".join(
+    f"{column.name} = counts.{column.name} + excluded.{column.name}"
+    for column in schema.counts.columns
+    if not column.primary_key
+)
+
+
+class CountChanges:
+    """The changes of one batch of writes to ``counts``."""
+
+    def __init__(self) -> None:
+        # By minute (None for a whole run) and completeness, then by series.
+        self._sums: defaultdict[tuple[int | None, bool], defaultdict[int, list[float]]]
+        self._sums = defaultdict(lambda: defaultdict(_no_sums))
+
+    def add(
+        self,
+        traffic: int | None,
+        minute: int | None,
+        complete: bool,
+        evaluations: Sequence[EvaluationRow],
+        decisions: Sequence[DecisionRow],
+        by: int = 1,
+    ) -> None:
+        """Count the outcomes of one trace, and the trace in series `traffic`; with `by` = -1, subtract them.
+
+        `minute` is its `counted_minute`.
+
+        A session is not counted as traffic, since its traces are: its `traffic` is None. What was measured counts in a
+        series of its own: as a pass with the value as its score, or as not_evaluable where it is not known.
+        """
+        sums = self._sums[minute, bool(complete)]
+        if traffic is not None:
+            sums[traffic][_PASS] += by
+        for _, number, _, _, _, outcome, score, *_ in evaluations:
+            added = sums[number]
+            added[outcome] += by
+            if score is not None:
+                added[-2] += by * score
+                added[-1] += by * score * score
+        for number, _, _, _, outcome, *measured in decisions:
+            if outcome is not None:
+                sums[number][outcome] += by
+            for of, value in measured[0] if measured else ():
+                added = sums[of]
+                added[_PASS if value is not None else _NOT_EVALUABLE] += by
+                if value is not None:
+                    added[-2] += by * value
+                    added[-1] += by * value * value
+
+    def take_back(self, connection: Connection, numbers: Sequence[int]) -> None:
+        """Subtract the counts of the traces with these `numbers`, which will be replaced."""
+        place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None), traces.c.traffic)
+        columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
+        for some in in_parts(numbers):
+            query = select(*place, *columns).where(traces.c.number.in_(some))
+            for tenant, run, service, is_session, traffic, last_received_ns, *results in connection.execute(query):
+                if traffic is None and not is_session:
+                    traffic = stored_traffic(connection, tenant, run, service)
+                complete, evaluations, decisions = results
+                minute = counted_minute(run, last_received_ns)
+                self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
+
+    def by_minute(self) -> Iterable[tuple[tuple[int | None, bool], Mapping[int, Sequence[float]]]]:
+        """The sums so far: by minute and completeness, then by series."""
+        return self._sums.items()
+
+    def write(self, connection: Connection) -> None:
+        """Add the sums to those stored."""
+        sums: dict[_Place, list[float]] = {}
+        rows = []
+        for (minute, complete), by_series in self._sums.items():
+            for number, added in by_series.items():
+                if minute is None:
+                    rows.append((WHOLE_RUN, 0, number, complete, *added))
+                else:
+                    sums[minute, number, complete] = added
+        for minutes in COUNTED_MINUTES:
+            sums = _by(minutes, sums)
+            rows += [(minutes, *place, *added) for place, added in sums.items()]
+        database(connection).insert_or_change(connection, schema.counts, sorted(rows), _ADDED)
+
+
+def counted_minute(run: str, last_received_ns: int) -> int | None:
+    """The minute in which a trace counts; None in a run that is counted as a whole."""
+    return last_received_ns // MINUTE_NS if run == LIVE else None
+
+
+def _by(minutes: int, shorter: Mapping[_Place, list[float]]) -> dict[_Place, list[float]]:
+    """The sums of short periods added up to periods of this many minutes."""
+    found: dict[_Place, list[float]] = {}
+    for (minute, number, complete), sums in shorter.items():
+        place = (minute - minute % minutes, number, complete)
+        so_far = found.get(place)
+        found[place] = sums if so_far is None else [a + b for a, b in zip(so_far, sums, strict=True)]
+    return found
+
+
+def _no_sums() -> list[float]:
+    return [0] * len(OUTCOMES) + [0.0, 0.0]
+
 
 Dimension: TypeAlias = Literal["tenant", "rule_id", "rule_hash", "evaluation", "service", "agent", "release", "number"]
 """A column of ``series``; ``number`` is that of the series itself."""

@@ -34,12 +34,10 @@ from tracegrade.model.span import Resource, Span, SpanEvent
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceResult, TraceSummary
 from tracegrade.store.alerts import StoredAlert
-from tracegrade.store.experiment_entries import Entry
-from tracegrade.store.heads import TraceHead
+from tracegrade.store.heads import SessionSums, TraceHead
 from tracegrade.store.incidents import Incident
 from tracegrade.store.jobs import Job
-from tracegrade.store.runs import Run
-from tracegrade.store.session_sums import SessionSums
+from tracegrade.store.runs import Entry, Run
 from tracegrade.store.suites import StoredCase, StoredSuite
 from tracegrade.web.alignment import Alignment, Row
 

@@ -430,7 +430,7 @@ def test_of_a_rule_about_calls_the_call_that_was_judged_is_its_tool(shop: Shop) 
 
 def test_of_very_many_traces_the_first_with_a_new_model_is_found(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """4 of 20 blocks are read at first; the model began between two of them."""
-    monkeypatch.setattr("tracegrade.store.spread.MOST_BLOCKS", 4)
+    monkeypatch.setattr("tracegrade.store.index.MOST_BLOCKS", 4)
     well(shop)
     for number in range(20 * 64):
         is_new = number >= 7 * 64

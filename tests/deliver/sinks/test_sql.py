@@ -21,10 +21,10 @@ from tracegrade.deliver.sink import DONE, Delivery
 from tracegrade.deliver.sinks import sql
 from tracegrade.deliver.sinks.sql import SqlSink
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.names import Beyond
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
+from tracegrade.store.series import Beyond
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions
 

@@ -27,11 +27,11 @@ from tracegrade.otlp.files.source_request import SourceRequest
 from tracegrade.pipeline.replay import replay_sources
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
+from tracegrade.store.delete import delete_old_runs
 from tracegrade.store.errors import StoreError
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.retention import delete_old_runs
 from tracegrade.store.runs import Run, delete_run, seen_writing, stored_experiments, stored_run, stored_runs
 from tracegrade.store.write import StoreWriter
 from waiting import eventually

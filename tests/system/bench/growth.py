@@ -44,12 +44,11 @@ from tracegrade.pipeline.trace_result import trace_result
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store import schema
-from tracegrade.store.arrivals import Arrivals
-from tracegrade.store.blocks import Blocks
-from tracegrade.store.counts import CountChanges, counted_minute
+from tracegrade.store.index import Arrivals, Blocks
 from tracegrade.store.open import open_store
 from tracegrade.store.schema import LIVE
 from tracegrade.store.series import stored_traffic
+from tracegrade.store.tallies import CountChanges, counted_minute
 from tracegrade.store.write import StoreWriter
 
 _DAYS = 30

@@ -16,9 +16,9 @@ from build.otlp import payload, spans_of
 from build.scripted_models import Answer, calling, prompt_of, serving, write_models
 from build.scripted_models import Server as ModelServer
 from build.served import Downstream, Server, export, exporter, served
-from tracegrade.store.experiment_entries import Entry, add_entry
+from tracegrade.store.delete import delete_older
 from tracegrade.store.open import open_store
-from tracegrade.store.retention import delete_older
+from tracegrade.store.runs import Entry, add_entry
 from tracegrade.store.schema import metadata
 from waiting import eventually
 

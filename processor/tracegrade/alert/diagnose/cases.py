@@ -12,8 +12,8 @@ from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.database import in_parts
+from tracegrade.store.index import spread
 from tracegrade.store.schema import SUBJECT_KINDS, traces
-from tracegrade.store.spread import spread
 from tracegrade.store.tallies import Period
 
 MOST_CASES = 300

@@ -13,7 +13,7 @@ from tracegrade.journal.retention import WhenFull
 from tracegrade.model.evaluation import Decision, JudgedSubject, Outcome
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import reading
-from tracegrade.store.recent_series import SeriesNames, recent_series
+from tracegrade.store.series import SeriesNames, recent_series
 from tracegrade.telemetry.metrics import METRICS, Exemplar, Telemetry
 from tracegrade.telemetry.series_bound import OTHER
 

@@ -14,8 +14,8 @@ from tracegrade.deliver.sink import Delivery, SinkContext
 from tracegrade.journal.retention import WhenFull
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.errors import is_away, is_unreadable, state_of
-from tracegrade.store.names import Beyond
 from tracegrade.store.open import checkpoint
+from tracegrade.store.series import Beyond
 from tracegrade.store.session_turns import HasTurns
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions

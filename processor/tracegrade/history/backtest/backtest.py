@@ -26,9 +26,9 @@ from tracegrade.pipeline.workers import ReplayJob
 from tracegrade.rule.reading import FILES_ALONE, RuleReading
 from tracegrade.rule.rule import Rule
 from tracegrade.rule.rule_set import RuleSet
-from tracegrade.store.arrivals import first_arrival
 from tracegrade.store.backfills import JudgedAfter, StoredBackfill
-from tracegrade.store.kept_sessions import KeptSession
+from tracegrade.store.index import first_arrival
+from tracegrade.store.rejudging import KeptSession
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.rule_texts import judgements, rule_sets_so_far, rules_of
 from tracegrade.store.schema import BACKFILL, LIVE

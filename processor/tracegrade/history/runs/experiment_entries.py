@@ -13,17 +13,17 @@ from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.runs.run_changes import check_unpinned
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
-from tracegrade.store.experiment_entries import (
+from tracegrade.store.open import changing_store
+from tracegrade.store.runs import (
     PROMOTED,
     TUNES,
     Entry,
     ReportedKind,
     add_entry,
+    delete_entry,
     entry_count,
     new_entry_id,
 )
-from tracegrade.store.open import changing_store
-from tracegrade.store.runs import delete_entry
 
 MOST_ENTRIES = 10_000
 

@@ -21,13 +21,16 @@ from tracegrade.history.runs.recorded_run import check_title
 from tracegrade.model.errors import NotFound
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.tally import NO_RESULTS, Tally
-from tracegrade.store.experiment_entries import TUNES, Entry, promoted_entry, stored_entries
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import (
+    TUNES,
+    Entry,
     Experiment,
     Run,
     experiment_with_id,
+    promoted_entry,
     run_names,
+    stored_entries,
     stored_experiment,
     stored_experiments,
     stored_run,

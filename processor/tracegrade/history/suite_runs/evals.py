@@ -26,9 +26,19 @@ from tracegrade.history.runs.experiments import (
 from tracegrade.history.suite_runs.suite_cases import is_suite_run
 from tracegrade.model.json_value import JsonValue
 from tracegrade.models.settings import SEPARATOR
-from tracegrade.store.experiment_entries import PROMOTED, TUNES, Entry, promoted_entry
 from tracegrade.store.jobs import Job, stored_job
-from tracegrade.store.runs import Experiment, Run, runs_of_eval, stored_experiment, stored_run, stored_runs
+from tracegrade.store.runs import (
+    PROMOTED,
+    TUNES,
+    Entry,
+    Experiment,
+    Run,
+    promoted_entry,
+    runs_of_eval,
+    stored_experiment,
+    stored_run,
+    stored_runs,
+)
 
 _DIGITS = 4
 _ASKED = ("models", "temperature", "tool_choice", "system_prompt", "repeat")

@@ -10,7 +10,6 @@ from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.runs.run_changes import check_unpinned, check_unwritten
 from tracegrade.history.suite_runs.suite_experiment import experiment_for
 from tracegrade.model.errors import NotPossible
-from tracegrade.store.experiment_entries import stored_entries
 from tracegrade.store.jobs import move_jobs
 from tracegrade.store.open import changing_store, open_store
 from tracegrade.store.runs import (
@@ -19,6 +18,7 @@ from tracegrade.store.runs import (
     forget_experiment,
     move_runs,
     save_experiment,
+    stored_entries,
     stored_runs,
 )
 from tracegrade.store.suites import StoredSuite, stored_suite

@@ -40,8 +40,7 @@ from tracegrade.serve.delivering.store_upkeep import StoreUpkeep
 from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.turns import may_have_turn
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.store.judges import Judges
-from tracegrade.store.leader import Leader
+from tracegrade.store.several_processes import Judges, Leader
 
 SNAPSHOT_EVERY_S = 1.0
 TRIM_EVERY_S = 5.0

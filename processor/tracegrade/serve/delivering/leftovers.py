@@ -9,8 +9,7 @@ from sqlalchemy import Engine
 from tracegrade.deliver.consumer import wait
 from tracegrade.display import count
 from tracegrade.pipeline.data_folder import DataFolder
-from tracegrade.store.place import sqlite_path
-from tracegrade.store.put_aside import delete_put_aside
+from tracegrade.store.files import delete_put_aside, sqlite_path
 from tracegrade.store.settings import StoreSettings
 
 LOOK_EVERY_S = 60.0

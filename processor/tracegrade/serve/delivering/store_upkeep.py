@@ -11,14 +11,13 @@ from sqlalchemy import Engine
 from tracegrade.deliver.consumer import wait
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.store.delete import cut_log
+from tracegrade.store.delete import cut_log, delete_old_values, delete_older, delete_older_of
 from tracegrade.store.errors import STORE_ERRORS, cause_of
 from tracegrade.store.jobs import delete_old_events
-from tracegrade.store.leader import Leader
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.registry import database
-from tracegrade.store.retention import delete_old_values, delete_older, delete_older_of
 from tracegrade.store.rule_texts import save_rule_texts
+from tracegrade.store.several_processes import Leader
 from tracegrade.telemetry.conditions import Conditions
 
 KEEP_RULE_TEXTS_EVERY_S = 1.0

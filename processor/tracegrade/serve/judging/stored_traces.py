@@ -13,9 +13,9 @@ from tracegrade.model.trace import Trace
 from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.store.errors import STORE_ERRORS, cause_of, is_away
-from tracegrade.store.judges import slowest_ns
 from tracegrade.store.read import PresentIds, closed_traces, sessions_going_on, stored_session
 from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
+from tracegrade.store.several_processes import slowest_ns
 from tracegrade.telemetry.conditions import Conditions
 
 _AGAIN_AFTER_S = 1.0

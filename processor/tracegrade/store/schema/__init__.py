@@ -42,6 +42,8 @@ from tracegrade.store.schema.values import (
     SUBJECT_KINDS,
     WHOLE_RULE,
     WHOLE_RUN,
+    DecisionRow,
+    EvaluationRow,
 )
 
 __all__ = [
@@ -62,6 +64,8 @@ __all__ = [
     "SUBJECT_KINDS",
     "WHOLE_RULE",
     "WHOLE_RUN",
+    "DecisionRow",
+    "EvaluationRow",
     "alerts",
     "arrivals",
     "backfills",

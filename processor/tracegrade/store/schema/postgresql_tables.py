@@ -17,7 +17,7 @@ trace_keys = Table(
     Column("replaced", BigInteger, doc="the number that it had before its latest revision"),
 )
 
-# PostgreSQL: how far each judge that writes to it has got (`store.judges`).
+# PostgreSQL: how far each judge that writes to it has got (`store.several_processes`).
 judges = Table(
     "judges",
     postgresql_metadata,
@@ -38,7 +38,7 @@ session_turns = Table(
     Column("place", BigInteger, nullable=False, doc="of the session, among the shares of judges"),
 )
 
-# PostgreSQL: deletions that all data folders with judges carry out (`store.shared_deletions`).
+# PostgreSQL: deletions that all data folders with judges carry out (`store.several_processes`).
 shared_deletions = Table(
     "shared_deletions",
     postgresql_metadata,

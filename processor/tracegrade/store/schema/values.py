@@ -1,5 +1,8 @@
 """What columns hold that is not plain: codes, names that stand for something else, and lengths of time."""
 
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
 from tracegrade.model import evaluation
 
 # Columns hold an index into a tuple: only append.
@@ -35,3 +38,10 @@ COUNTED_MINUTES = (1, 60, DAY_MINUTES)
 # `counts.minutes` of a run but the live one: it is counted as a whole, whenever its traces came. So its pass rates cost
 # a row a series, and stay when retention has deleted its traces and the counts of that age.
 WHOLE_RUN = 0
+
+# (id, series, case, subject kind, subject id, outcome, score, time), as the view `evaluations` has them; where one of
+# these names is `other` in the series, also a list of the own (service, release, agent).
+EvaluationRow: TypeAlias = Sequence[Any]
+# (series, subject kind, subject id, kind, outcome), as the view `decisions` has them; where something was measured,
+# also a list of (series, value).
+DecisionRow: TypeAlias = Sequence[Any]

@@ -15,9 +15,16 @@ from tracegrade.alert.stored_slos import stored_slos, with_objectives
 from tracegrade.model.errors import NotPossible
 from tracegrade.queries.incidents import incidents_page
 from tracegrade.queries.parameters import IncidentsQuery
-from tracegrade.store.alerts import AlertState, Silence, StoredAlert, open_alerts, stored_silences
+from tracegrade.store.alerts import (
+    AlertState,
+    Silence,
+    StoredAlert,
+    WaitingAlert,
+    open_alerts,
+    stored_silences,
+    stored_waiting,
+)
 from tracegrade.store.incidents import Incident, Notification, stored_incident
-from tracegrade.store.waiting import WaitingAlert, stored_waiting
 from tracegrade.web.api.documents import Document, ExactJson, Page
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import (

@@ -7,10 +7,9 @@ from fastapi import APIRouter
 from tracegrade.model.session import session_trace_id
 from tracegrade.queries.lists import sessions_page
 from tracegrade.queries.parameters import SessionsQuery
-from tracegrade.store.heads import NEWEST, trace_heads
+from tracegrade.store.heads import NEWEST, SessionSums, session_sums, trace_heads
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.session_sums import SessionSums, session_sums
 from tracegrade.web.api.described import described_by
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, TraceDocument, page_json
 from tracegrade.web.api.openapi import problems

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, AliasChoices, Field
 
 from tracegrade.history.suite_runs.experiment_changes import LONGEST_DESCRIPTION
-from tracegrade.store.experiment_entries import Kind, ReportedKind
+from tracegrade.store.runs import Kind, ReportedKind
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.stored import storable
 from tracegrade.web.api.documents import WITHOUT_NUL, Document, SentDocument, SentId

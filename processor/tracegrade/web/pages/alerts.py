@@ -6,9 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tracegrade.alert.stored_slos import with_objectives
-from tracegrade.store.alerts import stored_silences
+from tracegrade.store.alerts import WaitingAlert, stored_silences, stored_waiting
 from tracegrade.store.incidents import recent_incidents
-from tracegrade.store.waiting import WaitingAlert, stored_waiting
 from tracegrade.web.budgets import shown_budgets
 from tracegrade.web.incidents import shown_incidents
 from tracegrade.web.render import page

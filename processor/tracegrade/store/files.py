@@ -1,7 +1,7 @@
-"""SQLite stores that a repair replaced: each holds what the store held, so none of them stays for good.
+"""The files of a SQLite store: where it is when the settings name no database, and those that a repair replaced.
 
-What can be read of such a file is in the store that took its place, so that it is kept for examination alone. Traces
-cannot be taken out of it: a deletion deletes it as a whole, and so does retention.
+What can be read of a replaced file is in the store that took its place, so that it is kept for examination alone.
+Traces cannot be taken out of it: a deletion deletes it as a whole, and so does retention.
 """
 
 import os
@@ -10,6 +10,34 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+DATA_DIR = "./tracegrade-data"
+_FILE = "tracegrade.db"
+
+
+def sqlite_url(folder: Path) -> str:
+    """The URL of the SQLite file in a data folder, with its absolute path."""
+    return f"sqlite:///{folder.absolute() / _FILE}"
+
+
+def is_absent(url: str) -> bool:
+    """Whether `url` names an SQLite file that is not there; False where only the database's driver can tell."""
+    path = url.removeprefix("sqlite:///")
+    return path != url and "?" not in path and not Path(path).exists()
+
+
+def holds_data(folder: Path) -> bool:
+    """Whether `folder` is a data folder in which something was received or stored."""
+    return any((folder / name).exists() for name in (_FILE, "instance_id", "journal"))
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The SQLite file that `url` names; None for a database server."""
+    from sqlalchemy.engine import make_url
+
+    parsed = make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
 
 _MARK = ".replaced-"
 _TIME = "%Y%m%dT%H%M%SZ"
