@@ -14,11 +14,12 @@ from tracegrade.config import Config
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import suite_request
 from tracegrade.jobs.worker import Worker
+from tracegrade.store.documents import new_id
 from tracegrade.store.jobs import Event, Job, events_after, stored_job
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.runs import Run, stored_runs
 from tracegrade.store.schema import traces
-from tracegrade.store.suites import StoredCase, StoredSuite, new_suite_id, save_suite
+from tracegrade.store.suites import StoredCase, StoredSuite, save_suite
 from waiting import WITHIN_S, eventually
 
 WEATHER = {
@@ -43,7 +44,7 @@ def weather(cases: int, tenant: str = "default") -> StoredSuite:
     ]
     stored = [StoredCase(f"case-{number}", body) for number, body in enumerate(bodies, 1)]
     return StoredSuite(
-        tenant=tenant, id=new_suite_id(), name="Weather", tools=[WEATHER], cases=stored, created_ns=1, updated_ns=1
+        tenant=tenant, id=new_id(), name="Weather", tools=[WEATHER], cases=stored, created_ns=1, updated_ns=1
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Engine, func, select
 
 from tracegrade.store import schema
+from tracegrade.store.documents import new_id
 from tracegrade.store.jobs import (
     Job,
     add_events,
@@ -16,7 +17,6 @@ from tracegrade.store.jobs import (
     delete_old_events,
     events_after,
     interrupt_running,
-    new_job_id,
     note,
     resume_job,
     stored_job,
@@ -41,7 +41,7 @@ def state_of(engine: Engine, job: Job = JOB) -> str:
 
 
 def test_a_job_is_stored_as_it_was_submitted_and_seen_by_its_tenant_alone(engine: Engine) -> None:
-    other = replace(JOB, tenant="other", id=new_job_id(), created_ns=20)
+    other = replace(JOB, tenant="other", id=new_id(), created_ns=20)
     do(engine, add_job, JOB, suite_name="Weather")
     do(engine, add_job, other)
     assert do(engine, stored_job, "default", JOB.id) == replace(JOB, runs=[])

@@ -8,18 +8,17 @@ from sqlalchemy import Engine, func, select
 
 from tracegrade.model.errors import NotFound
 from tracegrade.store import schema
+from tracegrade.store.documents import new_id, tenants_of
 from tracegrade.store.open import reading
 from tracegrade.store.runs import Experiment, save_experiment, stored_experiment
 from tracegrade.store.suites import (
     StoredCase,
     StoredSuite,
     delete_suite,
-    new_suite_id,
     save_suite,
     stored_suite,
     suite_heads,
     suite_named,
-    suite_tenants,
     suites_called,
 )
 
@@ -86,7 +85,7 @@ def test_the_list_counts_tools_and_cases_and_begins_with_the_latest(engine: Engi
     saved(engine, WEATHER, empty, replace(WEATHER, tenant="other"))
     with reading(engine) as connection:
         heads = suite_heads(connection, "default")
-        assert suite_tenants(connection) == ["default", "other"]
+        assert tenants_of(connection, "suites") == ["default", "other"]
     assert [(head.id, head.tool_count, head.case_count) for head in heads] == [("ff", 0, 0), (WEATHER.id, 1, 2)]
 
 
@@ -120,6 +119,6 @@ def test_deleting_takes_the_cases_along_and_nothing_of_others(engine: Engine) ->
 
 
 def test_ids_are_12_hex_digits_and_differ() -> None:
-    ids = {new_suite_id() for _ in range(20)}
+    ids = {new_id() for _ in range(20)}
     assert len(ids) == 20
     assert all(len(bytes.fromhex(id_)) == 6 for id_ in ids)

@@ -12,17 +12,8 @@ from tracegrade.model.errors import NotFound, NotPossible
 from tracegrade.models.settings import chosen_models
 from tracegrade.pipeline.data_folder import DataFolder
 from tracegrade.rule.reading import RuleReading
-from tracegrade.store.jobs import (
-    UNFINISHED,
-    WAITING,
-    Job,
-    add_job,
-    cancel_job,
-    new_job_id,
-    resume_job,
-    stored_job,
-    stored_jobs,
-)
+from tracegrade.store.documents import new_id
+from tracegrade.store.jobs import UNFINISHED, WAITING, Job, add_job, cancel_job, resume_job, stored_job, stored_jobs
 from tracegrade.store.open import changing_store
 from tracegrade.store.suites import StoredSuite, stored_suite
 from tracegrade.suites.unset import unset_needs
@@ -80,7 +71,7 @@ def submit(config: Config, tenant: str, owner: str, asked: SuiteRequest) -> Job:
             raise NotPossible(f"{waiting} jobs wait already, the most there may be; cancel one, or wait")
         experiment = experiment_for(connection, suite, asked.experiment, now_ns)
         request = asked.model_copy(update={"models": keys, "experiment": experiment.name}).model_dump(mode="json")
-        job = Job(tenant=tenant, id=new_job_id(), owner=owner, request=request, created_ns=now_ns)
+        job = Job(tenant=tenant, id=new_id(), owner=owner, request=request, created_ns=now_ns)
         add_job(connection, job, suite_id=suite.id, suite_name=suite.name, models=[*keys])
     DataFolder(config.data_path).note_jobs_wait()
     return job

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, insert, 
 
 from tracegrade.codec.json_text import storable
 from tracegrade.store.diagnosis import Diagnosis, Reason, Slice
+from tracegrade.store.documents import put, records
 from tracegrade.store.named import id_named
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import ALERT_STATES, alerts, silences, waiting_alerts
@@ -203,20 +204,13 @@ def save_alert(connection: Connection, alert: StoredAlert) -> None:
     fields = asdict(alert)
     fields["fingerprint"] = bytes.fromhex(alert.fingerprint)
     fields["state"] = ALERT_STATES.index(alert.state)
-    _delete(connection, alert)
-    connection.execute(insert(alerts).values(**fields))
-
-
-def _delete(connection: Connection, alert: StoredAlert) -> None:
-    """Delete what is stored of one firing."""
-    same = (alerts.c.fingerprint == bytes.fromhex(alert.fingerprint), alerts.c.starts_ns == alert.starts_ns)
-    connection.execute(delete(alerts).where(*same))
+    put(connection, alerts, fields)
 
 
 def stored_silences(connection: Connection, ended_after_ns: int) -> list[Silence]:
     """Silences that end after a time, the first to end first."""
     query = select(silences).where(silences.c.ends_ns > ended_after_ns).order_by(silences.c.ends_ns, silences.c.id)
-    return [Silence(**row._asdict()) for row in connection.execute(query)]
+    return records(connection, Silence, query)
 
 
 def silence_named(connection: Connection, written: str, now_ns: int) -> str | None:
@@ -226,8 +220,7 @@ def silence_named(connection: Connection, written: str, now_ns: int) -> str | No
 
 def save_silence(connection: Connection, silence: Silence) -> None:
     """Store a silence, replacing one of the same id."""
-    connection.execute(delete(silences).where(silences.c.id == silence.id))
-    connection.execute(insert(silences).values(**asdict(silence)))
+    put(connection, silences, asdict(silence))
 
 
 def alert_of(row: Any) -> StoredAlert:
@@ -269,8 +262,7 @@ class WaitingAlert:
 
 def stored_waiting(connection: Connection) -> list[WaitingAlert]:
     """All of them, by rule, then by service and agent."""
-    found = [WaitingAlert(**row._asdict()) for row in connection.execute(select(waiting_alerts))]
-    return sorted(found, key=waiting_order)
+    return sorted(records(connection, WaitingAlert, select(waiting_alerts)), key=waiting_order)
 
 
 def save_waiting(connection: Connection, waiting: Sequence[WaitingAlert]) -> None:

@@ -20,6 +20,7 @@ from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import with_backfilled
 from tracegrade.model.evaluation import Decision
 from tracegrade.store.database import in_parts
+from tracegrade.store.documents import records
 from tracegrade.store.index import Blocks, block_ranges
 from tracegrade.store.open import one_at_a_time, reading
 from tracegrade.store.read import newest_number
@@ -103,7 +104,7 @@ def stored_backfills(connection: Connection, rule_id: str, tenant: str | None = 
     query = select(backfills).where(backfills.c.rule_id == rule_id).order_by(backfills.c.tenant)
     if tenant is not None:
         query = query.where(backfills.c.tenant == tenant)
-    return [Backfill(*row) for row in connection.execute(query)]
+    return records(connection, Backfill, query)
 
 
 @dataclass(slots=True)

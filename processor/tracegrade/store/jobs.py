@@ -9,7 +9,6 @@ Rows and events hold neither trace ids nor anything of a trace's content. Every 
 called in a transaction that began with `one_at_a_time`.
 """
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
@@ -17,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.documents import record, records
 from tracegrade.store.named import id_named
 from tracegrade.store.schema import job_events, jobs
 
@@ -82,11 +82,6 @@ _KNOWN = [jobs.c[field.name] for field in fields(Job)]
 _EVENT = [job_events.c[field.name] for field in fields(Event)]
 
 
-def new_job_id() -> str:
-    """An id for a job: 12 hex digits."""
-    return secrets.token_hex(6)
-
-
 def add_job(connection: Connection, job: Job, **told: JsonValue) -> None:
     """Store a new job, with the event `job_created`; its fields are its id and kind, and what else is `told`."""
     connection.execute(insert(jobs).values(**{**asdict(job), "runs": list(job.runs), "request": dict(job.request)}))
@@ -101,8 +96,7 @@ def add_job(connection: Connection, job: Job, **told: JsonValue) -> None:
 
 def stored_job(connection: Connection, tenant: str, id_: str) -> Job | None:
     """The job with this id; None when there is none."""
-    row = connection.execute(select(*_KNOWN).where(*_is_job(tenant, id_))).first()
-    return None if row is None else Job(**row._mapping)
+    return record(connection, Job, select(*_KNOWN).where(*_is_job(tenant, id_)))
 
 
 def job_named(connection: Connection, tenant: str, written: str) -> str:
@@ -126,7 +120,7 @@ def stored_jobs(
     if tenant is not None:
         query = query.where(jobs.c.tenant == tenant)
     query = query.order_by(jobs.c.created_ns.desc(), jobs.c.id).limit(limit).offset(offset)
-    return [Job(**row._mapping) for row in connection.execute(query)]
+    return records(connection, Job, query)
 
 
 def claim(connection: Connection, job: Job, claim_name: str, now_ns: int) -> bool:
@@ -222,7 +216,7 @@ def last_event(connection: Connection, tenant: str, id_: str) -> int:
 def events_after(connection: Connection, tenant: str, id_: str, number: int, limit: int = 1000) -> list[Event]:
     """Events of a job after the `number`-th, in order; at most `limit`."""
     query = select(*_EVENT).where(*_of_job(tenant, id_), job_events.c.number > number)
-    return [Event(**row._mapping) for row in connection.execute(query.order_by(job_events.c.number).limit(limit))]
+    return records(connection, Event, query.order_by(job_events.c.number).limit(limit))
 
 
 def newest_events(connection: Connection, tenant: str | None, since_ns: int) -> dict[tuple[str, str], int]:

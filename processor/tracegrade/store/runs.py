@@ -4,7 +4,6 @@ Every function names the tenant: it sees and changes that tenant's rows alone. E
 experiment, and reported, in its timeline; deleting the experiment deletes them.
 """
 
-import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeAlias
@@ -12,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, insert, or_, select, update
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.documents import new_id, put, record, records
 from tracegrade.store.index import traces_of_run
 from tracegrade.store.open import one_at_a_time
 from tracegrade.store.registry import database
@@ -41,16 +41,11 @@ class Entry:
     promoted_from: str | None = None
 
 
-def new_entry_id() -> str:
-    """An id for an entry: 12 hex digits."""
-    return secrets.token_hex(6)
-
-
 def stored_entries(connection: Connection, tenant: str, experiment: str) -> list[Entry]:
     """The entries of an experiment in the order in which they were reported; one that was promoted after its tune."""
     known = experiment_entries.c
     query = select(experiment_entries).where(known.tenant == tenant, known.experiment == experiment)
-    found = [Entry(**row._mapping) for row in connection.execute(query)]
+    found = records(connection, Entry, query)
     return sorted(found, key=lambda entry: (entry.at_ns, entry.promoted_from or entry.id, entry.promoted_from or ""))
 
 
@@ -58,8 +53,7 @@ def promoted_entry(connection: Connection, tenant: str, id_: str) -> Entry | Non
     """The `eval` with this id that was promoted from a tune."""
     known = experiment_entries.c
     query = select(experiment_entries).where(known.tenant == tenant, known.id == id_, known.kind == PROMOTED)
-    row = connection.execute(query).first()
-    return None if row is None else Entry(**row._mapping)
+    return record(connection, Entry, query)
 
 
 def entry_count(connection: Connection, tenant: str, experiment: str) -> int:
@@ -127,11 +121,6 @@ def suite_of_source(source: str) -> str | None:
     return id_ if kind == "suite" else None
 
 
-def new_experiment_id() -> str:
-    """An id for an experiment: 12 hex digits."""
-    return secrets.token_hex(6)
-
-
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One experiment; ``baseline`` is the run that is pinned, ``suite`` the stored suite it is about; None without.
@@ -148,7 +137,7 @@ class Experiment:
     last_number: int
     suite: str | None = None
     description: str | None = None
-    id: str = field(default_factory=new_experiment_id)
+    id: str = field(default_factory=new_id)
     own: bool = False
     baseline_entry: str | None = None
     baseline_note: str | None = None
@@ -159,8 +148,7 @@ _KNOWN = [runs.c[field.name] for field in fields(Run)]
 
 def stored_run(connection: Connection, tenant: str, name: str) -> Run | None:
     """The run of this name."""
-    row = connection.execute(select(*_KNOWN).where(*_is_run(tenant, name))).first()
-    return None if row is None else Run(**row._mapping)
+    return record(connection, Run, select(*_KNOWN).where(*_is_run(tenant, name)))
 
 
 def sources_of(connection: Connection, name: str) -> set[str]:
@@ -173,24 +161,19 @@ def stored_runs(connection: Connection, tenant: str, experiment: str | None = No
     query = select(*_KNOWN).where(runs.c.tenant == tenant).order_by(runs.c.begun_ns, runs.c.name)
     if experiment is not None:
         query = query.where(runs.c.experiment == experiment)
-    return [Run(**row._mapping) for row in connection.execute(query)]
+    return records(connection, Run, query)
 
 
 def runs_of_eval(connection: Connection, tenant: str, id_: str) -> list[Run]:
     """The runs of a job, or the run of this name that no job made, in the order in which they were begun."""
     is_own = or_(runs.c.job == id_, and_(runs.c.job.is_(None), runs.c.name == id_))
     query = select(*_KNOWN).where(runs.c.tenant == tenant, is_own).order_by(runs.c.begun_ns, runs.c.name)
-    return [Run(**row._mapping) for row in connection.execute(query)]
+    return records(connection, Run, query)
 
 
 def run_names(connection: Connection) -> list[str]:
     """The names of all runs of all tenants, in order."""
     return list(connection.execute(select(runs.c.name).distinct().order_by(runs.c.name)).scalars())
-
-
-def experiment_tenants(connection: Connection) -> list[str]:
-    """The tenants that have experiments, in order."""
-    return list(connection.execute(select(experiments.c.tenant).distinct().order_by(experiments.c.tenant)).scalars())
 
 
 def stored_experiments(
@@ -199,42 +182,34 @@ def stored_experiments(
     """Experiments begun at `since_ns` or later but the first `offset`, in the order in which they were begun."""
     query = select(experiments).where(experiments.c.tenant == tenant, experiments.c.begun_ns >= since_ns)
     query = query.order_by(experiments.c.begun_ns, experiments.c.name).limit(limit).offset(offset)
-    return [Experiment(*row) for row in connection.execute(query)]
+    return records(connection, Experiment, query)
 
 
 def stored_experiment(connection: Connection, tenant: str, name: str) -> Experiment | None:
     """The experiment of this name."""
-    row = connection.execute(select(experiments).where(*_is_experiment(tenant, name))).first()
-    return None if row is None else Experiment(*row)
+    return record(connection, Experiment, select(experiments).where(*_is_experiment(tenant, name)))
 
 
 def experiment_with_id(connection: Connection, tenant: str, id_: str) -> Experiment | None:
     """The experiment with this id."""
     own = (experiments.c.tenant == tenant, experiments.c.id == id_)
-    row = connection.execute(select(experiments).where(*own)).first()
-    return None if row is None else Experiment(*row)
+    return record(connection, Experiment, select(experiments).where(*own))
 
 
 def own_experiment(connection: Connection, tenant: str, suite: str) -> Experiment | None:
     """The experiment into which evals of a suite go that name none; None before the first of them."""
     own = (experiments.c.tenant == tenant, experiments.c.suite == suite, experiments.c.own)
-    row = connection.execute(select(experiments).where(*own).order_by(experiments.c.begun_ns)).first()
-    return None if row is None else Experiment(*row)
+    return record(connection, Experiment, select(experiments).where(*own).order_by(experiments.c.begun_ns))
 
 
 def save_run(connection: Connection, run: Run) -> None:
     """Store what is known of `run`, in place of what was known of it."""
-    values = {**asdict(run), "job": run.job}
-    if not connection.execute(update(runs).where(*_is_run(run.tenant, run.name)).values(**values)).rowcount:
-        connection.execute(insert(runs).values(**values))
+    put(connection, runs, {**asdict(run), "job": run.job})
 
 
 def save_experiment(connection: Connection, experiment: Experiment) -> None:
     """Store `experiment`, in place of what was known of it."""
-    values = asdict(experiment)
-    same = _is_experiment(experiment.tenant, experiment.name)
-    if not connection.execute(update(experiments).where(*same).values(**values)).rowcount:
-        connection.execute(insert(experiments).values(**values))
+    put(connection, experiments, asdict(experiment))
 
 
 def rename_experiment(connection: Connection, tenant: str, name: str, new_name: str) -> None:

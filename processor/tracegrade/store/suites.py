@@ -4,7 +4,6 @@ Every function names the tenant: whoever asks sees and changes that tenant's sui
 matter of `tracegrade.suites`.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.documents import put, records
 from tracegrade.store.named import id_named
 from tracegrade.store.schema import experiments, suite_cases, suites
 
@@ -59,11 +59,6 @@ class SuiteHead:
         return values | {"test_case_count": values.pop("case_count")}
 
 
-def new_suite_id() -> str:
-    """An id for a suite: 12 hex digits."""
-    return secrets.token_hex(6)
-
-
 def suite_heads(connection: Connection, tenant: str) -> list[SuiteHead]:
     """All suites, the one that was made last first."""
     own = select(suite_cases.c.suite, func.count()).where(suite_cases.c.tenant == tenant)
@@ -77,18 +72,13 @@ def suite_heads(connection: Connection, tenant: str) -> list[SuiteHead]:
     ]
 
 
-def suite_tenants(connection: Connection) -> list[str]:
-    """The tenants that have suites, in order."""
-    return list(connection.execute(select(suites.c.tenant).distinct().order_by(suites.c.tenant)).scalars())
-
-
 def stored_suite(connection: Connection, tenant: str, id_: str) -> StoredSuite | None:
     """The suite with this id, with its cases in order; None when there is none."""
     row = connection.execute(select(suites).where(*_is_suite(tenant, id_))).first()
     if row is None:
         return None
     query = select(suite_cases.c.id, suite_cases.c.body).where(*_of_suite(tenant, id_))
-    cases = [StoredCase(*found) for found in connection.execute(query.order_by(suite_cases.c.place))]
+    cases = records(connection, StoredCase, query.order_by(suite_cases.c.place))
     return StoredSuite(**row._mapping, cases=cases)
 
 
@@ -108,6 +98,8 @@ def suite_named(connection: Connection, tenant: str, written: str) -> str | None
 def save_suite(connection: Connection, suite: StoredSuite) -> None:
     """Store `suite` with all its cases, in place of what was stored of it."""
     values: dict[str, Any] = {
+        "tenant": suite.tenant,
+        "id": suite.id,
         "name": suite.name,
         "description": suite.description,
         "system_prompt": suite.system_prompt,
@@ -115,11 +107,8 @@ def save_suite(connection: Connection, suite: StoredSuite) -> None:
         "created_ns": suite.created_ns,
         "updated_ns": suite.updated_ns,
     }
-    same = _is_suite(suite.tenant, suite.id)
-    if connection.execute(update(suites).where(*same).values(**values)).rowcount:
+    if put(connection, suites, values):
         connection.execute(delete(suite_cases).where(*_of_suite(suite.tenant, suite.id)))
-    else:
-        connection.execute(insert(suites).values(tenant=suite.tenant, id=suite.id, **values))
     rows = [
         {"tenant": suite.tenant, "suite": suite.id, "id": case.id, "place": place, "body": case.body}
         for place, case in enumerate(suite.cases)

@@ -7,12 +7,12 @@ from sqlalchemy import Connection
 
 from tracegrade.model.errors import TraceGradeError
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.documents import new_id
 from tracegrade.store.open import changing_store
 from tracegrade.store.suites import (
     StoredCase,
     StoredSuite,
     delete_suite,
-    new_suite_id,
     save_suite,
     stored_suite,
     suite_named,
@@ -61,7 +61,7 @@ def case_of(suite: StoredSuite, case_id: str) -> StoredCase:
 
 def add_suite(store_url: str, tenant: str, document: JsonValue, now_ns: int, *, strict: bool = False) -> Read:
     """Store the suite that `document` is as a new one; raises as `read_suite`."""
-    read = read_suite(document, tenant, new_suite_id(), now_ns, strict=strict)
+    read = read_suite(document, tenant, new_id(), now_ns, strict=strict)
     with changing_store(store_url) as connection:
         save_suite(connection, read.suite)
     return read

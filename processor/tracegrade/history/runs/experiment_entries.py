@@ -13,17 +13,9 @@ from tracegrade.history.runs.experiments import known_experiment
 from tracegrade.history.runs.run_changes import check_unpinned
 from tracegrade.model.errors import NotPossible
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.documents import new_id
 from tracegrade.store.open import changing_store
-from tracegrade.store.runs import (
-    PROMOTED,
-    TUNES,
-    Entry,
-    ReportedKind,
-    add_entry,
-    delete_entry,
-    entry_count,
-    new_entry_id,
-)
+from tracegrade.store.runs import PROMOTED, TUNES, Entry, ReportedKind, add_entry, delete_entry, entry_count
 
 MOST_ENTRIES = 10_000
 
@@ -60,7 +52,7 @@ def report(
         entry = Entry(
             tenant=tenant,
             experiment=experiment,
-            id=new_entry_id(),
+            id=new_id(),
             kind=kind,
             at_ns=time.time_ns(),
             score=score,
@@ -68,7 +60,7 @@ def report(
         )
         entries = [entry]
         if kind in TUNES and score is not None:
-            entries.append(replace(entry, id=new_entry_id(), kind=PROMOTED, promoted_from=entry.id))
+            entries.append(replace(entry, id=new_id(), kind=PROMOTED, promoted_from=entry.id))
         for item in entries:
             add_entry(connection, item)
     return entries

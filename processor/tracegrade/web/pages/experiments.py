@@ -13,8 +13,9 @@ from tracegrade.history.suite_runs.suite_cases import is_suite_run
 from tracegrade.jobs.submit import submit
 from tracegrade.jobs.suite_request import SuiteRequest
 from tracegrade.model.errors import NotPossible, TraceGradeError
+from tracegrade.store.documents import tenants_of
 from tracegrade.store.errors import StoreError
-from tracegrade.store.runs import experiment_tenants, stored_experiments
+from tracegrade.store.runs import stored_experiments
 from tracegrade.store.suites import suite_heads
 from tracegrade.suites.keeping import NoSuchSuite
 from tracegrade.web.addresses import eval_address, experiment_address
@@ -33,7 +34,7 @@ def show_all(request: Request) -> Response:
     tenant = tenant_of(request)
     with sources_of(request).store() as connection:
         found = [timeline(connection, experiment) for experiment in stored_experiments(connection, tenant)]
-        tenants = experiment_tenants(connection)
+        tenants = tenants_of(connection, "experiments")
         suites = suite_heads(connection, tenant)
     return page(
         request,

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tracegrade.model.json_value import JsonValue
+from tracegrade.store.documents import tenants_of
 from tracegrade.store.runs import stored_runs
-from tracegrade.store.suites import StoredSuite, suite_heads, suite_tenants
+from tracegrade.store.suites import StoredSuite, suite_heads
 from tracegrade.suites.hints import hints_of
 from tracegrade.suites.imported import SuiteError
 from tracegrade.suites.keeping import add_suite, change_suite, known_suite, remove_suite, without_case
@@ -38,7 +39,7 @@ def show_all(request: Request) -> Response:
     tenant = tenant_of(request)
     with sources_of(request).store() as connection:
         found = suite_heads(connection, tenant)
-        tenants = suite_tenants(connection)
+        tenants = tenants_of(connection, "suites")
     return page(
         request,
         "suites.html",
