@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from tracegrade.extract.decode.unwrap import properties
-from tracegrade.extract.decode.values import first_text
+from tracegrade.extract.decode.values import decode, first_text
 from tracegrade.extract.folding import short_name
 from tracegrade.extract.histories import beyond
-from tracegrade.extract.messages import ASSISTANT_ROLES
+from tracegrade.extract.messages import ASSISTANT_ROLES, USER_ROLES
 from tracegrade.extract.nodes import Node
 from tracegrade.extract.reading import Message, RequestedCall, ShownResult
 from tracegrade.extract.tool_requests import ToolRequest
@@ -71,7 +71,10 @@ class Answers:
             return trailing[request.position] if is_requested and request.position < len(trailing) else None
         found = next((result for result in trailing if result.call_id == call_id), None)
         return (
-            found or _at_its_place(request, requested, trailing) or self.by_id(call_id, request.call.name, request.node)
+            found
+            or _at_its_place(request, requested, trailing)
+            or self.by_id(call_id, request.call.name, request.node)
+            or (None if trailing else _told_as_user(request, following.inputs()[-2:]))
         )
 
     def by_id(self, call_id: str | None, name: str, node: Node) -> ShownResult | None:
@@ -208,6 +211,38 @@ def _at_its_place(
         return None  # without the calls in the history, an id may be that of any call
     known = {call.call_id for call in requested if call.call_id is not None}
     return results[request.position] if all(result.call_id not in known for result in results) else None
+
+
+def _told_as_user(request: ToolRequest, last: Sequence[Message]) -> ShownResult | None:
+    """The result of a call that smolagents tells as the user; None where it cannot be told from those of other calls.
+
+    A model's calls are written as its text, and what they gave as one text, line by line, so that each is known only
+    where there was one call. A failed call is named with its arguments.
+
+    Args:
+        request: a call that a model asked for.
+        last: the last two messages of the model call after it.
+    """
+    if len(last) < 2 or last[1].role not in USER_ROLES:
+        return None
+    call, said, told = request.call, last[0].text, last[1].text
+    asked = [(each.name, each.arguments) for message in request.node.outputs() for each in message.calls]
+    failed = f"{_FAILED}Error executing tool '{call.name}' with arguments {decode(call.arguments).value}: "
+    _, names_it, error = told.rpartition(failed)
+    if names_it and _FAILED not in error and asked.count((call.name, call.arguments)) == 1:
+        return ShownResult(call.call_id, error.partition(_RETRY)[0], True)
+    if not told.startswith(_OBSERVED) or _FAILED in told:
+        return None
+    calls = decode(said.partition(_CALLING)[2]).value
+    only = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
+    is_it = isinstance(only, dict) and only.get("id") == call.call_id
+    return ShownResult(call.call_id, told.removeprefix(_OBSERVED)) if is_it else None
+
+
+_CALLING = "Calling tools:\n"
+_OBSERVED = "Observation:\n"
+_FAILED = "Error:\n"
+_RETRY = "\nPlease try again or use another tool"
 
 
 def _add_result(found: list[ShownResult], result: ShownResult) -> None:
