@@ -127,6 +127,24 @@ def test_steps_of_calls_that_are_read_are_none_of_them() -> None:
     assert [work.why for work in with_call.unread] == []
 
 
+def test_functions_of_which_nothing_says_whether_a_model_asked_for_them_are_unread_work() -> None:
+    """As NeMo Agent Toolkit writes them; a function around another one is the agent's, or a tool's."""
+    said = {"openinference.span.kind": "CHAIN", "nat.span.kind": "FUNCTION"}
+
+    def function(number: int, parent: int, name: str) -> dict[str, Any]:
+        own = {**said, "nat.function.name": name, "input.value": "{}", "output.value": "1"}
+        return {"id": number, "parent": parent, "name": name, "at": [number, 99 - number], "attributes": own}
+
+    spans = [function(1, 0, "<workflow>"), function(2, 1, "find_parts"), function(3, 1, "report")]
+    chain = function(4, 1, "format")
+    chain["attributes"]["nat.span.kind"] = "SPAN"
+    found = extract(build.trace([*spans, chain]))
+    assert [(work.span_id, work.why) for work in found.unread] == [
+        (span_id(number), "function that may be a tool") for number in (2, 3)
+    ]
+    assert extract(build.trace([*spans, _chat(4, answered=ANSWER, parent=1, at=[1, 2])])).unread == []
+
+
 def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
     trace = build.trace([{"id": 1, "attributes": {"tool.name": "find"}, "unread_keys": ["tool.name"]}])
     assert extract(trace).unread_tool_spans == []

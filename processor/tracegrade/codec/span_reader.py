@@ -19,6 +19,7 @@ from tracegrade.extract.shape.look import (
     MAX_BYTES,
     MAX_KEYS,
     MAX_KNOWN_KEYS,
+    function_key,
     is_foreign,
     is_known,
     may_be_asked_for,
@@ -145,7 +146,7 @@ class _Choice(ByKeys[_Chosen]):
         by_events = False
         if self._by_shape and len(keys) <= MAX_KEYS:
             if is_known(marks, keys):
-                by_events = not may_be_filled(marks, keys, kept)
+                by_events = not may_be_filled(marks, keys, kept) and function_key(keys, kept) is None
                 is_worth_it = len(keys) <= MAX_KNOWN_KEYS and not (by_events and shows_content(keys))
             else:
                 is_worth_it = True

@@ -8,6 +8,7 @@ from tracegrade.extract.decode.values import first_text
 from tracegrade.extract.dialect_set import CONVENTIONS, DialectSet, Form
 from tracegrade.extract.folding import fold, without_requests, without_server_side
 from tracegrade.extract.joining import join
+from tracegrade.extract.key_sets import ByKeys
 from tracegrade.extract.messages import ASSISTANT_ROLES
 from tracegrade.extract.nodes import Node, by_kind, enclose
 from tracegrade.extract.pairing import named_by_requests, pair
@@ -16,6 +17,7 @@ from tracegrade.extract.registry import OURS, in_force, read_safely
 from tracegrade.extract.runs import describe_runs, find_runs, root_of
 from tracegrade.extract.shape.dialect import SHAPE
 from tracegrade.extract.shape.filling import fill
+from tracegrade.extract.shape.look import function_key
 from tracegrade.extract.shape.messages import WholeNode
 from tracegrade.extract.shape.names import may_be_class, sentence_name
 from tracegrade.extract.shape.reader import read_by_shape
@@ -60,11 +62,12 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         return Extraction(trace, [], [])
     if trace.log_records:
         spans = join(spans, trace.log_records, dialects.events)
-    nodes, by_content, unread, seen, left = _scan(spans, dialects.forms)
+    nodes, by_content, unread, seen, left, functions = _scan(spans, dialects.forms)
     nameless: list[Span] = []
     models: list[tuple[Span, bool]] = []
-    if left:
-        shaped = read_by_shape(spans, nodes, left)
+    unasked: list[Span] = []
+    if left or functions:
+        shaped = read_by_shape(spans, nodes, left, functions)
         if shaped.nodes:
             nodes = sorted([*nodes, *shaped.nodes], key=lambda node: SPAN_ORDER(node.span))
             replaced = {node.span.span_id: node.span for node in shaped.nodes}
@@ -73,6 +76,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         nameless += shaped.nameless
         unread += [span for span in shaped.outside if span.unread_keys is None]
         models = shaped.models
+        unasked = shaped.unasked
     top_down = enclose(nodes, spans)
     if by_content and _make_agents(by_content, nodes):
         top_down = enclose(nodes, spans)
@@ -126,7 +130,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
         release=release_of(spans),
         silent_scopes=[] if calls else _silent_scopes(spans, [*of_kind["chat"], *of_kind["agent"]]),
         unread_tool_spans=[span.span_id.hex() for span in sorted(unread, key=SPAN_ORDER)],
-        unread=unread_work(turns.chats, nameless, models, calls),
+        unread=unread_work(turns.chats, nameless, models, unasked, calls),
         redacted=redacted,
     )
 
@@ -218,16 +222,18 @@ def _keys_of(span: Span, dialects: DialectSet) -> Keys:
 
 def _scan(
     spans: Iterable[Span], forms: Mapping[tuple[str, ...], Form]
-) -> tuple[list[Node], list[Node], list[Span], list[Form], list[Span]]:
+) -> tuple[list[Node], list[Node], list[Span], list[Form], list[Span], list[Span]]:
     """The spans that some dialect takes for part of an agent's work, those that look so and that none takes, and forms.
 
     Second are those nodes whose dialect does not have the span's word for its kind, so that its content decided. The
-    forms are those of all spans, each once. Last come the spans that are left to be read by shape.
+    forms are those of all spans, each once. Then come the spans that are left to be read by shape, and those that a
+    dialect takes for something else and their sender for functions.
     """
     nodes = []
     by_content = []
     unread = []
     left = []
+    functions = []
     seen: dict[int, Form] = {}
     for span in spans:
         form = forms[tuple(span.attributes)]
@@ -250,13 +256,25 @@ def _scan(
                 nodes.append(_node(span, kind, dialect, keys))
             elif kind != "other":
                 nodes.append(Node(span, kind, dialect, keys))
+            elif span.is_whole and _is_function(span):
+                functions.append(span)
             break
         else:
             if span.unread_keys is not None:
                 unread.append(span)
             if span.is_whole:
                 left.append(span)
-    return nodes, by_content, unread, list(seen.values()), left
+    return nodes, by_content, unread, list(seen.values()), left, functions
+
+
+def _is_function(span: Span) -> bool:
+    """Whether a sender's own word for the kind of a span is function."""
+    key = _FUNCTION_KEYS[tuple(span.attributes)]
+    kind = span.attributes[key] if key is not None else None
+    return isinstance(kind, str) and kind.lower() == "function"
+
+
+_FUNCTION_KEYS = ByKeys(lambda keys: function_key(keys, frozenset()))
 
 
 def _node(span: Span, kind: SpanKind, dialect: Dialect, keys: Keys) -> Node:

@@ -22,6 +22,7 @@ _ADVICE: dict[WhyUnread, str] = {
     "dialect (docs/extend/dialect.md)",
     "calls announced and not shown": "have the sender record its messages, or the spans of its tools",
     "model span of no known dialect": _DIALECT,
+    "function that may be a tool": "have the sender record its models' messages, or spans of the kind tool",
 }
 
 

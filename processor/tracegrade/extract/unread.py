@@ -57,7 +57,11 @@ def _names_gen_ai(scope: str) -> bool:
 
 
 def unread_work(
-    chats: Sequence[Node], nameless: Iterable[Span], models: Iterable[tuple[Span, bool]], calls: Sequence[ToolCall]
+    chats: Sequence[Node],
+    nameless: Iterable[Span],
+    models: Iterable[tuple[Span, bool]],
+    unasked: Iterable[Span],
+    calls: Sequence[ToolCall],
 ) -> list[UnreadWork]:
     """The work of a trace that could not be read, in order of start.
 
@@ -67,9 +71,11 @@ def unread_work(
         chats: the model calls that were read, in order of start.
         nameless: tool spans that do not name their tool.
         models: spans of models that neither a dialect nor shape could read, each with whether it holds content.
+        unasked: spans of functions of which nothing says whether a model asked for them.
         calls: all calls that were read.
     """
     found = [_work(span, "tool span without a name") for span in nameless]
+    found += [_work(span, "function that may be a tool") for span in unasked]
     for span, holds_content in models:
         found.append(_work(span, "messages not readable" if holds_content else "model span of no known dialect"))
     for place, node in enumerate(chats):

@@ -13,6 +13,7 @@ WhyUnread: TypeAlias = Literal[
     "messages not readable",
     "calls announced and not shown",
     "model span of no known dialect",
+    "function that may be a tool",
 ]
 
 
@@ -40,6 +41,7 @@ UNREAD: dict[WhyUnread, str] = {
     "messages not readable": "the messages of a model call cannot be read",
     "calls announced and not shown": "a model call ended with tool calls, and none of them is shown",
     "model span of no known dialect": "a model call is written in no known dialect",
+    "function that may be a tool": "a function ran, and nothing says whether a model asked for it",
 }
 """Each cause as a clause."""
 

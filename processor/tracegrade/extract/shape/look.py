@@ -4,7 +4,7 @@ That is decided by a span's set of keys and its name alone: a trace then has the
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 
 from tracegrade.extract.shape.kinds import is_kind_key, is_tool_name_key
@@ -110,6 +110,25 @@ def may_be_filled(marks: Iterable[str], keys: Sequence[str], kept: Iterable[str]
 def shows_content(keys: Iterable[str]) -> bool:
     """Whether values of a call, or messages, stand under some of these keys."""
     return bool(_held(keys))
+
+
+def function_key(keys: Sequence[str], kept: Container[str]) -> str | None:
+    """The key of a sender's own under which the kind of a span stands, where the sender names a function beside it.
+
+    Another convention's word for the span, which a dialect reads, may say less: a chain may be a function, and this one
+    a tool. None without such keys.
+
+    Args:
+        keys: those of a span.
+        kept: those of them that dialects read.
+    """
+    own = [tuple(key.split(".")) for key in keys if key not in kept]
+    senders = {path[0] for path in own if len(path) > 1 and path[-2:] == ("function", "name")}
+    kinds = (path for path in own if path[0] in senders and path[0] not in _NO_SENDERS and path[-1] == "kind")
+    return next((".".join(path) for path in kinds), None)
+
+
+_NO_SENDERS = frozenset({"code", "faas", "llm", "gen_ai"})
 
 
 def is_foreign(keys: Iterable[str]) -> bool:

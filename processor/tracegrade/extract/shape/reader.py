@@ -33,22 +33,26 @@ class ReadByShape(NamedTuple):
 
     ``nodes`` are in order of start. ``nameless`` are executions of which the tool is not known, ``outside`` those in a
     trace that shows no work of a model or an agent, ``models`` spans of models of which no message could be read:
-    each with whether it holds content.
+    each with whether it holds content. ``unasked`` are functions of which nothing says whether a model asked for them.
     """
 
     nodes: list[Node]
     nameless: list[Span]
     outside: list[Span]
     models: list[tuple[Span, bool]]
+    unasked: list[Span]
 
 
 class _Trace:
     """One reading of one trace."""
 
-    def __init__(self, spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[Span]) -> None:
+    def __init__(
+        self, spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[Span], functions: Sequence[Span]
+    ) -> None:
         self._spans = spans
         self._nodes = nodes
         self._looked = [Looked(span) for span in left]
+        self._functions = [Looked(span) for span in functions]
         self._chats = {node.span.span_id for node in nodes if node.kind == "chat"}
 
     @cached_property
@@ -123,10 +127,42 @@ class _Trace:
             of_tools = [node for node in self._nodes if node.kind == "tool"]
             around = {above for node in [*of_tools, *tools] for above in self._above(node.span, _MAX_STEPS)}
             models = [model for model in models if model[0].span_id not in around]
+        unasked: list[Span] = []
+        if self._functions:
+            asking.sort(key=lambda node: (node.span.start_ns, node.span.end_ns))
+            asked, unasked = self._asked_functions([*chats, *agents, *tools], Requests(asking, self._looked))
+            tools += asked
+            if any(node.outputs() for node in asking):
+                unasked = []  # what models put out is shown, and names none of them
         nodes = sorted(
             [*chats, *agents, *tools], key=lambda node: (node.span.start_ns, node.span.end_ns, node.span.span_id)
         )
-        return ReadByShape(nodes, nameless, outside, models)
+        return ReadByShape(nodes, nameless, outside, models, unasked)
+
+    def _asked_functions(self, found: Sequence[Node], requests: Requests) -> tuple[list[Node], list[Span]]:
+        """The functions that models asked for, and those that hold no other work and may have been asked for.
+
+        Args:
+            found: the nodes that were read by shape.
+            requests: what models asked for.
+        """
+        of_work = [node.span for node in (*self._nodes, *found)]
+        around = {above for span in (*of_work, *(each.span for each in self._functions)) for above in self._above(span)}
+        of_tools = {node.span.span_id for node in (*self._nodes, *found) if node.kind == "tool"}
+        tools = {name for name in self._tools.values()} | {_name_of(node) for node in found if node.kind == "tool"}
+        asked: list[Node] = []
+        others: list[Span] = []
+        for looked in self._functions:
+            name, span = looked.key_name, looked.span
+            if not name or name in tools or any(above in of_tools for above in self._above(span)):
+                continue  # shown by a tool's own span, or a step of one
+            if requests.open(name, span.start_ns) is not None:
+                requests.take(name, None, span.start_ns)
+                of_tools.add(span.span_id)
+                asked.append(_tool_node(looked, name, None, looked.values.arguments))
+            elif span.span_id not in around:
+                others.append(span)
+        return asked, others
 
     def _kind(self, looked: Looked) -> Literal["chat", "agent", "other", "around"] | None:
         """chat, agent; other: a model's span without a message; around: one around model calls; None: what is left."""
@@ -295,15 +331,18 @@ class _Trace:
         return False
 
 
-def read_by_shape(spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[Span]) -> ReadByShape:
+def read_by_shape(
+    spans: Sequence[Span], nodes: Sequence[Node], left: Sequence[Span], functions: Sequence[Span] = ()
+) -> ReadByShape:
     """Read the spans of a trace that no dialect reads.
 
     Args:
         spans: all of the trace, in order of start.
         nodes: those that dialects read.
         left: those kept whole that none reads, in order of start.
+        functions: those that their sender calls functions and a dialect something that is no work, in order of start.
     """
-    return _Trace(spans, nodes, left).read()
+    return _Trace(spans, nodes, left, functions).read()
 
 
 def _name_of(node: Node) -> str:
