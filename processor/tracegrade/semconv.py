@@ -337,6 +337,9 @@ LANGCHAIN_AGENT = "lc_agent_name"
 # The same as Netra writes it. Source: the spans of netra-sdk 1.2.2.
 NETRA_LANGCHAIN_AGENT = "netra.association.properties.lc_agent_name"
 
+# What an application does with models, which is its agent. Source: Axiom's AI SDK, withSpan.
+AXIOM_CAPABILITY = "gen_ai.capability.name"
+
 # CrewAI's own tracing. Source: crewai 1.15.30, telemetry/tracing/semantic_conventions.py.
 CREWAI_EVENT = "crewai.event_name"
 CREWAI_AGENT_ROLE = "crewai.agent.role"

@@ -143,7 +143,20 @@ def read_flattened(
         has_results = has_results or bool(message.results)
     if has_results and s.REDACTED not in attributes:  # a content that is not there was none
         say_empty(messages, bodies, lambda body: "content" in body or "parts" in body)
+    if role and len(messages) > 1 and any("tool_call_id" in body for body in bodies):
+        return _with_calls_joined(messages)
     return messages
+
+
+def _with_calls_joined(messages: list[Message]) -> list[Message]:
+    """What a model put out, with all its calls in one message: Netra writes each as a message of its own."""
+    calls = [call for message in messages for call in message.calls]
+    place = next((place for place, message in enumerate(messages) if message.calls), 0)
+    if len(calls) < 2:
+        return messages
+    first = messages[place]
+    first.calls = tuple(call._replace(path=f"{place}/{number}") for number, call in enumerate(calls))
+    return [message for message in messages if message is first or not message.calls]
 
 
 def unwrapped(item: dict[str, JsonValue]) -> dict[str, JsonValue]:

@@ -171,7 +171,7 @@ DIALECT: Dialect = Dialect(
         output=(s.TOOL_CALL_RESULT, s.TOOL_OUTPUT),
         schema=(s.TOOL_JSON_SCHEMA,),
         # Beside LangChain's, the conventions' name is the outermost agent's (Splunk).
-        agent=(s.LANGCHAIN_AGENT, s.NETRA_LANGCHAIN_AGENT, s.AGENT_NAME),
+        agent=(s.LANGCHAIN_AGENT, s.NETRA_LANGCHAIN_AGENT, s.AGENT_NAME, s.AXIOM_CAPABILITY),
         session=(s.CONVERSATION_ID,),
         user=(s.USER_ID, s.ENDUSER_ID),
         model=(s.RESPONSE_MODEL, s.REQUEST_MODEL),
