@@ -116,7 +116,7 @@ def _extract(trace: Trace, tool_name: Callable[[str], str] | None, dialects: Dia
     runs = describe_runs(spans, nodes, of_kind, session_keys, user_keys, lambda span: _keys_of(span, dialects), stray)
     redacted = _was_redacted(trace, seen)
     calls = build_calls(paired, runs, top_down, of_kind, spans, tool_name, redacted=redacted)
-    unread = [*without_steps_of_calls(unread, spans, calls), *nameless]
+    unread = [*{span.span_id: span for span in (*without_steps_of_calls(unread, spans, calls), *nameless)}.values()]
     if any(map(_REFERS, seen)):
         say_stored_elsewhere(calls, paired, turns.chats)
     for node in of_kind["agent"]:

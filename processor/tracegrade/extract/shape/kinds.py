@@ -72,13 +72,20 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
         any("chain" in words for words in said),
         any(not _OTHERS.isdisjoint(words) or "tool" in words for words in said) and not tool,
         any("task" in words for words in said) and not tool,
-        frozenset(path[:-1] for path, words in by_path if is_tool_kind(words) or _is_function(words)),
+        _beside(path for path, words in by_path if is_tool_kind(words) or _is_function(words)),
         frozenset(path[:-1] for path, words in by_path if "agent" in words),
         frozenset(path[:-1] for path, words in by_path if not _FLOW.isdisjoint(words)),
     )
 
 
 NO_KINDS = Kinds()
+
+
+def _beside(kinds: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    """The prefixes of keys that say more of what these say the kind of: for the kind of a span, its sender's, too."""
+    found = {path[:-1] for path in kinds}
+    return frozenset(found | {prefix[:-1] for prefix in found if len(prefix) > 1 and prefix[-1] == "span"})
+
 
 OF_TOOL = "tool"
 """The first part of keys of what is said of a tool; a model named there is the one that asked for it."""
