@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from build.any_store import SERVICES, filled, filters
 from build.plain_sql import sql_heads, sql_results, sql_sessions
-from tracegrade.store import results as results_module
+from tracegrade.store import index
 from tracegrade.store.heads import NEWEST, count_heads, session_heads, session_sums, trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
@@ -74,7 +74,7 @@ def test_every_list_gives_what_plain_sql_gives(
 ) -> None:
     filled(engine, seed, traces)
     with pytest.MonkeyPatch.context() as patched, reading(engine) as connection:
-        patched.setattr(results_module, "_MAX_SEARCHED_SERIES", searched_series)
+        patched.setattr(index, "_MAX_SEARCHED_SERIES", searched_series)
         for some in (ResultFilter(), ResultFilter(service=SERVICES[-1]), *result_filter):
             held(connection, some, limit)
 

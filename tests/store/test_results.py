@@ -4,7 +4,7 @@ from sqlalchemy import Engine
 from build import each
 from build.judged_traces import evaluation, judged, trace_id
 from build.ten_traces import minute
-from tracegrade.store import results as results_module
+from tracegrade.store import index
 from tracegrade.store.heads import trace_heads
 from tracegrade.store.open import reading
 from tracegrade.store.result_filter import ResultFilter
@@ -44,7 +44,7 @@ def test_filters_let_through_what_they_say_newest_first(
     expected: list[int],
     searched_series: int,
 ) -> None:
-    monkeypatch.setattr(results_module, "_MAX_SEARCHED_SERIES", searched_series)
+    monkeypatch.setattr(index, "_MAX_SEARCHED_SERIES", searched_series)
     with reading(filled) as connection:
         found = results(connection, result_filter, 100)
     assert [int(result.trace_id, 16) for result in found] == expected

@@ -19,7 +19,7 @@ from tracegrade.codec.json_text import rows_to_json
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import with_backfilled
 from tracegrade.model.evaluation import Decision
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.documents import records
 from tracegrade.store.index import Blocks, block_ranges
 from tracegrade.store.open import one_at_a_time, reading
@@ -28,7 +28,6 @@ from tracegrade.store.registry import database
 from tracegrade.store.schema import (
     BACKFILL,
     BLOCK_TRACES,
-    EVERY_SERIES,
     LIVE,
     OUTCOMES,
     SUBJECT_KINDS,
@@ -41,8 +40,6 @@ from tracegrade.store.series import SeriesNumbers
 from tracegrade.store.tallies import CountChanges, counted_minute
 from tracegrade.store.write import ResultRows
 
-# Blocks are looked up for at most this many series; those of more series are nearly all of them.
-_MAX_SEARCHED_SERIES = 1000
 _BLOCKS_TOGETHER = 3
 _READ = (
     traces.c.number,
@@ -135,9 +132,8 @@ class BackfillWriter:
             connection.execute(delete(backfills).where(own))
         with reading(self.engine) as connection:
             wholes = self._numbers(connection, series.c.run == BACKFILL, series.c.evaluation == WHOLE_RULE)
-            searched = sorted(wholes) if len(wholes) <= _MAX_SEARCHED_SERIES else [EVERY_SERIES]
             high = newest_number(connection)
-            ranges = list(block_ranges(connection, searched, range(len(OUTCOMES)), 0, high)) if wholes else []
+            ranges = list(block_ranges(connection, wholes, range(len(OUTCOMES)), 0, high))
         left = iter(ranges)
         while some := list(islice(left, _BLOCKS_TOGETHER)):
             self._in_transaction(partial(self._remove, some))
@@ -217,11 +213,9 @@ class BackfillWriter:
 
     def _read(self, connection: Connection, batch: Sequence[JudgedAfter]) -> dict[int, Any]:
         """The rows of the traces of `batch`, by number."""
-        rows: dict[int, Any] = {}
-        for some in in_parts([judged.number for judged in batch]):
-            query = select(*_READ).where(traces.c.number.in_(some), *self._rows())
-            rows |= {row.number: row for row in connection.execute(query)}
-        return rows
+        query = select(*_READ).where(*self._rows())
+        rows = rows_in(connection, query, traces.c.number, [judged.number for judged in batch])
+        return {row.number: row for row in rows}
 
     def _rows_of(self, row: Any, decisions: Sequence[Decision]) -> ResultRows:
         release = decisions[0].pair.subject.release if decisions else None

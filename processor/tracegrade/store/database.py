@@ -4,13 +4,13 @@ All other code is written for both, and asks `registry.database` where they diff
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import IntEnum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table
+from sqlalchemy import ColumnElement, Connection, Engine, Select, Table
 from sqlalchemy.engine import URL
 
 Key: TypeAlias = tuple[bytes, str, str]
@@ -223,6 +223,14 @@ def in_parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     """`items` in their order, as many at a time as fit into one query."""
     for start in range(0, len(items), _MAX_IDS_A_QUERY):
         yield items[start : start + _MAX_IDS_A_QUERY]
+
+
+def rows_in(
+    connection: Connection, query: Select[Any], column: ColumnElement[Any], items: Iterable[Any]
+) -> Iterator[Any]:
+    """The rows that `query` selects whose `column` is one of `items`, with as many queries as these need."""
+    for some in in_parts(list(items)):
+        yield from connection.execute(query.where(column.in_(some)))
 
 
 # There are few tables, and every batch of results is written to several.

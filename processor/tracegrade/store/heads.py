@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.record import Shown, json_of
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.index import numbers_of
 from tracegrade.store.result_filter import ResultFilter, of_traces
 from tracegrade.store.results import matching
@@ -102,8 +102,7 @@ def _rows(
             numbers.append(found[0][0].number)
             if len(numbers) >= limit:
                 break
-        parts = (query.where(traces.c.number.in_(some)) for some in in_parts(numbers))
-        return [row for part in parts for row in connection.execute(part)]
+        return list(rows_in(connection, query, traces.c.number, numbers))
     if result_filter.stored_as != LIVE or result_filter.since_ns is not None or result_filter.until_ns is not None:
         bounds = numbers_of(connection, result_filter)
         if bounds is None:

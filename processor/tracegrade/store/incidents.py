@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.named import id_named
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import alerts, incidents
@@ -205,7 +205,6 @@ def _read(
 
 def _members(connection: Connection, ids: Iterable[str]) -> dict[str, list[StoredAlert]]:
     found: defaultdict[str, list[StoredAlert]] = defaultdict(list)
-    for some in in_parts(list(ids)):
-        for row in connection.execute(select(alerts).where(alerts.c.incident.in_(some))):
-            found[row.incident].append(alert_of(row))
+    for row in rows_in(connection, select(alerts), alerts.c.incident, ids):
+        found[row.incident].append(alert_of(row))
     return dict(found)

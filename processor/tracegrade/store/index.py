@@ -6,7 +6,7 @@ not find the traces of a run, since it may hold any that were ever recorded, so 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, case, func, select, update
@@ -150,6 +150,8 @@ def traces_of_run(connection: Connection, tenant: str, run: str, limit: int) -> 
     return list(connection.execute(query.order_by(traces.c.number).limit(limit)).scalars())
 
 
+# Blocks are looked up for at most this many series; those of more series are nearly all of them.
+_MAX_SEARCHED_SERIES = 1000
 _WIDER = 8
 _MOST_CHUNKS = 4096  # less than the largest number of parameters of a query
 
@@ -181,13 +183,15 @@ class Blocks:
 
 
 def block_ranges(
-    connection: Connection, chosen: Sequence[int], outcomes: Sequence[int], low: int, high: int
+    connection: Connection, chosen: Collection[int] | None, outcomes: Sequence[int], low: int, high: int
 ) -> Iterator[tuple[int, int]]:
     """Ranges of trace numbers from `low` to `high` that together hold all results of the `chosen` series, newest first.
 
+    Of very many series, or None for all, the ranges hold a result of any.
     They hold other results too: deleted and replaced traces stay noted. Each query reads more chunks than the one
     before it, in O(series x outcomes x chunks) time; a chunk is some thousand traces.
     """
+    searched = [EVERY_SERIES] if chosen is None or len(chosen) > _MAX_SEARCHED_SERIES else list(chosen)
     last, lowest, width = high // CHUNK_TRACES, low // CHUNK_TRACES, 1
     while last >= lowest:
         first = max(lowest, last - width + 1)
@@ -195,7 +199,7 @@ def block_ranges(
             # Each chunk by its number, so that every part of the key is looked up; a range of chunks would read all
             # series.
             blocks.c.chunk.in_(range(first, last + 1)),
-            blocks.c.series.in_(chosen),
+            blocks.c.series.in_(searched),
             blocks.c.outcome.in_(outcomes),
         )
         found: defaultdict[int, int] = defaultdict(int)

@@ -15,7 +15,7 @@ from tracegrade.codec.packed_trace import PackedTrace
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_summary
 from tracegrade.model.trace import Trace
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import in_parts, rows_in
 from tracegrade.store.index import number_range, numbers_of
 from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_traces
@@ -83,15 +83,14 @@ def kept_heads(connection: Connection, numbers: Iterable[int]) -> Iterator[Packe
     Those whose results are damaged, so that this is not known, are left out.
     """
     query = select(*_KNOWN, traces.c.judged.label("summary"), literal(b"").label("spans"))
-    for some in in_parts(list(numbers)):
-        for row in connection.execute(query.where(traces.c.number.in_(some))):
-            try:
-                last_position = unpack_summary(row.summary).last_position
-            except Unreadable:
-                continue
-            kept = _kept(row)
-            kept.trace.last_position = last_position
-            yield kept
+    for row in rows_in(connection, query, traces.c.number, numbers):
+        try:
+            last_position = unpack_summary(row.summary).last_position
+        except Unreadable:
+            continue
+        kept = _kept(row)
+        kept.trace.last_position = last_position
+        yield kept
 
 
 def _kept(row: Any) -> PackedTrace:

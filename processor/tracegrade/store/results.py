@@ -3,7 +3,7 @@
 Times select whole traces by first receive time, here as everywhere.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,16 +12,14 @@ from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.evaluation import Evaluation
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.index import block_ranges, numbers_of
 from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
-from tracegrade.store.schema import EVERY_SERIES, OUTCOMES, SUBJECT_KINDS, series, traces
+from tracegrade.store.schema import OUTCOMES, SUBJECT_KINDS, series, traces
 from tracegrade.store.series import IS_EVALUATION
 from tracegrade.telemetry.series_bound import OTHER
 
-# Blocks are looked up for at most this many series; results of more series are found soon without that.
-_MAX_SEARCHED_SERIES = 1000
 _MATCHED = ("number", "trace_id", "complete", "evaluations")
 _OWN = 8  # where a result has its own names, if it is counted by others
 
@@ -98,12 +96,9 @@ def newest_of_each(
 
 def full_evaluations(connection: Connection, found: Sequence[Result]) -> list[Evaluation]:
     """The evaluation of each of `found` with its values, in their order."""
-    judged: dict[int, list[Evaluation]] = {}
-    for some in in_parts(list(dict.fromkeys(result.number for result in found))):
-        for number, blob in connection.execute(
-            select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
-        ):
-            judged[number] = unpack_result(blob, b"").evaluations_of_any_run
+    numbers = dict.fromkeys(result.number for result in found)
+    rows = rows_in(connection, select(traces.c.number, traces.c.judged), traces.c.number, numbers)
+    judged = {number: unpack_result(blob, b"").evaluations_of_any_run for number, blob in rows}
     # A trace that a higher revision or retention removed between the two queries has no values to show.
     return [judged[result.number][result.place] for result in found if result.number in judged]
 
@@ -149,9 +144,7 @@ def _search(
     if result_filter.trace_id is not None:
         ranges = _numbers_of(connection, result_filter.trace_id, low, high)
     else:
-        few = chosen is not None and len(chosen) <= _MAX_SEARCHED_SERIES
-        searched = list(chosen) if chosen is not None and few else [EVERY_SERIES]
-        ranges = block_ranges(connection, searched, outcomes, low, high)
+        ranges = block_ranges(connection, chosen, outcomes, low, high)
     allowed = None if chosen is None else frozenset(chosen)
     names = result_filter.names
     for first, last in ranges:
@@ -202,9 +195,8 @@ def _own_match(item: Sequence[Any], names: Sequence[str | None]) -> bool:
 
 
 def _results(connection: Connection, found: Sequence[_Found]) -> list[Result]:
-    numbers = list(dict.fromkeys(item[1] for _, _, item in found))
-    queries = (select(series).where(series.c.number.in_(some)) for some in in_parts(numbers))
-    named: Mapping[int, Any] = {row.number: row for query in queries for row in connection.execute(query)}
+    numbers = dict.fromkeys(item[1] for _, _, item in found)
+    named = {row.number: row for row in rows_in(connection, select(series), series.c.number, numbers)}
     return [_result(row, place, item, named[item[1]]) for row, place, item in found]
 
 

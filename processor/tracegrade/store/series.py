@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
 
 from tracegrade import semconv
 from tracegrade.codec.json_text import storable
-from tracegrade.store.database import Lock, in_parts
+from tracegrade.store.database import Lock, rows_in
 from tracegrade.store.open import check_version, reading
 from tracegrade.store.registry import database
 from tracegrade.store.schema import (
@@ -282,8 +282,8 @@ def stored_traffic(connection: Connection, tenant: str, run: str, service: str) 
 
 def _stored(connection: Connection, keys: Sequence[bytes]) -> dict[bytes, int]:
     """The numbers of the stored series with these keys."""
-    queries = (select(series.c.key, series.c.number).where(series.c.key.in_(some)) for some in in_parts(keys))
-    return {bytes(key): number for query in queries for key, number in connection.execute(query)}
+    rows = rows_in(connection, select(series.c.key, series.c.number), series.c.key, keys)
+    return {bytes(key): number for key, number in rows}
 
 
 SeriesNames = tuple[str, str, str, str, str, str]

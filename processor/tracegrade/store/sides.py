@@ -14,11 +14,9 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.database import in_parts
 from tracegrade.store.index import block_ranges, numbers_of
 from tracegrade.store.result_filter import ResultFilter, of_series, of_traces
-from tracegrade.store.schema import BACKFILL, EVERY_SERIES, EVERY_TRACE, OUTCOMES, WHOLE_RULE, series, traces
+from tracegrade.store.schema import BACKFILL, EVERY_TRACE, OUTCOMES, WHOLE_RULE, series, traces
 from tracegrade.store.series import IS_EVALUATION
 
-# Blocks are looked up for at most this many series; those of more series are nearly all of them.
-_MAX_SEARCHED_SERIES = 1000
 _TRACES_A_QUERY = 4096
 
 
@@ -72,8 +70,6 @@ def side_rows(
     if bounds is None:
         return
     searched = [number for number, found in chosen.items() if found.evaluation]
-    if len(searched) > _MAX_SEARCHED_SERIES:
-        searched = [EVERY_SERIES]
     query = select(*(traces.c[name] for name in SideRow._fields)).where(*of_traces(_without_origin(result_filter)))
     query = query.where(traces.c.number.between(bindparam("first"), bindparam("last")))
     query = query.order_by(traces.c.number.desc())

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, 
 
 from tracegrade.model.tally import Tally, total
 from tracegrade.store import schema
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.registry import database
 from tracegrade.store.result_filter import ResultFilter, of_series
 from tracegrade.store.schema import (
@@ -93,14 +93,13 @@ class CountChanges:
         """Subtract the counts of the traces with these `numbers`, which will be replaced."""
         place = (traces.c.tenant, traces.c.run, traces.c.service, traces.c.members.is_not(None), traces.c.traffic)
         columns = (traces.c.last_received_ns, traces.c.complete, traces.c.evaluations, traces.c.decisions)
-        for some in in_parts(numbers):
-            query = select(*place, *columns).where(traces.c.number.in_(some))
-            for tenant, run, service, is_session, traffic, last_received_ns, *results in connection.execute(query):
-                if traffic is None and not is_session:
-                    traffic = stored_traffic(connection, tenant, run, service)
-                complete, evaluations, decisions = results
-                minute = counted_minute(run, last_received_ns)
-                self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
+        rows = rows_in(connection, select(*place, *columns), traces.c.number, numbers)
+        for tenant, run, service, is_session, traffic, last_received_ns, *results in rows:
+            if traffic is None and not is_session:
+                traffic = stored_traffic(connection, tenant, run, service)
+            complete, evaluations, decisions = results
+            minute = counted_minute(run, last_received_ns)
+            self.add(traffic, minute, complete, orjson.loads(evaluations), orjson.loads(decisions), by=-1)
 
     def by_minute(self) -> Iterable[tuple[tuple[int | None, bool], Mapping[int, Sequence[float]]]]:
         """The sums so far: by minute and completeness, then by series."""

@@ -12,7 +12,7 @@ from tracegrade.display import json_text
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 from tracegrade.model.trace import SPAN_ORDER
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.schema import traces
 
 _LONGEST = 80  # characters of a value; longer ones are texts, which no two results share
@@ -30,15 +30,14 @@ def attributes_of(
     for case in cases:
         subjects[case.number].add(case.subject)
     found: dict[tuple[int, str], Mapping[str, str]] = {}
-    for some in in_parts(sorted(subjects)):
-        query = select(traces.c.number, traces.c.spans).where(traces.c.number.in_(some))
-        for number, blob in connection.execute(query):
-            try:
-                spans = sorted(decode_spans(bytes(blob)).spans, key=SPAN_ORDER)
-            except Unreadable:  # damaged, or of another version: others tell enough
-                continue
-            for subject in subjects[number] if spans else ():
-                found[number, subject] = _values(spans, subject, names)
+    query = select(traces.c.number, traces.c.spans)
+    for number, blob in rows_in(connection, query, traces.c.number, sorted(subjects)):
+        try:
+            spans = sorted(decode_spans(bytes(blob)).spans, key=SPAN_ORDER)
+        except Unreadable:  # damaged, or of another version: others tell enough
+            continue
+        for subject in subjects[number] if spans else ():
+            found[number, subject] = _values(spans, subject, names)
     return found
 
 

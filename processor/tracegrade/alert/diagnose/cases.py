@@ -11,7 +11,7 @@ from tracegrade.alert.diagnose.watched import ANY_OUTCOME, Place, Watched
 from tracegrade.codec.packing import Unreadable
 from tracegrade.codec.results import unpack_result
 from tracegrade.model.trace_result import TraceResult
-from tracegrade.store.database import in_parts
+from tracegrade.store.database import rows_in
 from tracegrade.store.index import spread
 from tracegrade.store.schema import SUBJECT_KINDS, traces
 from tracegrade.store.tallies import Period
@@ -144,11 +144,10 @@ def _results(watched: Watched, row: Any) -> Iterator[tuple[int, int, str, int, f
 def with_values(connection: Connection, cases: Sequence[Case]) -> dict[int, TraceResult]:
     """The whole results of the traces of `cases`, without spans, by number; those that cannot be read are left out."""
     found: dict[int, TraceResult] = {}
-    for some in in_parts(sorted({case.number for case in cases})):
-        query = select(traces.c.number, traces.c.judged).where(traces.c.number.in_(some))
-        for number, judged in connection.execute(query):
-            try:
-                found[number] = unpack_result(judged, b"")
-            except Unreadable:  # damaged, or of another version: others tell enough
-                continue
+    query = select(traces.c.number, traces.c.judged)
+    for number, judged in rows_in(connection, query, traces.c.number, sorted({case.number for case in cases})):
+        try:
+            found[number] = unpack_result(judged, b"")
+        except Unreadable:  # damaged, or of another version: others tell enough
+            continue
     return found
