@@ -53,7 +53,7 @@ def names_call(key: str) -> bool:
 _MAY_BE_STRUCTURE = re.compile(r'\s*(?:[\[{"@]|[A-Z]\w*\()')
 _OF_MESSAGES = re.compile(
     r"""\b(?:role|parts|tool_?calls?|toolCalls?|tool_?use|toolUse|tool_?results?|toolResult|tool_?name|toolName"""
-    r"""|tool\.name|function|functionCall|functionResponse|lc_kwargs|kwargs)\b"""
+    r"""|tool\.name|function|function_call|functionCall|functionResponse|lc_kwargs|kwargs)\b"""
 )
 _OPENS_JSON = frozenset("{[")
 _OF_WORK = re.compile(f'{_OF_MESSAGES.pattern}|(?i:["_ ]tool|llm|model)')

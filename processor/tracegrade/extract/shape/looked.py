@@ -114,14 +114,14 @@ class Looked:
 
     @cached_property
     def asks(self) -> bool:
-        """Whether all that it put out is one message that asks for calls, as models alone write it."""
+        """Whether all that it put out asks for calls, as models alone write it: one message, or one item a call."""
         if self.kinds.is_tool or not any(
             type(value) is str and slot_at(key) == "result" and may_hold_message(value)
             for key, value in self.span.attributes.items()
         ):
             return False
         put_out = read_messages(self.shown.outputs)
-        return len(put_out) == 1 and bool(put_out[0].calls)
+        return bool(put_out) and all(message.calls for message in put_out)
 
     @property
     def holds_content(self) -> bool:
