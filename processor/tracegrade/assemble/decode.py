@@ -141,7 +141,7 @@ class Decoder:
             google.protobuf.message.DecodeError: not such a request. Everything journalled was parsed before.
         """
         decoded: list[LogRecord] = []
-        may_call = b"ool" in payload
+        may_call = b"tool" in payload or b"Tool" in payload
         for resource_logs in KeyedLogsRequest.FromString(payload).resource_logs:
             for scope_logs in resource_logs.scope_logs:
                 records = scope_logs.log_records
@@ -154,10 +154,9 @@ class Decoder:
                     continue
                 kept = len(decoded)
                 for record in records:
-                    if not record.span_id or not record.trace_id:
-                        if may_call:
-                            self._count_unread(record, scope, resource_logs.resource)
-                    elif (event := self._log_event(record, scope)) is not None:
+                    if may_call and not (record.span_id and record.trace_id):
+                        self._count_unread(record, scope, resource_logs.resource)
+                    elif record.span_id and (event := self._log_event(record, scope)) is not None:
                         decoded.append(LogRecord(record.trace_id, record.span_id, scope, event))
                 self.unwanted_log_records += len(records) - (len(decoded) - kept)
         return decoded
