@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from sqlalchemy import Connection
@@ -16,7 +16,7 @@ from tracegrade.queries.times import time_of
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import LIVE, MINUTE_NS, OUTCOMES
-from tracegrade.store.tallies import DIMENSIONS, names_of
+from tracegrade.store.tallies import DIMENSIONS, Dimension, names_of
 
 # The ranges: minutes, minutes of a step, and its name.
 RANGES: dict[str, tuple[int, int, str]] = {
@@ -206,6 +206,6 @@ def _minute_text(time_ns: int) -> str:
 
 def filter_choices(connection: Connection, rule_set: RuleSet, run: str = LIVE) -> dict[str, list[str]]:
     """Filter name -> its values: rules in force and rules with results, and the names in results of `run`."""
-    found = {name: names_of(connection, DIMENSIONS.get(name, "tenant"), run=run) for name in FILTERS}
+    found = {name: names_of(connection, DIMENSIONS.get(name, cast(Dimension, name)), run=run) for name in FILTERS}
     found["rule"] = sorted({rule.id for rule in rule_set.rules}.union(found["rule"]))
     return found if len(found["tenant"]) > 1 else {name: names for name, names in found.items() if name != "tenant"}
