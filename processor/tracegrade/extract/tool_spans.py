@@ -152,23 +152,24 @@ def read_outcomes(executions: Sequence[Execution], saying: Sequence[Node]) -> No
 
 
 def drop_carried_errors(executions: Sequence[Execution]) -> None:
-    """Take back errors of calls that returned, where all there is of them is an earlier call's status.
+    """Take back errors of calls that returned, where all there is of them is the status of a call that ended before.
 
-    Once a span has failed, a processor of the AI SDK's spans marks all later ones as failed, with the same message.
+    Once a span has failed, a processor of the AI SDK's spans marks all that end later as failed, with the same message.
     What failed itself has an exception or an error type, or has not returned.
-
-    Args:
-        executions: in order of start.
     """
-    raised: set[tuple[str, str]] = set()  # scope and message
-    for execution in executions:
-        error = execution.own_error
-        if error is None:
+    failed = [execution for execution in executions if execution.own_error is not None]
+    if len(failed) < 2:
+        return
+    raised: dict[tuple[str, str], int] = {}  # when it first ended, by scope and message
+    for execution in failed:
+        if (error := execution.own_error) is not None and error.type:
+            said, end = (execution.node.span.scope, error.message), execution.node.span.end_ns
+            raised[said] = min(end, raised.get(said, end))
+    for execution in failed:
+        error, span = execution.own_error, execution.node.span
+        if error is None or error.type or span.end_ns < raised.get((span.scope, error.message), span.end_ns + 1):
             continue
-        said = (execution.node.span.scope, error.message)
-        if error.type:
-            raised.add(said)
-        elif said in raised and any(key in execution.node.span.attributes for key in _RETURNED):
+        if any(key in span.attributes for key in _RETURNED):
             execution.error = execution.own_error = None
 
 

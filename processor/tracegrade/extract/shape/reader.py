@@ -445,6 +445,7 @@ def _tool_node(looked: Looked, name: str, call_id: str | None, arguments: JsonVa
 def _chat_node(looked: Looked) -> Node:
     shown = looked.shown
     model = tuple(".".join(path) for path, value in looked.fields if names_model(path, own(value)))
+    model += tuple(".".join((*prefix, "name")) for prefix in sorted(looked.kinds.beside_model))
     found: dict[str, JsonValue] = {}
     for key, messages in ((own_keys.INPUT, shown.inputs), (own_keys.OUTPUT, shown.outputs)):
         if messages:
