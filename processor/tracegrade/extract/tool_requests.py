@@ -63,6 +63,8 @@ def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequenc
         if asking and latest:
             start_ns = node.span.start_ns
             latest = [seen for seen in latest if seen[0].node.span.end_ns > start_ns][-MAX_OPEN_TURNS:]
+        if len(asking) > 1:
+            asking = _each_once(asking)
         own: list[list[ToolRequest]] = []
         for message in asking:
             if latest and _is_shown_again(node, message.calls, latest):
@@ -80,6 +82,25 @@ def find_tool_requests(agents: Sequence[Node], turns: Turns, executions: Sequenc
     if lacking:
         _complete_arguments(lacking, agents)
     return _without_repeated(requests)
+
+
+def _each_once(asking: Sequence[Message]) -> list[Message]:
+    """The messages of one span without those whose calls one before has: another instrumentation's event repeats them.
+
+    Calls are the same where their ids, names and arguments are.
+    """
+    known: set[tuple[str, str, str]] = set()
+    kept = []
+    for message in asking:
+        calls = {
+            (call.call_id, call.name, canonical(decode(call.arguments).value))
+            for call in message.calls
+            if call.call_id is not None
+        }
+        if len(calls) < len(message.calls) or not calls <= known:
+            kept.append(message)
+        known |= calls
+    return kept
 
 
 def _complete_arguments(requests: Sequence[ToolRequest], agents: Sequence[Node]) -> None:

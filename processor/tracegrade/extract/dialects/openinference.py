@@ -30,7 +30,7 @@ _AGENT_SPAN_SUFFIX = ".run"
 _FAILURE_SPAN = "error"
 _LANGCHAIN = "openinference.instrumentation.langchain"
 _FUNCTION_ROLE = "function"  # of AG2's message about a call, which stands beside whether it succeeded
-_HANDOFF_SPAN = re.compile(r"(?i)^handoff(\s+to)?\s*")
+_HANDOFF_SPAN = re.compile(r"(?i)^(?:handoff(\s+to)?|(\w+\.)+handoff\s+to\b)\s*")  # some put their own name before
 # What a request has where a tool failed, or several results are one message: Anthropic's, Bedrock's.
 _REQUEST_MARKS = ('"is_error"', '"error"', '"tool_result"', '"toolResult"')
 
@@ -49,7 +49,7 @@ def _classify(span: Span) -> SpanKind | None:
         if attributes.get(s.OI_TOOL_SYNTHESIZED) in (True, "true"):
             return "other"
         # A handoff is a TOOL span that names no tool and has agent names as its input and output.
-        if not attributes.get(s.OI_TOOL_NAME) and span.name.lower().startswith("handoff"):
+        if not attributes.get(s.OI_TOOL_NAME) and _HANDOFF_SPAN.match(span.name):
             return "handoff"
         # BeeAI tells of a tool that failed by a span inside its own, which names no tool.
         if span.name == _FAILURE_SPAN and s.OI_TOOL_NAME not in attributes and span.status_code == STATUS_ERROR:

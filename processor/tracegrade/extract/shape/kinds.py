@@ -37,8 +37,8 @@ class Kinds(NamedTuple):
     """What the kind words of a span say: a tool, a function (which may be one), a model, an agent, or something else.
 
     ``is_task`` is the word task, which says little. ``beside`` are the prefixes of the keys that say tool or function,
-    ``beside_agent`` of those that say agent, ``beside_flow`` of those that say workflow, chain or trace, ``beside_model``
-    of those that say model of an entity in a list.
+    ``beside_agent`` of those that say agent, ``beside_flow`` of those that say workflow, chain or trace,
+    ``beside_model`` of those that say model of an entity in a list.
     """
 
     is_tool: bool = False
@@ -77,7 +77,7 @@ def kinds_of(found: Iterable[Field]) -> Kinds:
         _beside(path for path, words in by_path if is_tool_kind(words) or _is_function(words)),
         frozenset(path[:-1] for path, words in by_path if "agent" in words),
         frozenset(path[:-1] for path, words in by_path if not _FLOW.isdisjoint(words)),
-        frozenset(path[:-1] for path, words in by_path if words[0] == "model" and path[-2:-1] and path[-2].isdigit()),
+        frozenset(path[:-1] for path, words in by_path if words[:1] == ("model",) and "".join(path[-2:-1]).isdigit()),
     )
 
 

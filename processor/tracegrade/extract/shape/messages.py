@@ -52,7 +52,9 @@ _CALLS = frozenset({("tool", "calls"), ("tool", "call"), ("function", "calls"), 
 _ID_WORDS = frozenset(
     {("id",), ("call", "id"), ("tool", "call", "id"), ("tool", "use", "id"), ("tool", "id"), ("function", "call", "id")}
 )
+_NAME_WORDS = frozenset({("name",), ("tool", "name"), ("function", "name"), ("tool", "function")})
 _ARGUMENT_WORDS = frozenset({"arguments", "args", "input", "parameters", "params", "kwargs"})
+_ANSWERS = ("output", "content", "result", "response")
 _ANSWERED_BY = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
 
 
@@ -248,9 +250,11 @@ def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: in
 
 def _messages_in(items: list[JsonValue], path: tuple[str, ...]) -> list[JsonValue]:
     """The messages of a list: those of its items that are any, or one that asks for all calls in it."""
-    spoken = [message for item in items if (message := _spoken(parsed(item))) is not None]
-    if len(spoken) == len(items) > 1:
-        return [*spoken]
+    shown = [parsed(item) for item in items]
+    if len(items) > 1 and any(_spoken(item) is not None for item in shown):
+        spoken: list[JsonValue] = [said for item in shown if (said := _spoken(item) or _said_beside(item)) is not None]
+        if len(spoken) == len(items):
+            return _merged(spoken)
     if _names_calls(path) or not any(isinstance(item, dict) and is_message(item) for item in items):
         calls = [
             call
@@ -274,6 +278,19 @@ def _spoken(value: JsonValue) -> dict[str, JsonValue] | None:
         if calls := _calls_among([inner] if isinstance(inner, dict) else inner):
             return {"role": role, "parts": [*calls]}
     return {"role": role, "content": said}
+
+
+def _said_beside(value: JsonValue) -> JsonValue:
+    """The message of a call, or of an answer to one, that stands beside objects named after roles; None for others."""
+    if not isinstance(value, dict):
+        return None
+    if (call := call_of(value, is_certain=False)) is not None:
+        return _asking([call])
+    answered = next((found for key in _ANSWERED_BY if (found := call_id(value.get(key))) is not None), None)
+    given = next((key for key in value if key in _ANSWERS), None)
+    if answered is None or given is None:
+        return None
+    return {"role": "tool", "tool_call_id": answered, "content": value[given]}
 
 
 def _merged(messages: list[JsonValue]) -> list[JsonValue]:
@@ -439,7 +456,7 @@ def call_of(item: dict[str, JsonValue], *, is_certain: bool) -> dict[str, JsonVa
     name = arguments = identity = None
     for key, value in item.items():
         words = words_of(key)
-        if words in (("name",), ("tool", "name"), ("function", "name")) and isinstance(value, str):
+        if words in _NAME_WORDS and isinstance(value, str):
             if len(words) > 1 or name is None:
                 name = value
             is_certain = is_certain or len(words) > 1
