@@ -237,3 +237,24 @@ def test_every_way_of_writing_is_read(provider: Any) -> None:
         if read != made:
             wrong[model, execution] = read
     assert not wrong
+
+
+@each(
+    "root",
+    [
+        _named("run", {"acme.kind": "agent", "agent.name": "shop"}),
+        _named("run", {"type": "agent", "name": "shop"}),
+        _named("run", {"acme.agent_name": "shop"}),
+        _named("run", {"kind": "AGENT", "agentName": "shop"}),
+        _named("invoke_agent shop", {"op": "invoke_agent"}),
+        _named("shop", {"span_type": "agent"}),
+        _named("Agent: shop", {"kind": "agent"}),
+        _named("run", {"acme.data": {"kind": "agent", "name": "shop"}}),
+        _named("run", {"acme.data": {"type": "agent", "agent": {"name": "shop", "id": "x"}}}),
+    ],
+)
+def test_every_way_of_naming_an_agent_is_read(root: Span) -> None:
+    spans = _trace(openai, "request and response", "kind, name and values")
+    extraction = extract(build.trace([spans[0] | root, *spans[1:]]))
+    assert [run.agent for run in extraction.runs] == ["shop"]
+    assert {call.agent for call in extraction.calls} == {"shop"}

@@ -25,6 +25,8 @@ _TOOL = frozenset({"tool", "function", "toolcall"})
 _ANYBODYS = frozenset({"span.type", "operation.name", "operation.id", "logfire.msg"})
 _TOOL_NAMES = frozenset({"tool.name", "gen_ai.tool.name"})
 _OF_TOOL = frozenset({"arguments", "result"})
+AGENT_NAMES = (("agent", "name"), ("agent", "role"))
+_OTHER_AGENTS = frozenset({"last", "previous", "parent", "next", "caller", "target", "source"})
 _CONTENT = frozenset({"messages", "message", "prompt", "prompts", "completion", "completions", "choices", "content"})
 
 
@@ -47,6 +49,13 @@ def says_message(wire: bytes) -> bool:
 def names_call(key: str) -> bool:
     """Whether a key of a log record names a tool."""
     return is_tool_name_key(tuple(key.split("."))) and key != "function"
+
+
+@lru_cache(maxsize=10_000)
+def names_agent(key: str) -> bool:
+    """Whether a key names the agent at work, and not one before or above it."""
+    words = words_of(key)
+    return words[-2:] in AGENT_NAMES and _OTHER_AGENTS.isdisjoint(words)
 
 
 # JSON, JSON in quotes, a typed text, and the repr of an object.
@@ -156,7 +165,7 @@ def _is_telling(key: str) -> bool:
     words = {word for part in path for word in words_of(part)}
     if not _TOOL.isdisjoint(words) or not _CONTENT.isdisjoint(words_of(path[-1])[-1:]):
         return True
-    return is_kind_key(path) or is_tool_name_key(path) or slot_within(path) is not None
+    return is_kind_key(path) or is_tool_name_key(path) or names_agent(key) or slot_within(path) is not None
 
 
 def _held(keys: Iterable[str]) -> set[str]:

@@ -18,6 +18,7 @@ from tracegrade.extract.shape import dialect as own_keys
 from tracegrade.extract.shape import names
 from tracegrade.extract.shape.dialect import SHAPE, TOOL_KEYS
 from tracegrade.extract.shape.kinds import names_model
+from tracegrade.extract.shape.look import AGENT_NAMES, names_agent
 from tracegrade.extract.shape.looked import Looked, error_of, record_of_call
 from tracegrade.extract.shape.requests import Requests
 from tracegrade.extract.shape.words import words_of
@@ -95,6 +96,11 @@ class _Trace:
         _without_repeated(chats)
         shown = {node.span.span_id for node in chats} | self._chats
         models = [model for model in models if not any(above in shown for above in self._above(model[0]))]
+        if named := [looked for looked in others if _only_names_agent(looked)]:
+            around = {above for span in self._spans if span.span_id in shown for above in self._above(span)}
+            named = [looked for looked in named if looked.span.span_id in around]
+            agents += map(_agent_node, named)
+            others = [looked for looked in others if looked not in named]
         shows_work = bool(chats or agents or models) or any(
             node.kind in ("chat", "agent", "tool") for node in self._nodes
         )
@@ -483,24 +489,24 @@ def _agent_name(looked: Looked) -> str:
         text = own(value)
         if type(text) is str and text:
             words = words_of(path[-1]) if path[-1] not in _NAMING or len(path) < 2 else words_of(".".join(path[-2:]))
-            if words == ("agent",) or (words[-2:] in _AGENT_NAMES and _names_agent(words_of(".".join(path)))):
+            if words == ("agent",) or (words[-2:] in AGENT_NAMES and names_agent(".".join(path))):
                 return text
             if words == ("name",) or (path[-1] == "name" and path[:-1] in looked.kinds.beside_agent):
                 bare = text
     return bare or names.agent_in(looked.span.name)
 
 
-def _names_agent(words: tuple[str, ...]) -> bool:
-    """Whether the words of a key say that it names the agent at work, and not one before or above it."""
-    return words[-2:] in _AGENT_NAMES and _OTHER_AGENTS.isdisjoint(words)
+def _only_names_agent(looked: Looked) -> bool:
+    """Whether a key of a span names an agent, and none says of what kind the span is."""
+    kinds = looked.kinds
+    is_of_kind = kinds.is_tool or kinds.is_function or kinds.is_model or kinds.is_other or kinds.is_chain
+    return not is_of_kind and not looked.is_foreign and any(map(names_agent, looked.span.attributes))
 
 
 _NAMING = ("name", "role")
-_AGENT_NAMES = (("agent", "name"), ("agent", "role"))
-_OTHER_AGENTS = frozenset({"last", "previous", "parent", "next", "caller", "target", "source"})
 
 
 def _node(looked: Looked, kind: SpanKind, keys: Keys, found: dict[str, JsonValue]) -> Node:
-    agent = keys.agent or tuple(key for key in looked.span.attributes if _names_agent(words_of(key)))
+    agent = keys.agent or tuple(filter(names_agent, looked.span.attributes))
     span = replace(looked.span, attributes={**looked.span.attributes, **found})
     return Node(span, kind, SHAPE, keys._replace(agent=agent))
