@@ -163,7 +163,6 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader.stop_all()
 
 
-@pytest.mark.timeout(300)
 def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
     for step in steps("tutorial.md"):
         reader.do(step)
