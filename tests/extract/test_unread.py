@@ -127,6 +127,18 @@ def test_steps_of_calls_that_are_read_are_none_of_them() -> None:
     assert [work.why for work in with_call.unread] == []
 
 
+@each(
+    ("tags", "unread"),
+    [(["Tool.run()"], 1), (["nightly", "tool call"], 1), (["tool-team"], 0), (["tools"], 0), ("tool", 0)],
+)
+def test_a_tag_that_says_that_a_tool_is_run_makes_unread_work_of_a_span(tags: object, unread: int) -> None:
+    model = {"id": 1, "name": "Driver.run()", "attributes": {"acme.model": "m", "acme.usage.total_tokens": 7}}
+    store = {"id": 2, "name": "Store.try_run()", "attributes": {"tags": tags}}
+    extraction = extract(build.trace([model, store]))
+    assert extraction.calls == []
+    assert extraction.unread_tool_spans == [span_id(2)] * unread
+
+
 def test_functions_of_which_nothing_says_whether_a_model_asked_for_them_are_unread_work() -> None:
     """As NeMo Agent Toolkit writes them; a function around another one is the agent's, or a tool's."""
     said = {"openinference.span.kind": "CHAIN", "nat.span.kind": "FUNCTION"}

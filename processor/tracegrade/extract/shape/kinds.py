@@ -13,6 +13,8 @@ _NO_TOOL = frozenset(
     {"definition", "definitions", "schema", "list", "tools", "choice", "set", "kit", "registry", "search", "message"}
     | {"prompt", "blocked", "wait", "init", "install", "error"}
 )
+TAGS = "tags"
+_OF_A_RUN = frozenset({"tool", "run", "call", "execute", "execution", "invoke"})
 # Words that are written without a separator.
 _JOINED = frozenset(
     {"toolcall", "toolexecution", "toolrun", "tooluse", "executetool", "calltool", "runtool", "invoketool"}
@@ -96,9 +98,18 @@ OF_TOOL = "tool"
 
 def _kind_words(field: Field) -> tuple[str, ...] | None:
     value = own(field.value)
+    if field.path[-1] == TAGS:
+        return _tagged(value)
     if type(value) is not str or not value or len(value) > _LONGEST_KIND:
         return None
     return words_of(value) if is_kind_key(field.path) else None
+
+
+def _tagged(value: JsonValue) -> tuple[str, ...] | None:
+    """The words of a tag that says that a tool is run, and nothing else: people tag spans with words of their own."""
+    tags = value if isinstance(value, list) else [value]
+    said = (words_of(tag) for tag in tags if isinstance(tag, str) and len(tag) <= _LONGEST_KIND)
+    return next((words for words in said if "tool" in words and len(words) > 1 and _OF_A_RUN.issuperset(words)), None)
 
 
 def is_kind_key(path: tuple[str, ...]) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 
-from tracegrade.extract.shape.kinds import is_kind_key, is_tool_name_key
+from tracegrade.extract.shape.kinds import TAGS, is_kind_key, is_tool_name_key
 from tracegrade.extract.shape.names import is_word
 from tracegrade.extract.shape.values import is_id
 from tracegrade.extract.shape.words import FORMS, Slot, read_segment, slot_within, words_of
@@ -165,7 +165,9 @@ def _is_telling(key: str) -> bool:
     words = {word for part in path for word in words_of(part)}
     if not _TOOL.isdisjoint(words) or not _CONTENT.isdisjoint(words_of(path[-1])[-1:]):
         return True
-    return is_kind_key(path) or is_tool_name_key(path) or names_agent(key) or slot_within(path) is not None
+    return (
+        key == TAGS or is_kind_key(path) or is_tool_name_key(path) or names_agent(key) or slot_within(path) is not None
+    )
 
 
 def _held(keys: Iterable[str]) -> set[str]:

@@ -25,7 +25,7 @@ _SENTENCE = re.compile(
     )
     ['"`]? (?P<name> [^\W\d][\w\-.]* ) ['"`]? (?:\(\))? \s* \Z"""
 )
-_METHODS = (".__call__", ".acall", ".call", ".invoke", ".ainvoke", ".run", ".arun", ".execute")
+_METHODS = (".__call__", ".acall", ".call", ".invoke", ".ainvoke", ".run", ".arun", "._run", ".try_run", ".execute")
 _SEPARATOR = re.compile(r"[\s.:/>|]+|\s-\s|\(\)")
 _QUOTES = "'\"`"
 _PLACE = re.compile(r"\{[^{}]*\}")
