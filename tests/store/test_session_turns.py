@@ -10,7 +10,7 @@ from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import RunSummary, TraceResult
 from tracegrade.store.delete import delete_everywhere
 from tracegrade.store.schema import session_turns
-from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
+from tracegrade.store.several_processes import SessionTurn, forget_turns, waiting_turns
 from tracegrade.store.write import StoreWriter
 
 pytestmark = needs_postgresql

@@ -15,7 +15,7 @@ from tracegrade.telemetry.series_bound import MAX_NAMES
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from tracegrade.store.session_turns import HasTurns
+    from tracegrade.store.several_processes import HasTurns
 
 
 @dataclass(frozen=True, slots=True)

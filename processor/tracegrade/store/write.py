@@ -23,7 +23,7 @@ from tracegrade.codec.json_text import rows_to_json, storable
 from tracegrade.model.evaluation import Decision, JudgedSubject
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import RunSummary, TraceResult, TraceSummary
-from tracegrade.store import schema, session_turns
+from tracegrade.store import schema
 from tracegrade.store.database import Key
 from tracegrade.store.index import Arrivals, Blocks, RunNumbers
 from tracegrade.store.open import beside_others, check_version, one_at_a_time
@@ -38,7 +38,7 @@ from tracegrade.store.schema import (
     EvaluationRow,
 )
 from tracegrade.store.series import AGENT, TRACES, Beyond, Missing, Origin, Rule, Series, SeriesNumbers
-from tracegrade.store.session_turns import HasTurns
+from tracegrade.store.several_processes import HasTurns, note_turns, turns_of
 from tracegrade.store.tallies import CountChanges, counted_minute
 from tracegrade.telemetry.series_bound import MAX_NAMES
 
@@ -358,7 +358,7 @@ class StoreWriter:
     def _write(self, connection: Connection, made: dict[Key, TraceRows]) -> None:
         sums = CountChanges()
         newest = {key: found.judged for key, found in made.items()}
-        turns = session_turns.turns_of(connection, newest, self._has_turns) if self._has_turns is not None else {}
+        turns = turns_of(connection, newest, self._has_turns) if self._has_turns is not None else {}
         numbers = self._places(connection, newest, sums)
         if not numbers:
             return
@@ -383,7 +383,7 @@ class StoreWriter:
         arrivals.write(connection)
         run_numbers.write(connection)
         blocks.write(connection)
-        session_turns.note_turns(connection, chain.from_iterable(of for key, of in turns.items() if key in numbers))
+        note_turns(connection, chain.from_iterable(of for key, of in turns.items() if key in numbers))
 
     def _places(self, connection: Connection, newest: Mapping[Key, TraceResult], sums: CountChanges) -> dict[Key, int]:
         """Delete the lower revisions of `newest`, and take them back from `sums`.

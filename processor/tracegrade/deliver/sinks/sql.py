@@ -16,7 +16,7 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.errors import is_away, is_unreadable, state_of
 from tracegrade.store.open import checkpoint
 from tracegrade.store.series import Beyond
-from tracegrade.store.session_turns import HasTurns
+from tracegrade.store.several_processes import HasTurns
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.conditions import Conditions
 from tracegrade.telemetry.series_bound import MAX_NAMES

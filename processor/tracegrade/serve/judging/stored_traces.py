@@ -14,8 +14,7 @@ from tracegrade.model.trace_result import TraceSummary
 from tracegrade.pipeline.heartbeat import Heartbeat
 from tracegrade.store.errors import STORE_ERRORS, cause_of, is_away
 from tracegrade.store.read import PresentIds, closed_traces, sessions_going_on, stored_session
-from tracegrade.store.session_turns import SessionTurn, forget_turns, waiting_turns
-from tracegrade.store.several_processes import slowest_ns
+from tracegrade.store.several_processes import SessionTurn, forget_turns, slowest_ns, waiting_turns
 from tracegrade.telemetry.conditions import Conditions
 
 _AGAIN_AFTER_S = 1.0

@@ -26,7 +26,7 @@ judges = Table(
     Column("seen", DateTime(timezone=True), nullable=False),
 )
 
-# PostgreSQL: traces that are stored, and whose sessions are not judged with them yet (`store.session_turns`).
+# PostgreSQL: traces that are stored, and whose sessions are not judged with them yet (`store.several_processes`).
 session_turns = Table(
     "session_turns",
     postgresql_metadata,

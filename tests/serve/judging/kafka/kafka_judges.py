@@ -32,7 +32,7 @@ from tracegrade.serve.judging.metrics import JudgeMetrics
 from tracegrade.serve.judging.parts import JudgingParts
 from tracegrade.serve.judging.results_writer import ResultsWriter
 from tracegrade.serve.rule_reload import RuleReload
-from tracegrade.store.session_turns import SessionTurn
+from tracegrade.store.several_processes import SessionTurn
 from waiting import eventually
 
 SPANS, LOGS = "otlp_spans", "otlp_logs"
@@ -78,7 +78,7 @@ def key_of(trace: int) -> bytes:
 
 
 class SharedStore(Store):
-    """The store that judges share, in memory: with turns as `store.session_turns` keeps them, and judges' clocks."""
+    """The store that judges share, in memory: with turns as PostgreSQL keeps them, and judges' clocks."""
 
     def __init__(self) -> None:
         super().__init__()

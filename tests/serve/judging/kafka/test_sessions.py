@@ -21,7 +21,7 @@ from tracegrade.pipeline.trace_result import result_of
 from tracegrade.rule.load import load_rules
 from tracegrade.rule.rule_set import RuleSet
 from tracegrade.serve.judging.kafka.sessions import at_turns
-from tracegrade.store.session_turns import SessionTurn
+from tracegrade.store.several_processes import SessionTurn
 from waiting import eventually
 
 # Sessions end when the test says so, by a judge that knows of no quiet time.

@@ -1,8 +1,8 @@
 """Sessions where Kafka is the journal: each is judged where the partition of its own id is read, by turns in the store.
 
 The traces of a session lie in any partitions, so with any judges. Whoever stores one notes a turn in the same
-transaction (`tracegrade.store.session_turns`). The judge that has the session's partition reads it, and then finds in
-the store all traces that were stored before. Only that judge deletes turns, when what it made of them is stored; who
+transaction (`tracegrade.store.several_processes`). The judge that has the session's partition reads it, and then finds
+in the store all traces that were stored before. Only that judge deletes turns, when what it made of them is stored; who
 gets the partition next reads those that are left, and so knows of all that its last judge knew of.
 """
 
@@ -19,7 +19,7 @@ from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.pipeline.session_judge import Turn
 from tracegrade.serve.judging.kafka.partition_judge import ASKED_TOGETHER
 from tracegrade.serve.judging.source import Fetched, Results
-from tracegrade.store.session_turns import SessionTurn
+from tracegrade.store.several_processes import SessionTurn
 
 LOOK_EVERY_S = 0.5
 _TOGETHER = 500
