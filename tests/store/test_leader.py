@@ -11,14 +11,14 @@ import pytest
 from sqlalchemy import Engine, text
 
 from build.engines import POSTGRESQL, needs_postgresql
-from tracegrade.store import several_processes as leader
+from tracegrade.store import several_processes
 from tracegrade.store.open import open_store
 from tracegrade.store.several_processes import Leader
 from waiting import eventually
 
 _LEADS_FOR_EVER = f"""
 import asyncio
-from tracegrade.store.leader import Leader
+from tracegrade.store.several_processes import Leader
 from tracegrade.store.open import open_store
 found = Leader(open_store({POSTGRESQL!r}))
 found.look()
@@ -98,6 +98,6 @@ def test_who_loses_its_connection_leads_no_more_and_may_lead_again(postgresql: E
 def test_who_cannot_look_for_long_leads_no_more(postgresql: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Leader(postgresql)
     found.look()
-    monkeypatch.setattr(leader, "_TRUSTED_S", 0.0)
+    monkeypatch.setattr(several_processes, "_TRUSTED_S", 0.0)
     assert not found.leads
     found.resign()

@@ -5,15 +5,15 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Connection, Engine, Table, select, text
 
 from build.engines import needs_postgresql
 from build.judged_traces import judged, trace_id
 from build.one_of_several import BATCHES, WRITERS, batches, write, write_revision_3
 from tracegrade.store import schema
-from tracegrade.store import write as write_module
 from tracegrade.store.index import number_range
 from tracegrade.store.open import reading
+from tracegrade.store.postgresql import PostgreSQL
 from tracegrade.store.read import changing_mark, stored_traces
 from tracegrade.store.write import StoreWriter
 from waiting import WITHIN_S, eventually
@@ -101,20 +101,20 @@ def test_two_that_store_one_trace_at_once_keep_the_higher_revision(
     postgresql: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second one comes when the first one has looked, and found nothing: it waits for the first one."""
-    insert_rows = write_module.insert_rows
+    insert = PostgreSQL.insert
     came: list[BaseProcess] = []
 
-    def beside_the_other(connection: Connection, *given: Any) -> None:
-        if not came:
+    def beside_the_other(self: PostgreSQL, connection: Connection, table: Table, rows: Any) -> None:
+        if table is schema.traces and not came:
             came.append(start.Process(target=write_revision_3))
             came[0].start()
             waits = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
             with postgresql.connect() as other:
                 eventually(lambda: other.execute(waits).scalar_one(), "the other one, which waits for the trace")
-        insert_rows(connection, *given)
+        insert(self, connection, table, rows)
 
     start = multiprocessing.get_context("spawn")
-    monkeypatch.setattr(write_module, "insert_rows", beside_the_other)
+    monkeypatch.setattr(PostgreSQL, "insert", beside_the_other)
     StoreWriter(postgresql).write([judged(1, "pass", revision=2), judged(2)])
     came[0].join(WITHIN_S)
     assert came[0].exitcode == 0
