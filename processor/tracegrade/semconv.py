@@ -153,6 +153,7 @@ ANY_AGENT_OUTPUT = "gen_ai.output"
 
 # OpenLIT's model calls: what they asked tools to be given, and a metric's name. Source: openlit 1.45.0, semcov.
 OPENLIT_TOOL_ARGS = "gen_ai.tool.args"
+OPENLIT_HANDED_OVER_BY = "gen_ai.agent.source"
 OPENLIT_TOKEN_USAGE = "gen_ai.client.token.usage"
 
 # Model Context Protocol. Source: open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md.

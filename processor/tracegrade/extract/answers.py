@@ -239,6 +239,11 @@ def _told_as_user(request: ToolRequest, last: Sequence[Message]) -> ShownResult 
     return ShownResult(call.call_id, told.removeprefix(_OBSERVED)) if is_it else None
 
 
+def tells_result(text: str) -> bool:
+    """Whether a text that is written as the user's tells a model what a call gave, or that it failed."""
+    return text.startswith(_OBSERVED) or f"{_FAILED}Error executing tool '" in text
+
+
 _CALLING = "Calling tools:\n"
 _OBSERVED = "Observation:\n"
 _FAILED = "Error:\n"

@@ -35,7 +35,9 @@ NOT_LISTED = {
     "openinference_haystack/agent_run",
     "pydantic_ai/list_of_texts",
     "pydantic_ai/output_tool",
+    "shape/name_beside_the_kind_of_a_span",
     "shape/name_of_the_first_tool",
+    "shape/roles_as_keys_beside_calls",
 }
 
 

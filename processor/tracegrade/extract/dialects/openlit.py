@@ -5,13 +5,25 @@ all of its instrumentations write the calls into the output messages as well.
 """
 
 from tracegrade import semconv as s
-from tracegrade.extract.decode.values import ABSENT, call_id, decode
+from tracegrade.extract.decode.values import ABSENT, call_id, decode, first_text
 from tracegrade.extract.dialects import gen_ai
-from tracegrade.extract.reading import Dialect, Holds, Keys, Message, RequestedCall
+from tracegrade.extract.reading import Dialect, HandedOver, Holds, Keys, Message, RequestedCall, SpanKind
 from tracegrade.model.json_value import JsonValue
 from tracegrade.model.span import Span
 
 _SCOPE = "openlit"
+
+
+def _classify(span: Span) -> SpanKind | None:
+    is_handoff = s.OPENLIT_HANDED_OVER_BY in span.attributes and s.AGENT_NAME in span.attributes
+    return "handoff" if is_handoff else gen_ai.DIALECT.classify(span)
+
+
+def _handed_over(span: Span) -> HandedOver | None:
+    """The agents of a handoff of the OpenAI Agents SDK, which is written as the run of an agent, with who called it."""
+    if _classify(span) != "handoff":
+        return None
+    return HandedOver(first_text(span, (s.OPENLIT_HANDED_OVER_BY,)), first_text(span, (s.AGENT_NAME,)))
 
 
 def _outputs(span: Span) -> list[Message]:
@@ -59,9 +71,10 @@ def _values(value: JsonValue) -> list[JsonValue]:
 
 DIALECT: Dialect = gen_ai.VARIANT._replace(
     name="openlit",
-    marks=frozenset({s.OPENLIT_TOOL_ARGS, s.OPENLIT_TOKEN_USAGE}),
+    marks=frozenset({s.OPENLIT_TOOL_ARGS, s.OPENLIT_TOKEN_USAGE, s.OPENLIT_HANDED_OVER_BY}),
     keys=Keys(arguments=(s.OPENLIT_TOOL_ARGS,)),
-    holds=Holds(structure=(s.OPENLIT_TOKEN_USAGE,)),
-    classify=gen_ai.DIALECT.classify,
+    holds=Holds(structure=(s.OPENLIT_TOKEN_USAGE, s.OPENLIT_HANDED_OVER_BY)),
+    classify=_classify,
     outputs=_outputs,
+    handed_over=_handed_over,
 )

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from tracegrade import semconv as s
+from tracegrade.extract.answers import tells_result
 from tracegrade.extract.registry import in_force
 from tracegrade.extract.shape.kinds import is_tool_name_key
 from tracegrade.extract.shape.look import is_structure_by_shape, slot_at
@@ -263,6 +264,8 @@ def is_tool_result(message: dict[str, Any]) -> bool:
     """Whether a message, or a part of one, is what a tool gave."""
     if len(message) == 1 and isinstance(message.get("tool"), str):
         return True  # a message whose only member is named after its role
+    if any(isinstance(text := message.get(key), str) and tells_result(text) for key in ("content", "text")):
+        return True
     return _is_one_of(message.get("role"), _TOOL_RESULT_ROLES) or _is_one_of(message.get("type"), _TOOL_RESULT_TYPES)
 
 
