@@ -89,6 +89,7 @@ def test_ingest_adds_up_what_both_roles_publish(shop: Site) -> None:
     assert "● alive receive" in page
     assert "▲ silent judge" in page
     assert "! dropped span_cap 2" in page
+    assert "! too_late came later than traces.reopen_for 3" in page
     assert "settled ● complete 20" in page
     assert "sampled_out 15 75.0 %" in page
     assert "Current problems" not in page

@@ -25,6 +25,7 @@ from typing import TypeVar
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE, ClosedTrace, ClosedTraces, TraceKey
 from tracegrade.assemble.completion import Bounds, Overrides
 from tracegrade.assemble.content import in_order_written, log_record_digest
+from tracegrade.assemble.dispositions import DROPPED, TOO_LATE, Dispositions
 from tracegrade.assemble.live_trace import LiveTrace
 from tracegrade.codec.raw_spans import RawSpan
 from tracegrade.model.log_record import LogRecord
@@ -32,7 +33,6 @@ from tracegrade.model.span import Span
 from tracegrade.model.trace import Trace
 
 Content = TypeVar("Content", Span, LogRecord)
-Dispositions = Counter[tuple[str, str]]  # (disposition, reason) -> how many
 
 
 class LiveTraces:
@@ -194,10 +194,10 @@ class LiveTraces:
         if duplicates := len(group) - len(new):
             dispositions["duplicate", ""] += duplicates
         if new and closed.cut_by in ("span_cap", "byte_cap", DELETED, SET_ASIDE):
-            dispositions["dropped", closed.cut_by] += len(new)
+            dispositions[DROPPED, closed.cut_by] += len(new)
             return []
         if new and live.last_ns > closed.closed_ns + self._deadlines.reopen_ns:
-            dispositions["too_late", ""] += len(new)
+            dispositions[TOO_LATE, ""] += len(new)
             return []
         return new
 
@@ -329,7 +329,7 @@ class LiveTraces:
 
     def _cut(self, key: TraceKey, live: LiveTrace, bound: str) -> None:
         if not live.spans:
-            self._give_up(key, live, "dropped", bound)
+            self._give_up(key, live, DROPPED, bound)
             return
         live.cut_by = bound
         first = live.first_position

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from tracegrade.assemble.dispositions import CAME_TOO_LATE, DROPPED, TOO_LATE
 from tracegrade.config import Config
 from tracegrade.display import count, time_text
 from tracegrade.doctor.finding import Finding, Level
@@ -148,13 +149,13 @@ def processes(folder: DataFolder) -> Iterator[Finding]:
         yield Finding("judge", "ok", "", "running")
     for point in _series(snapshot, "tracegrade.spans"):
         fate, reason, spans = point["fate"], point["reason"], int(point["value"])
-        if not spans or (fate, reason) == ("dropped", "ignored_scope"):
+        if not spans or (fate, reason) == (DROPPED, "ignored_scope"):
             continue
-        if fate == "too_late":
-            text = f"{spans} spans since its start came later than traces.reopen_for and were not judged"
+        if fate == TOO_LATE:
+            text = f"{spans} spans since its start {CAME_TOO_LATE} and were not judged"
             advice = "the check 'arrivals' shows which service is late; set traces.reopen_for higher"
             yield Finding("too late", "warning", "", text, advice, {"spans": spans})
-        elif fate == "dropped":
+        elif fate == DROPPED:
             text = f"{spans} spans since its start were dropped: {reason}"
             yield Finding("dropped", "warning", reason, text, _DROPPED.get(reason, ""), {"spans": spans})
     for name, what, advice in _LOSSES:

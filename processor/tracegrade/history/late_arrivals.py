@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tracegrade.assemble.closed_traces import ClosedTrace, ClosedTraces
 from tracegrade.assemble.decode import Decoder
+from tracegrade.assemble.dispositions import LOST
 from tracegrade.assemble.live_traces import LiveTraces
 from tracegrade.assemble.settings import TracesSettings
 from tracegrade.codec.kept_spans import trace_of
@@ -17,12 +18,10 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.pipeline.record_judge import attribute_filter_for
 from tracegrade.rule.rule_set import RuleSet
 
-_LOST = ("too_late", "dropped")
-
 
 @dataclass(slots=True)
 class LateArrival:
-    """Spans or log records of one request that were not judged, and why: ``too_late``, or a bound's name."""
+    """Spans or log records of one request that were not judged, and why: `TOO_LATE`, or a bound's name."""
 
     received_ns: int
     spans: int
@@ -55,7 +54,7 @@ def late_arrivals(folder: Path, stored: TraceResult, settings: TracesSettings, r
         elif record.signal == Signal.LOGS:
             logs_of_it = [log for log in decoder.log_records(record.payload) if log.trace_id == trace_id]
             live.add_log_records(logs_of_it, tenant, record.received_ns, record.position, record.end)
-        for disposition, reason in {lost for counts in dispositions for lost in counts if lost[0] in _LOST}:
+        for disposition, reason in {lost for counts in dispositions for lost in counts if lost[0] in LOST}:
             spans, log_records = (counts.pop((disposition, reason), 0) for counts in dispositions)
             found.append(LateArrival(record.received_ns, spans, log_records, reason or disposition))
     return found

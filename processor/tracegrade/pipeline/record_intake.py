@@ -5,7 +5,8 @@ from collections.abc import Container, Iterable
 
 from tracegrade.assemble.closed_traces import DELETED, SET_ASIDE
 from tracegrade.assemble.decode import Decoder, DemandOf, UnreadLogs, items_by_share
-from tracegrade.assemble.live_traces import Content, Dispositions, LiveTraces
+from tracegrade.assemble.dispositions import DROPPED, Dispositions
+from tracegrade.assemble.live_traces import Content, LiveTraces
 from tracegrade.assemble.share import ALL, Share
 from tracegrade.codec.span_reader import AttributeFilter
 from tracegrade.journal.record import Record
@@ -81,11 +82,11 @@ class RecordIntake:
         if record.signal == Signal.TRACES:
             items = self._own_items(record)
             self.read_spans += items
-            self._live.span_dispositions["dropped", reason] += items
+            self._live.span_dispositions[DROPPED, reason] += items
         elif record.signal == Signal.LOGS:
             items = self._own_items(record)
             self.read_log_records += items
-            self._live.log_record_dispositions["dropped", reason] += items
+            self._live.log_record_dispositions[DROPPED, reason] += items
 
     def _own_items(self, record: Record) -> int:
         """How many items of our share `record` has, by a look at nothing but ids."""
@@ -110,7 +111,7 @@ class RecordIntake:
         erased = record.items - present - others
         if erased and self._share.has_the_rest:
             self.read_spans += erased
-            dispositions["dropped", DELETED] += erased
+            dispositions[DROPPED, DELETED] += erased
         byte_count = len(record.payload)
         if others:
             byte_count = byte_count * len(spans) // (len(spans) + others)
@@ -140,5 +141,5 @@ class RecordIntake:
         if not self._ignored_scopes:
             return contents
         kept = [content for content in contents if content.scope not in self._ignored_scopes]
-        dispositions["dropped", "ignored_scope"] += len(contents) - len(kept)
+        dispositions[DROPPED, "ignored_scope"] += len(contents) - len(kept)
         return kept

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tracegrade.assemble.live_traces import Dispositions
+from tracegrade.assemble.dispositions import Dispositions
 from tracegrade.pipeline.record_judge import RecordJudge
 from tracegrade.telemetry.merged import HANDED_OVER
 from tracegrade.telemetry.metrics import Labels, series

@@ -1,5 +1,6 @@
 """The judges' progress, as the receive role sees it: from their last snapshots and their committed positions."""
 
+from tracegrade.assemble.dispositions import DROPPED
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.position import Position
 from tracegrade.pipeline.data_folder import DataFolder, Judge
@@ -8,7 +9,7 @@ from tracegrade.serve.receiving.judge_snapshots import JudgeSnapshots, Snapshot,
 from tracegrade.serve.receiving.unread import Items, JudgeBehind, SkippedItems, UnreadItems
 from tracegrade.telemetry.metrics import Telemetry
 
-_JUDGE_BEHIND = {"fate": "dropped", "reason": "judge_behind"}
+_JUDGE_BEHIND = {"fate": DROPPED, "reason": "judge_behind"}
 
 
 class JudgeProgress:

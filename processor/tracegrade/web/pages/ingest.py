@@ -7,6 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tracegrade.assemble.dispositions import CAME_TOO_LATE, LOST, TOO_LATE
 from tracegrade.telemetry.conditions import conditions_in
 from tracegrade.telemetry.metrics import METRICS
 from tracegrade.web.render import page
@@ -14,8 +15,6 @@ from tracegrade.web.rights import token_of
 from tracegrade.web.sources import sources_of
 
 _STALE_NS = 10_000_000_000
-# Losses, named as in the metrics: each is worth a look.
-_LOST = {"dropped", "too_late"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,11 @@ def show(request: Request) -> Response:
         accepted=numbers.total("tracegrade.receiver.accepted_items", signal="traces"),
         requests=numbers.by("tracegrade.receiver.requests", "outcome", "reason", "signal", "transport"),
         refused=sum(count for (outcome,), count in outcomes if outcome != "accepted"),
-        dispositions=[(*key, count, key[0] in _LOST) for key, count in dispositions],
-        lost=sum(count for (fate, _), count in dispositions if fate in _LOST),
+        dispositions=[
+            (fate, CAME_TOO_LATE if fate == TOO_LATE else reason, count, fate in LOST)
+            for (fate, reason), count in dispositions
+        ],
+        lost=sum(count for (fate, _), count in dispositions if fate in LOST),
         unread=numbers.total("tracegrade.spans.unread"),
         waiting=numbers.total("tracegrade.spans.open"),
         lag=numbers.most("tracegrade.judge.lag"),  # of several judges, the slowest one
