@@ -31,7 +31,7 @@ from tracegrade.cel.variables import CALL_VALUES
 from tracegrade.cel.with_more_calls import staying
 from tracegrade.document.problem import MEANT_OPERATORS
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.tri import Tri, Unknown, UnknownPart
+from tracegrade.model.tri import ANSWER_UNREADABLE, PROMPT_UNREADABLE, Tri, Unknown, UnknownPart
 
 if TYPE_CHECKING:
     from cel import Context, Program
@@ -56,8 +56,8 @@ class _Pattern(NamedTuple):
 _UNKNOWN_PATTERN = _Pattern(100_000, 1000)  # of which nobody knows before what it is
 _UNDEFINED = re.compile(r"Undefined variable or function: '(\w+)'")
 _NOT_KNOWN = {
-    "prompt": "the prompt cannot be read",
-    "answer": "the final answer cannot be read",
+    "prompt": PROMPT_UNREADABLE,
+    "answer": ANSWER_UNREADABLE,
     "tokens": "no tokens were recorded",
     "cost": "what the model calls cost is not known",
 }

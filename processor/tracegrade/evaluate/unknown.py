@@ -10,7 +10,7 @@ from tracegrade.model.json_value import JsonValue
 from tracegrade.model.range import Range
 from tracegrade.model.stand_ins import holds_hash, holds_mask, holds_open, is_masked, is_unknown
 from tracegrade.model.tool_call import ToolCall
-from tracegrade.model.tri import Unknown, UnknownKind, UnknownPart
+from tracegrade.model.tri import ANSWER_UNREADABLE, PROMPT_UNREADABLE, Unknown, UnknownKind, UnknownPart
 
 C = TypeVar("C")  # criteria
 S = TypeVar("S")  # settings
@@ -38,10 +38,10 @@ _SENTENCES: dict[tuple[UnknownPart, UnknownKind], str] = {
     ("error", "absent"): "the error of a call cannot be read",
     ("error", "redacted"): "the error of a call was redacted",
     ("error", "hashed"): f"the error of a call was hashed, {_HASHED}",
-    ("prompt", "absent"): "the prompt cannot be read",
+    ("prompt", "absent"): PROMPT_UNREADABLE,
     ("prompt", "redacted"): "the prompt was redacted",
     ("prompt", "hashed"): f"the prompt was hashed, {_HASHED}",
-    ("final_answer", "absent"): "the final answer cannot be read",
+    ("final_answer", "absent"): ANSWER_UNREADABLE,
     ("final_answer", "redacted"): "the final answer was redacted",
     ("final_answer", "hashed"): f"the final answer was hashed, {_HASHED}",
 }

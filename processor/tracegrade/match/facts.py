@@ -19,7 +19,7 @@ from tracegrade.model.span import Resource, Span
 from tracegrade.model.stand_ins import holds_unknown
 from tracegrade.model.subject import Subject
 from tracegrade.model.trace import Trace
-from tracegrade.model.tri import Tri, Unknown
+from tracegrade.model.tri import PROMPT_UNREADABLE, Tri, Unknown
 from tracegrade.rule.patterns import Patterns
 from tracegrade.semconv import ENVIRONMENTS, REDACTED, RELEASE
 
@@ -31,7 +31,7 @@ _CALLED = {
     "environment": "the environment",
     "release": "the release",
 }
-UNREADABLE_PROMPT = Unknown("absent", "prompt", said="the prompt cannot be read, and a clause asks for it")
+UNREADABLE_PROMPT = Unknown("absent", "prompt", said=f"{PROMPT_UNREADABLE}, and a clause asks for it")
 LONG_PROMPT = Unknown("too_large", "prompt", said="the prompt is too long for the expressions of a case")
 
 

@@ -22,6 +22,10 @@ UnknownPart: TypeAlias = (
     CallPart | Literal["name", "earlier_name", "agent", "failure", "error", "prompt", "final_answer", ""]
 )
 
+PROMPT_UNREADABLE = "the prompt cannot be read"
+ANSWER_UNREADABLE = "the final answer cannot be read"
+"""The reasons of which a rule's expression, a clause and an evaluator speak; others are in `evaluate.unknown`."""
+
 
 class Unknown(NamedTuple):
     """What cannot be read, so that neither yes nor no is known.

@@ -138,9 +138,9 @@ def _judge(found: Sequence[Claim], sources: Sources, settings: Settings, work: W
 def _unread(evidence: Evidence) -> str | None:
     """What cannot be read and may have given more; None where all can be read."""
     if evidence.prompt is None:
-        return "the prompt cannot be read"
+        return sentence(Unknown("absent", "prompt"))
     if evidence.redacted and is_unknown(evidence.prompt):
-        return "the prompt was redacted"
+        return sentence(Unknown("redacted", "prompt"))
     for unknown in unknown_parts(evidence.run, "output").values():
         return sentence(unknown)
     if evidence.trace_context is not None and (work := evidence.trace_context.unread_before(None)) is not None:
