@@ -230,10 +230,11 @@ def test_an_event_name_may_be_an_attribute() -> None:
         log_record(""),
         LogRecord(event_name="gen_ai.choice", span_id=b"s" * 8),
         LogRecord(event_name="gen_ai.choice", trace_id=b"t" * 16),
+        LogRecord(event_name="gen_ai.choice", trace_id=bytes(16), span_id=bytes(8)),
         LogRecord(event_name="gen_ai.choice", trace_id=b"t", span_id=b"s"),
         log_record("lib"),
     ],
-    ids=["unwanted", "no event", "no trace", "no span", "broken ids", "named after its scope, but no content"],
+    ids=["unwanted", "no event", "no trace", "no span", "zero ids", "broken ids", "named after its scope, no content"],
 )
 def test_log_records_that_nobody_reads_are_passed_over(made: LogRecord) -> None:
     assert Decoder(LOGS_FILTER).log_records(logs_request(made)) == []
@@ -246,15 +247,17 @@ def test_log_records_of_tool_calls_that_name_no_span_are_counted_by_their_sender
     named = LogRecord()
     named.attributes.append(attribute("event.name", string_value="qwen-code.tool_call"))
     without_span = LogRecord(event_name="codex.tool_result", trace_id=b"t" * 16)
+    zeros = LogRecord(event_name="codex.tool_result", trace_id=bytes(16), span_id=bytes(8))
     others = [LogRecord(event_name="app.started"), LogRecord(), log_record("acme.tool_call")]
-    of_qwen.scope_logs.add(log_records=[named, named, without_span, *others]).scope.name = "lib"
+    of_qwen.scope_logs.add(log_records=[named, named, without_span, zeros, *others]).scope.name = "lib"
     decoder = Decoder(LOGS_FILTER)
     assert decoder.log_records(request.SerializeToString()) == []
     assert decoder.unread_log_records == {
         ("qwen-code", "lib", "qwen-code.tool_call", "trace id"): 2,
         ("qwen-code", "lib", "codex.tool_result", "span id"): 1,
+        ("qwen-code", "lib", "codex.tool_result", "trace id"): 1,
     }
-    assert decoder.unwanted_log_records == 6
+    assert decoder.unwanted_log_records == 7
 
 
 def test_senders_of_log_records_that_name_no_span_are_counted_up_to_a_bound() -> None:

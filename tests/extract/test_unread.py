@@ -169,8 +169,9 @@ def test_a_span_that_a_dialect_reads_is_none_of_them() -> None:
         ([{"id": 1, "scope": "acme.llm"}, {"id": 2, "parent": 1, "scope": "http"}], ["acme.llm"]),
         ([{"id": 1, "scope": "acme.llm"}, {"id": 2, "parent": 1, "attributes": {"tool.name": "find"}}], []),
         ([{"id": 1, "scope": "http"}], []),
+        ([{"id": 1, "scope": "acme.llm", "attributes": {"gen_ai.operation.name": "create_agent"}}], []),
     ],
-    ids=["a model call that is read", "only a name", "a call was read", "no agents at all"],
+    ids=["a model call that is read", "only a name", "a call was read", "no agents at all", "an agent was made"],
 )
 def test_scopes_of_models_and_agents_are_silent_when_no_call_is_read(
     spans: list[dict[str, Any]], scopes: list[str]

@@ -154,9 +154,10 @@ class Decoder:
                     continue
                 kept = len(decoded)
                 for record in records:
-                    if may_call and not (record.span_id and record.trace_id):
-                        self._count_unread(record, scope, resource_logs.resource)
-                    elif record.span_id and (event := self._log_event(record, scope)) is not None:
+                    if lacks_id(record):
+                        if may_call:
+                            self._count_unread(record, scope, resource_logs.resource)
+                    elif (event := self._log_event(record, scope)) is not None:
                         decoded.append(LogRecord(record.trace_id, record.span_id, scope, event))
                 self.unwanted_log_records += len(records) - (len(decoded) - kept)
         return decoded

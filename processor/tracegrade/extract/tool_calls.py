@@ -56,7 +56,7 @@ def build_calls(
         if own and own != agent:
             if names is None:
                 names = {run.agent for run in runs} | _speaking(of_kind["chat"])
-            if own in names or own == node.dialect.langchain_agent(node.span, node.keys):
+            if not _is_callers(own, node.run) if own == _agent_in_config(node) else own in names:
                 agent = own
         call = _build(paired, run, agent, depths[node], batch)
         if paired.request is not None:
@@ -70,6 +70,20 @@ def build_calls(
     for run in runs:
         number_attempts(run.calls)
     return calls
+
+
+def _agent_in_config(node: Node) -> str:
+    return node.dialect.langchain_agent(node.span, node.keys)
+
+
+def _is_callers(agent: str, run: Node | None) -> bool:
+    """Whether LangChain's metadata in a run name an agent because the tool that calls the run passed its config on."""
+    above = run.parent if run is not None else None
+    for _ in range(MAX_CHAIN):
+        if above is None or above.kind == "tool":
+            break
+        above = above.parent
+    return above is not None and above.kind == "tool" and _agent_in_config(above) == agent
 
 
 def _speaking(chats: Sequence[Node]) -> set[str]:

@@ -22,5 +22,8 @@ class LogRecord:
 
 
 def lacks_id(record: Any) -> str:
-    """The id without which a record of OTLP names no span: "trace id", "span id", or "" where it has both."""
-    return "trace id" if not record.trace_id else "span id" if not record.span_id else ""
+    """The id without which a record of OTLP names no span: "trace id", "span id", or "" where it has both.
+
+    An id of zeros is none.
+    """
+    return "trace id" if not any(record.trace_id) else "span id" if not any(record.span_id) else ""

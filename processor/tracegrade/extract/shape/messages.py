@@ -241,7 +241,7 @@ def _sources(value: JsonValue, path: tuple[str, ...], left: list[int], level: in
         if _names_calls(path) and (call := call_of(value, is_certain=True)) is not None:
             yield _Source(_side(path), [_asking([call])])
             return
-        if _side(path) == "output" and (spoken := _spoken(value)) is not None and isinstance(spoken.get("parts"), list):
+        if _side(path) == "output" and (spoken := _spoken(value)) is not None and spoken["role"] == "assistant":
             yield _Source("output", [spoken])
             return
         for key, item in value.items():

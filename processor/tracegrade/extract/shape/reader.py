@@ -445,7 +445,11 @@ def _tool_node(looked: Looked, name: str, call_id: str | None, arguments: JsonVa
         found[own_keys.FAILED] = True
         if text := error_of(values.error).message:
             found[own_keys.ERROR] = text
-    return _node(looked, "tool", TOOL_KEYS, found)
+    schema = tuple(key for key in looked.span.attributes if words_of(key)[-1:] in _PARAMETERS)
+    return _node(looked, "tool", TOOL_KEYS._replace(schema=schema), found)
+
+
+_PARAMETERS = (("parameters",), ("schema",))  # of a tool, by which arguments without names are named
 
 
 def _chat_node(looked: Looked) -> Node:
