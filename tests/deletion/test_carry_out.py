@@ -31,7 +31,7 @@ from tracegrade.store.open import open_store
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import traces as traces_table
-from tracegrade.store.tallies import RATED_BY, tallies
+from tracegrade.store.tallies import ALL_SUMS, RATED_BY, tallies
 from tracegrade.telemetry.metrics import Exemplar, Telemetry
 
 SECRET = "the-marker-that-must-go"
@@ -165,7 +165,7 @@ def test_no_byte_is_left_in_runs_either_and_their_rates_are_of_what_is_left(tmp_
     with engine.connect() as connection:
         assert {head.trace_id for head in trace_heads(connection, of_run, 10)} == {id_of(2).hex(), id_of(4).hex()}
         left = results(connection, of_run, 100)
-        counted = tallies(connection, of_run, RATED_BY, of="both", incomplete="count", scores=True)
+        counted = tallies(connection, of_run, RATED_BY, of="both", incomplete="count", summed=ALL_SUMS)
         assert sum(tally.results for (_, _, evaluation, _), tally in counted.items() if evaluation) == len(left) > 0
     engine.dispose()
 
@@ -203,7 +203,7 @@ def test_rates_are_of_what_is_left(tmp_path: Path, store_url: str) -> None:
     engine = open_store(kept.config.store_url, read_only=True)
     with engine.connect() as connection:
         left = results(connection, ResultFilter(), 100)
-        counted = tallies(connection, ResultFilter(), RATED_BY, of="both", incomplete="count", scores=True)
+        counted = tallies(connection, ResultFilter(), RATED_BY, of="both", incomplete="count", summed=ALL_SUMS)
         assert sum(tally.results for (_, _, evaluation, _), tally in counted.items() if evaluation) == len(left) > 0
     engine.dispose()
 

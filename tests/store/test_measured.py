@@ -16,7 +16,7 @@ from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import results
 from tracegrade.store.schema import series, traces
 from tracegrade.store.series import recent_series
-from tracegrade.store.tallies import RATED_BY, tallies
+from tracegrade.store.tallies import ALL_SUMS, RATED_BY, tallies
 from tracegrade.store.write import StoreWriter
 
 HASH = "0123456789abcdef"
@@ -92,7 +92,7 @@ def test_what_was_measured_is_no_evaluation(engine: Engine) -> None:
     with reading(engine) as connection:
         names = set(connection.execute(select(series.c.evaluation)).scalars())
         found = results(connection, ResultFilter(), 100)
-        of_both = tallies(connection, ResultFilter(), RATED_BY, of="both", scores=True)
+        of_both = tallies(connection, ResultFilter(), RATED_BY, of="both", summed=ALL_SUMS)
         over_time = tallies(connection, ResultFilter(), ("rule_id",))
         recent = recent_series(connection, START_NS, 100)
         (row,) = connection.execute(select(traces.c.decisions)).scalars()

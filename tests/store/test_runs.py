@@ -33,7 +33,7 @@ from tracegrade.store.runs import (
 )
 from tracegrade.store.senders import called_tools
 from tracegrade.store.series import recent_series
-from tracegrade.store.tallies import RATED_BY, names_of, tallies
+from tracegrade.store.tallies import ALL_SUMS, RATED_BY, names_of, tallies
 from tracegrade.store.write import StoreWriter
 
 RUN = "tuning/1"
@@ -118,8 +118,8 @@ def live_reads(connection: Connection) -> Sequence[object]:
         [head.trace_id for head in trace_heads(connection, live_alone, 99)],
         [head.session for head in session_heads(connection, everything, 99)],
         [found.trace_count for found in session_sums(connection, everything, 99, before=2**62)],
-        tallies(connection, everything, RATED_BY, of="both", incomplete="count", scores=True),
-        tallies(connection, live_alone, RATED_BY, of="both", scores=True),
+        tallies(connection, everything, RATED_BY, of="both", incomplete="count", summed=ALL_SUMS),
+        tallies(connection, live_alone, RATED_BY, of="both", summed=ALL_SUMS),
         tallies(connection, everything, ["agent"]),
         traffic(connection, everything),
         tallies(connection, everything, ["rule_id"], of="evaluations", incomplete="count"),

@@ -1,7 +1,7 @@
 """Outcomes by rule, place and step, worked by hand."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -9,10 +9,11 @@ from sqlalchemy import Engine
 
 from build import each, store_with
 from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged
+from tracegrade.model.evaluation import Outcome
 from tracegrade.model.tally import Tally
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.tallies import RATED_BY, names_of, stretches, tallies
+from tracegrade.store.tallies import ALL_SUMS, RATED_BY, Summed, names_of, stretches, tallies
 from tracegrade.store.write import StoreWriter
 
 START = START_NS // MINUTE_NS
@@ -145,9 +146,23 @@ def test_one_evaluation_has_its_own_rate_and_scores(engine: Engine) -> None:
         StoreWriter(engine).write([judged(number, evaluations=items, decisions=[decision])])
     with reading(engine) as connection:
         (whole,) = tallies(connection, ResultFilter()).values()
-        (args,) = tallies(connection, ResultFilter(evaluation="args"), of="evaluations", scores=True).values()
+        (args,) = tallies(connection, ResultFilter(evaluation="args"), of="evaluations", summed=ALL_SUMS).values()
     assert (whole.passed, whole.failed) == (0, 2)
     assert (args.passed, args.failed, args.score_sum) == (1, 1, 1.25)
+
+
+@pytest.mark.parametrize("summed", [[name] for name in ALL_SUMS] + [["failed", "score_sum"], list(ALL_SUMS)])
+def test_a_tally_has_the_sums_that_were_asked_for_and_no_others(engine: Engine, summed: list[Summed]) -> None:
+    def sums_of(asked: Sequence[Summed]) -> dict[str, float]:
+        with reading(engine) as connection:
+            (tally,) = tallies(connection, ResultFilter(), of="evaluations", summed=asked).values()
+        return dict(zip(ALL_SUMS, (*tally[:4], tally.score_sum, tally.all_score_squares), strict=True))
+
+    outcomes: list[Outcome] = ["pass", "pass", "fail", "not_evaluable", "error"]
+    StoreWriter(engine).write([judged(number, outcome) for number, outcome in enumerate(outcomes, start=1)])
+    every = sums_of(ALL_SUMS)
+    assert all(every.values())
+    assert sums_of(summed) == {name: value if name in summed else 0 for name, value in every.items()}
 
 
 def test_incomplete_traces_are_left_out_unless_asked_for(engine: Engine) -> None:
@@ -236,7 +251,7 @@ def test_sampled_out_counts_nowhere(engine: Engine) -> None:
     }
     StoreWriter(engine).write([judged(1, evaluations=[], decisions=[decision])])
     with reading(engine) as connection:
-        assert tallies(connection, ResultFilter(), RATED_BY, of="both", scores=True) == {}
+        assert tallies(connection, ResultFilter(), RATED_BY, of="both", summed=ALL_SUMS) == {}
 
 
 def test_nothing_judged_has_no_pass_rate(engine: Engine) -> None:

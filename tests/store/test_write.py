@@ -16,7 +16,7 @@ from tracegrade.store.open import open_store, reading
 from tracegrade.store.read import stored_traces
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.results import full_evaluations, results
-from tracegrade.store.tallies import RATED_BY, tallies
+from tracegrade.store.tallies import ALL_SUMS, RATED_BY, tallies
 from tracegrade.store.write import StoreWriter
 
 COUNTED = ("traces", "tool_calls", "evaluations", "decisions")
@@ -32,7 +32,11 @@ def content(engine: Engine) -> tuple[object, ...]:
     with reading(engine) as connection:
         found = results(connection, ResultFilter(), 1000)
         evaluations = sorted(full_evaluations(connection, found), key=lambda item: (item.subject.trace_id, item.id))
-        return evaluations, tallies(connection, ResultFilter(), RATED_BY, of="both", scores=True), row_counts(engine)
+        return (
+            evaluations,
+            tallies(connection, ResultFilter(), RATED_BY, of="both", summed=ALL_SUMS),
+            row_counts(engine),
+        )
 
 
 def test_everything_delivered_comes_back(engine: Engine) -> None:

@@ -272,7 +272,7 @@ def stats(settings: ReadSettings, output_format: str, by: str | None, run: str, 
     judged, takes the place of score_sum.
     """
     from tracegrade.queries.lists import check_run
-    from tracegrade.store.tallies import RATED_BY, tallies
+    from tracegrade.store.tallies import RATED, RATED_BY, tallies
 
     chosen = query.filter(run=run, with_backfilled=True)
     if chosen.stored_as != LIVE and (query.since is not None or query.until is not None):
@@ -282,7 +282,7 @@ def stats(settings: ReadSettings, output_format: str, by: str | None, run: str, 
         return
     with settings.store() as connection:
         check_run(connection, chosen.run)
-        found = sorted(tallies(connection, chosen, RATED_BY, of="both", scores=True).items())
+        found = sorted(tallies(connection, chosen, RATED_BY, of="both", summed=RATED).items())
     if output_format == "json":
         print_json(
             {**dict(zip(RATED_BY, key, strict=True)), **tally.sums(), "score_sum": tally.score_sum}

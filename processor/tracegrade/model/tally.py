@@ -91,9 +91,9 @@ class Tally(NamedTuple):
     def of(
         cls,
         passed: int,
-        failed: int,
-        not_evaluable: int,
-        errors: int,
+        failed: int = 0,
+        not_evaluable: int = 0,
+        errors: int = 0,
         score_sum: float = 0.0,
         score_squares: float = 0.0,
         *,

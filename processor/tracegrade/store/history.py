@@ -18,9 +18,9 @@ from sqlalchemy import Connection, Select, func, select
 from tracegrade.model.tally import Tally, total
 from tracegrade.store.schema import DAY_MINUTES, EVERY_TRACE, LIVE, MINUTE_NS, counts, series, traces
 from tracegrade.store.series import stored_traffic
-from tracegrade.store.tallies import SUMMED, CountChanges, Sums, stretches, sums
+from tracegrade.store.tallies import ALL_SUMS, CountChanges, Sums, stretches, sums
 
-# A minute and the counts in it, as in `SUMMED`; the columns are no wider.
+# A minute and the counts in it, as in ``ALL_SUMS``; the columns are no wider.
 _ROW = Struct("=iiiiidd")
 _ROWS_AT_ONCE = 5000
 _TRACES_AT_ONCE = 1000
@@ -110,8 +110,9 @@ class SeriesHistory:
         A day has 24 to 83 rows a series, each read in some microseconds; with `by_minute` it has up to 1440.
         """
         # In the order of the primary key, so that what has not changed reads the same.
-        query = select(counts.c.series, counts.c.minute, *SUMMED).order_by(counts.c.minute, counts.c.series)
-        query = query.order_by(counts.c.complete).execution_options(yield_per=_ROWS_AT_ONCE)
+        columns = (counts.c.series, counts.c.minute, *(counts.c[name] for name in ALL_SUMS))
+        query = select(*columns).order_by(counts.c.minute, counts.c.series, counts.c.complete)
+        query = query.execution_options(yield_per=_ROWS_AT_ONCE)
         minute_by_minute = [(1, window.since_ns // MINUTE_NS, (window.until_ns - 1) // MINUTE_NS)]
         whole_hours = stretches(window.since_ns, window.until_ns)
         parts: defaultdict[SeriesKey, list[tuple[int, float, bytes]]] = defaultdict(list)
@@ -147,7 +148,8 @@ class SeriesHistory:
 
     def minutes(self, window: Window) -> Iterator[tuple[int, int, Sequence[Any]]]:
         """The number of a series, a minute, and the counts there; by series, then in order of time."""
-        query = select(counts.c.series, counts.c.minute, *map(func.sum, SUMMED)).where(counts.c.minutes == 1)
+        columns = (counts.c.series, counts.c.minute, *(func.sum(counts.c[name]) for name in ALL_SUMS))
+        query = select(*columns).where(counts.c.minutes == 1)
         query = query.where(counts.c.minute.between(window.since_ns // MINUTE_NS, window.until_ns // MINUTE_NS))
         query = self._of_these(query, window).group_by(counts.c.series, counts.c.minute)
         for number, minute, *found in self._connection.execute(query.order_by(counts.c.series, counts.c.minute)):
@@ -164,7 +166,7 @@ class SeriesHistory:
         self, window: Window, parts: Sequence[tuple[int, int, int]], step_minutes: int | None = None
     ) -> Iterator[Sums]:
         which: Literal["all", "complete"] = "all" if window.count_incomplete else "complete"
-        return sums(self._connection, self._of(window), parts, SUMMED, step_minutes=step_minutes, traces=which)
+        return sums(self._connection, self._of(window), parts, step_minutes=step_minutes, traces=which)
 
     def _of(self, window: Window) -> Select[Any]:
         return self._numbers.where(series.c.evaluation == window.evaluation)

@@ -157,10 +157,16 @@ Stretch: TypeAlias = tuple[int, int, int]
 """Rows of ``counts``: how many minutes long, the first minute and the last."""
 Sums: TypeAlias = tuple[int, int, bool, Sequence[Any]]
 """Sums over traces of one series: its number; the step, in steps since 1970, or 0 without steps; whether the traces
-were complete, or true where both are added up together; and the value of each column that was asked for."""
+were complete, or true where both are added up together; and the values, as in ``ALL_SUMS`` up to the last one that was
+asked for, the others being 0."""
 
-OUTCOME_SUMS = (counts.c.passed, counts.c.failed, counts.c.not_evaluable, counts.c.errors)
-SUMMED = (*OUTCOME_SUMS, counts.c.score_sum, counts.c.score_squares)
+Summed: TypeAlias = Literal["passed", "failed", "not_evaluable", "errors", "score_sum", "score_squares"]
+"""A column of ``counts`` that is added up, and a part of a `Tally`."""
+
+OUTCOME_SUMS: tuple[Summed, ...] = ("passed", "failed", "not_evaluable", "errors")
+RATED: tuple[Summed, ...] = (*OUTCOME_SUMS, "score_sum")
+"""What is shown of a pass rate."""
+ALL_SUMS: tuple[Summed, ...] = (*RATED, "score_squares")
 # The end of a day, so that a window without an end has no single hours and minutes.
 _END_MINUTE = 2**31 // DAY_MINUTES * DAY_MINUTES
 
@@ -174,7 +180,7 @@ def tallies(
     periods: Iterable[Period] | None = None,
     step_minutes: int | None = None,
     incomplete: Collection[str] | Literal["count", "skip"] = (),
-    scores: bool = False,
+    summed: Collection[Summed] = OUTCOME_SUMS,
     one_form: bool = False,
 ) -> dict[Key, Tally]:
     """The outcomes of results by names, and by step of time; what nothing is counted of is left out.
@@ -192,7 +198,7 @@ def tallies(
             since 1970 divided by this. None: no steps.
         incomplete: the rules of which results of incomplete traces count, by id or hash, those of others being tallied
             as ``incomplete``; "count": of all rules; "skip": they are left out.
-        scores: add up scores and their squares, too.
+        summed: what is added up; the others are 0 in each tally, and cost nothing.
         one_form: of a rule of which another form judged live in this time, what was backfilled is left out: else the
             same subjects would count by both forms.
     """
@@ -222,7 +228,7 @@ def tallies(
         connection,
         select(series.c.number).where(*conditions),
         spans,
-        SUMMED if scores else OUTCOME_SUMS,
+        summed,
         step_minutes=step_minutes,
         traces="all" if incomplete == "count" else "complete" if incomplete == "skip" else "apart",
     ):
@@ -262,7 +268,7 @@ def sums(
     connection: Connection,
     numbers: Select[Any],
     spans: Iterable[Stretch],
-    columns: Sequence[ColumnElement[Any]] = OUTCOME_SUMS,
+    summed: Collection[Summed] = ALL_SUMS,
     *,
     step_minutes: int | None = None,
     traces: Literal["complete", "all", "apart"] = "apart",
@@ -273,7 +279,7 @@ def sums(
         connection: on the store.
         numbers: selects the numbers of the series.
         spans: of time, as `stretches` gives them; none has rows of two steps.
-        columns: what is added up.
+        summed: what is added up.
         step_minutes: the length of a step; None for one step.
         traces: which traces count: complete ones, or also the others, together or apart.
     """
@@ -289,7 +295,10 @@ def sums(
         query = query.add_columns(literal_column("1"))
     if traces == "complete":
         query = query.where(counts.c.complete)
-    query = query.add_columns(*map(func.sum, columns))
+    width = 1 + max(map(ALL_SUMS.index, summed))
+    query = query.add_columns(
+        *(func.sum(counts.c[name]) if name in summed else literal_column("0") for name in ALL_SUMS[:width])
+    )
     for minutes, first, last in spans:
         stretch = query.where(counts.c.minutes == minutes, counts.c.minute.between(first, last))
         for number, of_step, is_complete, *values in connection.execute(stretch):
@@ -338,7 +347,7 @@ def begins_ns(connection: Connection, result_filter: ResultFilter) -> int | None
         if result_filter.until_ns is not None:
             query = query.where(counts.c.minute <= (result_filter.until_ns - 1) // MINUTE_NS)
         # What was taken back, such as an earlier backfill, leaves counts of nothing.
-        query = query.where(counts.c.series.in_(chosen), or_(*(column > 0 for column in OUTCOME_SUMS)))
+        query = query.where(counts.c.series.in_(chosen), or_(*(counts.c[name] > 0 for name in OUTCOME_SUMS)))
         query = query.order_by(counts.c.minute)
         found = connection.execute(query.limit(1)).scalar()
         if found is None:

@@ -31,7 +31,7 @@ def failures(connection: Connection, result_filter: ResultFilter, limit: int, ca
     At most `limit`.
     """
     found = newest_of_each(connection, replace(result_filter, outcome="fail"), _group, limit)
-    counted = tallies(connection, result_filter, _GROUP, of="evaluations", incomplete="count")
+    counted = tallies(connection, result_filter, _GROUP, of="evaluations", incomplete="count", summed=["failed"])
     times = defaultdict(Tally, counted)
     # Each has its values, since a connection reads the state of one moment.
     full = seen_by(caller, full_evaluations(connection, found))

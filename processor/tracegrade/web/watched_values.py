@@ -10,7 +10,7 @@ from tracegrade.alert.diagnose.watched import Watched, watched
 from tracegrade.model.tally import Tally, total
 from tracegrade.store.alerts import StoredAlert
 from tracegrade.store.schema import MINUTE_NS, OUTCOMES
-from tracegrade.store.tallies import Period, tallies
+from tracegrade.store.tallies import ALL_SUMS, Period, tallies
 
 _HOUR_NS = 60 * MINUTE_NS
 _DAY_NS = 24 * _HOUR_NS
@@ -122,7 +122,7 @@ def _read(connection: Connection, what: Watched, period: Period, count_incomplet
     numbers = what.numbers(before=False)
     which: Literal["count", "skip"] = "count" if count_incomplete else "skip"
     found = tallies(
-        connection, numbers, periods=[(since_ns, until_ns)], step_minutes=minutes, incomplete=which, scores=True
+        connection, numbers, periods=[(since_ns, until_ns)], step_minutes=minutes, incomplete=which, summed=ALL_SUMS
     )
     return _Steps({step * minutes: tally for (step,), tally in sorted(found.items())}, since_ns, minutes)
 

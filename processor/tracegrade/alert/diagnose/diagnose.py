@@ -18,7 +18,7 @@ from tracegrade.store.alerts import Facts, StoredAlert
 from tracegrade.store.diagnosis import Change, Diagnosis, Slice
 from tracegrade.store.incidents import Incident
 from tracegrade.store.results import results
-from tracegrade.store.tallies import tallies
+from tracegrade.store.tallies import ALL_SUMS, tallies
 
 _NS = 1_000_000_000
 _MOST_COUNTED = 2000
@@ -174,7 +174,7 @@ def _counted(connection: Connection, what: Watched) -> tuple[Both, dict[str, Bot
     for time, periods in (("since", [what.since]), ("before", what.before)):
         numbers = what.numbers(before=time == "before")
         which: Literal["count", "skip"] = "count" if what.count_incomplete else "skip"
-        counts = tallies(connection, numbers, ["number"], periods=periods, incomplete=which, scores=True)
+        counts = tallies(connection, numbers, ["number"], periods=periods, incomplete=which, summed=ALL_SUMS)
         for (number,), tally in counts.items():
             place = what.places[number]
             groups = [counted]

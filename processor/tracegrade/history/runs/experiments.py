@@ -37,7 +37,7 @@ from tracegrade.store.runs import (
     stored_runs,
 )
 from tracegrade.store.schema import BACKFILL, LIVE
-from tracegrade.store.tallies import tallies
+from tracegrade.store.tallies import Summed, tallies
 
 _DIGITS = 4
 _LONGEST_SUMMARY = 100
@@ -245,10 +245,11 @@ def scored_run(connection: Connection, run: Run) -> ScoredRun:
     overall: dict[str, float] = {}
     suites = [rule_id for rule_id, known in run.rules.items() if known.get("scored_by") == "overall"]
     if suites:
-        scored = tallies(connection, own, ["rule_id"], of="evaluations", incomplete=counting, scores=True)
+        judged: tuple[Summed, ...] = ("passed", "failed", "score_sum")
+        scored = tallies(connection, own, ["rule_id"], of="evaluations", incomplete=counting, summed=judged)
         means = {rule_id: tally.all_scores / tally.all_judged for (rule_id,), tally in scored.items() if tally.judged}
         overall = {rule_id: means[rule_id] for rule_id in suites if rule_id in means}
-    came = tallies(connection, own, of="traces", incomplete="count").get((), NO_RESULTS).passed
+    came = tallies(connection, own, of="traces", incomplete="count", summed=["passed"]).get((), NO_RESULTS).passed
     return ScoredRun(run, came, rules, score_of(rules, overall), overall)
 
 

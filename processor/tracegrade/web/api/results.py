@@ -13,7 +13,7 @@ from tracegrade.queries.parameters import RecentRatesQuery, ResultsQuery, Trends
 from tracegrade.queries.times import MAX_NS
 from tracegrade.store.results import full_evaluations
 from tracegrade.store.schema import MINUTE_NS
-from tracegrade.store.tallies import DIMENSIONS, RATED_BY, tallies
+from tracegrade.store.tallies import DIMENSIONS, RATED, RATED_BY, tallies
 from tracegrade.web.api.documents import Document, EvaluationDocument, ExactJson, Page, page_json
 from tracegrade.web.api.openapi import problems
 from tracegrade.web.api.parameters import ApiCaller, ApiSources, PartOf, asked, asked_in_pages, needs
@@ -98,7 +98,7 @@ def list_rates(sources: ApiSources, query: Annotated[RecentRatesQuery, asked(Rec
     since_ns, until_ns = _window(query)
     chosen = replace(query, since=since_ns, until=until_ns).filter(with_backfilled=True)
     with sources.store() as connection:
-        found = tallies(connection, chosen, RATED_BY, of="both", scores=True)
+        found = tallies(connection, chosen, RATED_BY, of="both", summed=RATED)
     return ExactJson(
         {
             "items": [

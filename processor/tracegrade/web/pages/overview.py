@@ -77,7 +77,12 @@ def show(request: Request) -> Response:
             one_form=True,
         )
         arrived = tallies(
-            connection, view.result_filter, of="traces", step_minutes=charted.step_minutes, incomplete="count"
+            connection,
+            view.result_filter,
+            of="traces",
+            step_minutes=charted.step_minutes,
+            incomplete="count",
+            summed=["passed"],
         )
         # Arriving traces are counted only by service and tenant; for the other filters, a trace's results are needed.
         chosen = None
