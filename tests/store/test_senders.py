@@ -1,9 +1,11 @@
+"""Services that sent traces of late, and the tools that they called."""
+
 from sqlalchemy import Engine
 
-from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, trace_id
+from build.judged_traces import MINUTE_NS, START_NS, evaluation, judged, tool_call, trace_id
 from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import reading
-from tracegrade.store.senders import Sender, newest_not_judged, newest_of, recent_senders
+from tracegrade.store.senders import Sender, called_tools, newest_not_judged, newest_of, recent_senders
 from tracegrade.store.write import StoreWriter
 from tracegrade.telemetry.series_bound import OTHER
 
@@ -56,3 +58,20 @@ def test_the_newest_that_no_rule_judged_are_found_beside_thousands_that_one_did(
     assert found(since_ns=START_NS + 4 * MINUTE_NS) == [trace_id(5), trace_id(4)], "only since that time"
     assert found(among=190) == []
     assert found(since_ns=START_NS + DAY_NS) == []
+
+
+def test_an_empty_store_has_no_tool(engine: Engine) -> None:
+    with reading(engine) as connection:
+        assert called_tools(connection) == {}
+
+
+def test_the_tools_of_the_newest_traces_are_named_once_as_rules_see_them(engine: Engine) -> None:
+    def calls(*names: str) -> list[dict[str, object]]:
+        return [tool_call(name=name, raw_name=f"mcp.{name}", call_id=str(at)) for at, name in enumerate(names)]
+
+    for number, names in enumerate((["old"], ["refund", "refund", "find_order"], [], ["refund"]), 1):
+        StoreWriter(engine).write([judged(number, tool_calls=calls(*names))])
+    with reading(engine) as connection:
+        assert called_tools(connection) == {"shop": {"old", "refund", "find_order"}}
+        assert called_tools(connection, newest=3) == {"shop": {"refund", "find_order"}}
+        assert called_tools(connection, newest=1) == {"shop": {"refund"}}
