@@ -5,7 +5,7 @@ All other code is written for both, and asks `registry.database` where they diff
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
@@ -37,6 +37,15 @@ class Lock(IntEnum):
     JOBS = _FIRST_LOCK + 2
     NUMBERING_SERIES = _FIRST_LOCK + 3
     MAKING_PARTITIONS = _FIRST_LOCK + 4
+
+
+class HeldLock(NamedTuple):
+    """A lock that this process holds."""
+
+    check: Callable[[], object]
+    """Raises SQLAlchemyError where the lock may be lost, with its connection."""
+    release: Callable[[], None]
+    """Gives the lock up."""
 
 
 class Partition(NamedTuple):
@@ -128,8 +137,18 @@ class Database(ABC):
         """
 
     @abstractmethod
-    def alone(self, engine: Engine, lock: Lock) -> AbstractContextManager[bool]:
+    def take(self, engine: Engine, lock: Lock) -> HeldLock | None:
+        """Take a lock, perhaps for long; None where another process has it. It goes with this process, too."""
+
+    @contextmanager
+    def alone(self, engine: Engine, lock: Lock) -> Iterator[bool]:
         """Hold a lock, perhaps for long; False where another process has it."""
+        held = self.take(engine, lock)
+        try:
+            yield held is not None
+        finally:
+            if held is not None:
+                held.release()
 
     # Rows
 

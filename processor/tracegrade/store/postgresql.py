@@ -1,7 +1,6 @@
 """PostgreSQL: a server, on which many processes may write one store."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -42,6 +41,7 @@ from tracegrade.store.database import (
     READS,
     Alive,
     Database,
+    HeldLock,
     Key,
     ListViews,
     Lock,
@@ -55,6 +55,8 @@ from tracegrade.store.schema import LIVE, NUMBERS, postgresql_metadata, session_
 from tracegrade.store.tenant_views import show_one_tenant
 
 _CONNECT_TIMEOUT_S = 10
+# So that the server drops the connection, and with it the lock, of a holder whose machine is gone.
+_NOTICE_DEATH = {"tcp_keepalives_idle": 6, "tcp_keepalives_interval": 2, "tcp_keepalives_count": 3}
 
 # The messages of a server that refuses everybody for now: the driver gives no code of an attempt to connect.
 _FOR_NOW = (
@@ -148,16 +150,21 @@ class PostgreSQL(Database):
     def hold(self, connection: Connection, lock: Lock, *, shared: bool = False) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock{'_shared' if shared else ''}({lock:d})"))
 
-    @contextmanager
-    def alone(self, engine: Engine, lock: Lock) -> Iterator[bool]:
+    def take(self, engine: Engine, lock: Lock) -> HeldLock | None:
         # Outside of a transaction: the lock may be held for long, and ends with its connection.
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            held = bool(connection.execute(text(f"SELECT pg_try_advisory_lock({lock:d})")).scalar())
-            try:
-                yield held
-            finally:
-                if held:
-                    connection.execute(text(f"SELECT pg_advisory_unlock({lock:d})"))
+        connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            if not connection.execute(text(f"SELECT pg_try_advisory_lock({lock:d})")).scalar():
+                connection.close()
+                return None
+            connection.detach()  # the lock must end with it: it may not go back into the pool
+            for name, value in _NOTICE_DEATH.items():
+                connection.execute(text(f"SET {name} = {value}"))
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        return HeldLock(lambda: connection.execute(text("SELECT 1")), connection.close)
 
     def insert(self, connection: Connection, table: Table, rows: Rows) -> None:
         if not rows:

@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.trace_result import TraceResult, TraceSummary
-from tracegrade.store.database import Key, Lock
+from tracegrade.store.database import HeldLock, Key, Lock
 from tracegrade.store.read import stored_summary
 from tracegrade.store.registry import database
 from tracegrade.store.schema import session_turns, shared_deletions
@@ -112,22 +112,20 @@ LOOK_EVERY_S = 2.0
 # A holder that could not look for so long leads no more. The server keeps its lock for longer, even if nothing is heard
 # of it any more: first the one stops, then another one begins.
 _TRUSTED_S = 6.0
-_SERVER_SETTINGS = {"tcp_keepalives_idle": 6, "tcp_keepalives_interval": 2, "tcp_keepalives_count": 3}
 
 
 class Leader:
     """Tries to lead for this process: `run`, or `look` now and then.
 
-    The leader holds an advisory lock, on a connection of its own. The lock goes with the connection, so another process
-    takes over when the holder ends, is killed, or loses the server; within some seconds also when its whole machine
-    goes.
+    The leader holds `Lock.LEADING`, which goes with its connection: another process takes over when the holder ends, is
+    killed, or loses the server; within some seconds also when its whole machine goes.
     """
 
     def __init__(self, engine: Engine) -> None:
         """Prepare; `engine` is the store, open for writing."""
         self._engine = engine
         self._alone = database(engine).is_file
-        self._connection: Connection | None = None
+        self._lock: HeldLock | None = None
         self._held_at_s: float | None = None
 
     @property
@@ -150,11 +148,14 @@ class Leader:
             return
         begun_s, led = time.monotonic(), self.leads
         try:
-            held = self._holds_lock()
+            if self._lock is None:
+                self._lock = database(self._engine).take(self._engine, Lock.LEADING)
+            else:
+                self._lock.check()
         except SQLAlchemyError as error:
             logger.debug("the lock of the leader cannot be asked for: %s", error)
-            self._close()
-            held = False
+            self._release()
+        held = self._lock is not None
         self._held_at_s = begun_s if held else None
         if held != led:
             says = "now does what only one process on the store may do" if held else "no longer does"
@@ -163,25 +164,13 @@ class Leader:
     def resign(self) -> None:
         """Let another process lead."""
         self._held_at_s = None
-        self._close()
+        self._release()
 
-    def _holds_lock(self) -> bool:
-        if self._connection is None:
-            connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            connection.detach()  # its lock must end with it: it may not go back into the pool
-            self._connection = connection
-            for name, value in _SERVER_SETTINGS.items():
-                connection.execute(text(f"SET {name} = {value}"))
-        if self._held_at_s is not None:
-            self._connection.execute(text("SELECT 1"))
-            return True
-        return bool(self._connection.execute(text(f"SELECT pg_try_advisory_lock({Lock.LEADING:d})")).scalar())
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            connection, self._connection = self._connection, None
+    def _release(self) -> None:
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
             with suppress(SQLAlchemyError):
-                connection.close()
+                lock.release()
 
 
 _ID_BYTES = 16

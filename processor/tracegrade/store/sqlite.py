@@ -4,8 +4,8 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -19,6 +19,7 @@ from tracegrade.store.database import (
     Alive,
     Database,
     FreeSpace,
+    HeldLock,
     Key,
     ListViews,
     Lock,
@@ -139,18 +140,14 @@ class SQLite(Database):
     def hold(self, connection: Connection, lock: Lock, *, shared: bool = False) -> None:
         pass
 
-    @contextmanager
-    def alone(self, engine: Engine, lock: Lock) -> Iterator[bool]:
+    def take(self, engine: Engine, lock: Lock) -> HeldLock | None:
         file = os.open(f"{engine.url.database}.{lock.name.lower()}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-            else:
-                yield True
-        finally:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
             os.close(file)
+            return None
+        return HeldLock(lambda: None, lambda: os.close(file))
 
     def insert(self, connection: Connection, table: Table, rows: Rows) -> None:
         if rows:
