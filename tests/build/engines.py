@@ -21,12 +21,15 @@ def _postgresql() -> str:
     if not named or worker is None:
         return named
     url = make_url(named)
+    if url.database is not None and url.database.endswith(f"_{worker}"):
+        return named  # in a process that a test started
     own = f"{url.database}_{worker}"
     server = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
     with server.connect() as connection:
         connection.execute(text(f"DROP DATABASE IF EXISTS {own} WITH (FORCE)"))
         connection.execute(text(f"CREATE DATABASE {own}"))
-    return url.set(database=own).render_as_string(hide_password=False)
+    os.environ["TRACEGRADE_TEST_POSTGRESQL"] = url.set(database=own).render_as_string(hide_password=False)
+    return os.environ["TRACEGRADE_TEST_POSTGRESQL"]
 
 
 POSTGRESQL = _postgresql()
