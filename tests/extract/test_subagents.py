@@ -100,3 +100,23 @@ def test_an_agent_shown_as_a_failure_of_its_tool_is_named_by_its_steps() -> None
     ]
     model = {"id": 6, "parent": 4, "name": "LLM.achat", "at": [6, 7], "attributes": MODEL}
     assert agents_of([{"id": 1, "name": "run", "at": [0, 100]}, *given, model]) == ["stock_agent"]
+
+
+def test_a_run_of_several_turns_ends_with_the_last() -> None:
+    told = json.dumps([*json.loads(_ASKS), {"role": "tool", "parts": []}])
+    said = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "Seven."}]}])
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk"}
+    chat = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": told, "gen_ai.output.messages": said}
+    asking, answering = (agent | {"gen_ai.output.messages": output} for output in (_ASKS, said))
+    turns = [
+        {"id": 1, "at": [0, 100]},
+        {"id": 2, "parent": 1, "at": [1, 9], "attributes": asking},
+        {"id": 3, "parent": 2, "at": [2, 8], "attributes": MODEL},
+        {"id": 4, "parent": 1, "at": [10, 19], "attributes": answering},
+        {"id": 5, "parent": 4, "at": [11, 18], "attributes": chat},
+    ]
+    runs = extract(build.trace(turns)).runs
+    starts, ends = ([run.start_ns for run in runs], [run.end_ns for run in runs])
+    first, *_, last = build.trace(turns[1:4:2]).spans
+    assert (starts, ends) == ([first.start_ns], [last.end_ns])
+    assert runs[0].final_answer == "Seven."

@@ -20,6 +20,7 @@ Not every agent span is a run: frameworks wrap a run in further spans that are c
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import TypeVar
 
@@ -52,7 +53,7 @@ def find_runs(top_down: Sequence[Node], of_kind: Mapping[SpanKind, Sequence[Node
     An agent span that no attribute names is a run only if it is outermost or has tool calls of its own: some
     instrumentations tag every graph node called "agent". One without calls and chats of its own that encloses such a
     run is a wrapper, and one directly below or beside an agent of the same name is the same agent, shown twice: the
-    outermost of them is the run.
+    outermost of them is the run. One that goes on where the one before it asked for calls is the next turn of its run.
 
     Args:
         top_down: the nodes of the trace, every one after its parent.
@@ -79,6 +80,7 @@ def find_runs(top_down: Sequence[Node], of_kind: Mapping[SpanKind, Sequence[Node
                 named.add(node)
     beside = _shown_beside(agents, top_down)
     routing = _routing(agents, top_down)
+    goes_on = _going_on(agents, of_kind["chat"])
     named |= set(beside.values())
     busy = {node.agent_above for node in of_kind["tool"]}
     chatty = {node.agent_above for node in of_kind["chat"]}
@@ -98,6 +100,9 @@ def find_runs(top_down: Sequence[Node], of_kind: Mapping[SpanKind, Sequence[Node
         above = node.parent
         node.run = above.run if above is not None else None
         if node.kind != "agent" or node in beside or node in routing:
+            continue
+        if node in goes_on:
+            node.run = goes_on[node].run
             continue
         is_below_agent = above is not None and above.kind == "agent" and above.agent == node.agent
         if is_below_agent and node.run is not None and node.run.agent == node.agent:
@@ -128,6 +133,42 @@ def _shown_beside(agents: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, N
                 if node not in enclosing and twin is not None:
                     beside[node] = twin
     return beside
+
+
+def _going_on(agents: Sequence[Node], chats: Sequence[Node]) -> dict[Node, Node]:
+    """Agent nodes that go on with a run, each with the node of its turn before: some senders write a span a turn.
+
+    Such a span is the next one below the same span, of the same name, and its first model call is given the calls that
+    the last one of the turn before asked for.
+    """
+    places: dict[bytes, list[Node]] = {}
+    for node in agents:
+        if node.agent and node.span.parent_span_id:
+            places.setdefault(node.span.parent_span_id, []).append(node)
+    pairs = [
+        (before, node)
+        for turns in places.values()
+        for before, node in pairwise(turns)
+        if before.agent == node.agent and before.span.end_ns <= node.span.start_ns
+    ]
+    if not pairs:
+        return {}  # nearly always
+    models: dict[Node | None, list[Node]] = {}
+    for chat in chats:
+        models.setdefault(chat.agent_above, []).append(chat)
+    return {
+        node: before
+        for before, node in pairs
+        if before in models and node in models and _is_given_calls_of(models[before][-1], models[node][0])
+    }
+
+
+def _is_given_calls_of(before: Node, chat: Node) -> bool:
+    """Whether a model call is given all calls, each with an id, that the one before it asked for."""
+    asked = {call.call_id for message in before.outputs() for call in message.calls}
+    if not asked or None in asked:
+        return False
+    return asked <= {call.call_id for message in chat.inputs() for call in message.calls}
 
 
 def _routing(agents: Sequence[Node], nodes: Sequence[Node]) -> set[Node]:
@@ -259,6 +300,11 @@ def _describe(
     agents = [
         member for member in members if node is not None and member.kind == "agent" and member.agent == node.agent
     ]
+    further = [
+        each
+        for each in agents
+        if node is not None and each.parent is node.parent and each.span.start_ns >= span.end_ns  # its later turns
+    ]
     parent = node.parent.run if node is not None and node.parent is not None else None
     agent = node.agent if node is not None else first_text(span, keys.agent)
     if not agent:
@@ -268,12 +314,12 @@ def _describe(
         agent=agent,
         parent_span_id=parent.span.span_id.hex() if parent is not None else None,
         prompt=_prompt(span, agents, chats, keys),
-        final_answer=_answer(span, agents, chats, keys),
+        final_answer=_answer(span, [*further[-1:], *agents], chats, keys),
         session=sessions.of(span, members),
         user=users.of(span, members),
         model=next((model for chat in chats if (model := _model(chat))), None) or first_text(span, keys.model) or None,
         start_ns=span.start_ns,
-        end_ns=span.end_ns,
+        end_ns=max([span.end_ns, *(each.span.end_ns for each in further)]),
     )
 
 
