@@ -26,7 +26,7 @@ from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
 from tracegrade.evaluate.registry import EVALUATORS
 from tracegrade.extract.registry import DIALECTS
 from tracegrade.model.evaluation import Evaluation
-from tracegrade.model.record import shown_fields
+from tracegrade.model.field_schema import record_fields
 from tracegrade.otlp.prometheus import prometheus_name
 from tracegrade.rule.load import load_rules
 from tracegrade.store.schema import metadata
@@ -206,7 +206,7 @@ def test_the_json_shown_has_the_fields_of_an_evaluation() -> None:
     rule = rule_set.rule(shown["rule_id"])
     assert rule is not None
     assert shown["rule_hash"] == rule.hash
-    fields = {field.name.partition(".")[0]: field for field in shown_fields(Evaluation)}
+    fields = {field.name.partition(".")[0]: field for field in record_fields(Evaluation)}
     assert set(shown) <= set(fields)
     assert [*shown] == [name for name in fields if name in shown]
 

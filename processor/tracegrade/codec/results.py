@@ -16,7 +16,7 @@ from typing import Any
 from tracegrade.codec.json_text import from_json, to_json
 from tracegrade.codec.packing import Unreadable, pack, unpack
 from tracegrade.model.evaluation import BACKFILL, Decision, Evaluation, JudgedSubject, Pair
-from tracegrade.model.record import json_of, rows_of
+from tracegrade.model.field_schema import json_of, rows_of
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import NotDecoded, RunSummary, TraceResult, TraceSummary
 

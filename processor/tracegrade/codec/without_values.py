@@ -11,15 +11,15 @@ from typing import Any
 from tracegrade.codec.results import new_result, with_backfilled
 from tracegrade.display import error_type, explanation
 from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.field_schema import own_fields
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.record import own_fields
 from tracegrade.model.tool_call import ToolCall, ToolError
 from tracegrade.model.trace_result import VALUES_GONE, TraceResult, TraceSummary
 
 HIDDEN = "[hidden]"
 """Stands for every value that is not shown, or is no longer there."""
 
-_VALUES_OF_EVALUATIONS = [field.path for field in own_fields(Evaluation) if field.shown.is_value]
+_VALUES_OF_EVALUATIONS = [field.path for field in own_fields(Evaluation) if field.spec.is_value]
 
 # Attributes of the resource that begin like this describe the sending program.
 _OF_PROGRAM = ("service.", "deployment.", "telemetry.")

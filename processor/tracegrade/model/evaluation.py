@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
+from tracegrade.model.field_schema import FLATTENED, FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.record import WITHIN, Shown, json_of
 
 # pass, fail: judged. not_evaluable: nothing there to judge, with a reason. error: judging failed, with a reason.
 Outcome: TypeAlias = Literal["pass", "fail", "not_evaluable", "error"]
@@ -69,34 +69,34 @@ class JudgedSubject:
     ``service`` is the subject's own, which in a trace of several services need not be the root's.
     """
 
-    tenant: Annotated[str, Shown("the tenant of its trace")]
-    run: Annotated[str, Shown("`live`, or the run that judged")]
-    trace_id: Annotated[str, Shown("the trace id; of a session that of the trace which ended last")]
-    revision: Annotated[int, Shown("the revision of its trace that was judged")]
-    close_reason: Annotated[str, Shown("why its trace was closed")]
-    complete: Annotated[bool, Shown("whether nothing was missing; the others are left out of pass rates")]
-    missing: Annotated[list[str], Shown("what was missing")]
-    release: Annotated[str | None, Shown("its release")]
-    kind: Annotated[str, Shown("`agent`, `trace`, `session` or `tool-call`", "subject.kind")]
-    id: Annotated[str, Shown("what was judged", "subject.id", in_column="; unique together with `judged_id`")]
-    span_id: Annotated[str, Shown("the span that the result is attached to")]
-    session: Annotated[str | None, Shown("its conversation")]
-    agent: Annotated[str, Shown("its agent")]
-    service: Annotated[str, Shown("the subject's service")]
-    time: Annotated[int, Shown("the latest end of what was judged", is_time=True)]
+    tenant: Annotated[str, FieldSpec("the tenant of its trace")]
+    run: Annotated[str, FieldSpec("`live`, or the run that judged")]
+    trace_id: Annotated[str, FieldSpec("the trace id; of a session that of the trace which ended last")]
+    revision: Annotated[int, FieldSpec("the revision of its trace that was judged")]
+    close_reason: Annotated[str, FieldSpec("why its trace was closed")]
+    complete: Annotated[bool, FieldSpec("whether nothing was missing; the others are left out of pass rates")]
+    missing: Annotated[list[str], FieldSpec("what was missing")]
+    release: Annotated[str | None, FieldSpec("its release")]
+    kind: Annotated[str, FieldSpec("`agent`, `trace`, `session` or `tool-call`", "subject.kind")]
+    id: Annotated[str, FieldSpec("what was judged", "subject.id", in_column="; unique together with `judged_id`")]
+    span_id: Annotated[str, FieldSpec("the span that the result is attached to")]
+    session: Annotated[str | None, FieldSpec("its conversation")]
+    agent: Annotated[str, FieldSpec("its agent")]
+    service: Annotated[str, FieldSpec("the subject's service")]
+    time: Annotated[int, FieldSpec("the latest end of what was judged", is_time=True)]
 
 
 @dataclass(slots=True)
 class Pair:
     """One subject and one rule that judges it; ``probability`` is the chance with which this result is kept."""
 
-    subject: Annotated[JudgedSubject, WITHIN]
+    subject: Annotated[JudgedSubject, FLATTENED]
     rule_id: Annotated[
-        str, Shown("the rule", in_column="; null where this revision has no result, and replaces one that had")
+        str, FieldSpec("the rule", in_column="; null where this revision has no result, and replaces one that had")
     ]
-    rule_hash: Annotated[str, Shown("the rule's content")]
-    level: Annotated[str, Shown("how much a fail matters")]
-    probability: Annotated[float, Shown("the chance with which this result is kept (`sample`)")] = 1.0
+    rule_hash: Annotated[str, FieldSpec("the rule's content")]
+    level: Annotated[str, FieldSpec("how much a fail matters")]
+    probability: Annotated[float, FieldSpec("the chance with which this result is kept (`sample`)")] = 1.0
 
 
 Pairs: TypeAlias = int | Sequence[int | None]
@@ -166,28 +166,28 @@ class Evaluation:
     expects no particular calls, without a score, and in results from before they were stored.
     """
 
-    pair: Annotated[Pair, WITHIN]
+    pair: Annotated[Pair, FLATTENED]
     id: Annotated[
         str,
-        Shown(
+        FieldSpec(
             "the evaluation's id",
             in_column="; null in the row of a decision without evaluations, as all that follows",
         ),
     ]
-    evaluation: Annotated[str, Shown("its name in the rule")]
-    evaluator: Annotated[str, Shown("the evaluator")]
-    case: Annotated[str | None, Shown("the case of the rule, if it has cases")]
-    threshold: Annotated[float, Shown("the score needed to pass")]
-    score: Annotated[float | None, Shown("the score; null unless `outcome` is pass or fail")]
+    evaluation: Annotated[str, FieldSpec("its name in the rule")]
+    evaluator: Annotated[str, FieldSpec("the evaluator")]
+    case: Annotated[str | None, FieldSpec("the case of the rule, if it has cases")]
+    threshold: Annotated[float, FieldSpec("the score needed to pass")]
+    score: Annotated[float | None, FieldSpec("the score; null unless `outcome` is pass or fail")]
     outcome: Annotated[
         Outcome,
-        Shown("`pass`, `fail`, `not_evaluable` or `error`"),
-        Shown("equals `outcome`", "label", column=None),
+        FieldSpec("`pass`, `fail`, `not_evaluable` or `error`"),
+        FieldSpec("equals `outcome`", "label", column=None),
     ]
-    reason: Annotated[str, Shown("why it is not_evaluable, or the error", is_long=True, in_column=_ERROR_TYPE)]
-    explanation: Annotated[str, Shown("one sentence", is_long=True, in_column=_ERROR_TYPE)]
+    reason: Annotated[str, FieldSpec("why it is not_evaluable, or the error", is_long=True, in_column=_ERROR_TYPE)]
+    explanation: Annotated[str, FieldSpec("one sentence", is_long=True, in_column=_ERROR_TYPE)]
     details: Annotated[
-        dict[str, JsonValue], Shown("the evaluator's justification", is_value=True, in_column=" as JSON")
+        dict[str, JsonValue], FieldSpec("the evaluator's justification", is_value=True, in_column=" as JSON")
     ]
     pairs: Pairs | None = None
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from tracegrade.model.field_schema import FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.record import Shown, json_of
 
 # How a value was read. ok: strict JSON or a structured attribute; repaired: decoded after a repair (double encoding,
 # NaN, duplicate keys); python_repr: a Python literal; text: not decodable, kept as text; truncated: cut off by the
@@ -26,8 +26,8 @@ _UNREADABLE = ("absent", "elsewhere", "text", "truncated")
 class ToolError:
     """A failed execution: the error's type and message as recorded, "" where unknown."""
 
-    type: Annotated[str, Shown("its type")]
-    message: Annotated[str, Shown("its message", is_value=True)]
+    type: Annotated[str, FieldSpec("its type")]
+    message: Annotated[str, FieldSpec("its message", is_value=True)]
 
 
 @dataclass(slots=True)
@@ -45,37 +45,37 @@ class ToolCall:
     and what would say so may have been redacted by us. JSON leaves out these two.
     """
 
-    name: Annotated[str, Shown("the tool")]
-    raw_name: Annotated[str, Shown("as it was written in the trace")]
-    call_id: Annotated[str | None, Shown("the id of the call")]
-    arguments: Annotated[JsonValue, Shown("the arguments", is_value=True, in_column=" as JSON")]
+    name: Annotated[str, FieldSpec("the tool")]
+    raw_name: Annotated[str, FieldSpec("as it was written in the trace")]
+    call_id: Annotated[str | None, FieldSpec("the id of the call")]
+    arguments: Annotated[JsonValue, FieldSpec("the arguments", is_value=True, in_column=" as JSON")]
     arguments_status: Annotated[
-        ValueStatus, Shown("how the arguments were read, such as `ok`, `absent` or `truncated`")
+        ValueStatus, FieldSpec("how the arguments were read, such as `ok`, `absent` or `truncated`")
     ]
-    output: Annotated[JsonValue, Shown("the output", is_value=True, in_column=" as JSON")]
-    output_status: Annotated[ValueStatus, Shown("how the output was read")]
-    error: Annotated[ToolError | None, Shown("the error; null without one")]
+    output: Annotated[JsonValue, FieldSpec("the output", is_value=True, in_column=" as JSON")]
+    output_status: Annotated[ValueStatus, FieldSpec("how the output was read")]
+    error: Annotated[ToolError | None, FieldSpec("the error; null without one")]
     start_ns: Annotated[
-        int, Shown("when it began", is_time=True, column="start", in_column="; null when only a message shows it")
+        int, FieldSpec("when it began", is_time=True, column="start", in_column="; null when only a message shows it")
     ]
     end_ns: Annotated[
-        int, Shown("when it ended", is_time=True, column="end", in_column="; null when only a message shows it")
+        int, FieldSpec("when it ended", is_time=True, column="end", in_column="; null when only a message shows it")
     ]
-    span_id: Annotated[str, Shown("the span that shows the call best")]
-    agent: Annotated[str, Shown("the agent that called")]
-    agent_span_id: Annotated[str, Shown("its run: `subject_id` of the results of scope agent")]
-    depth: Annotated[int, Shown("how many calls enclose it")] = 0
-    batch: Annotated[int | None, Shown("calls of one number were made together; null: not known")] = None
-    attempt: Annotated[int, Shown("1 for the first call of this name and these arguments, 2 for the next")] = 1
-    read_from: Annotated[ReadFrom, Shown("`span`, `message` or `event`", column=None)] = "span"
-    dialect: Annotated[str, Shown("the way in which it was written")] = ""
-    message_path: Annotated[str | None, Shown("of a call in a message: which message, and its part", column=None)] = (
-        None
-    )
-    also_seen_in: Annotated[list[str], Shown("further spans that show the same call", column=None)] = field(
+    span_id: Annotated[str, FieldSpec("the span that shows the call best")]
+    agent: Annotated[str, FieldSpec("the agent that called")]
+    agent_span_id: Annotated[str, FieldSpec("its run: `subject_id` of the results of scope agent")]
+    depth: Annotated[int, FieldSpec("how many calls enclose it")] = 0
+    batch: Annotated[int | None, FieldSpec("calls of one number were made together; null: not known")] = None
+    attempt: Annotated[int, FieldSpec("1 for the first call of this name and these arguments, 2 for the next")] = 1
+    read_from: Annotated[ReadFrom, FieldSpec("`span`, `message` or `event`", column=None)] = "span"
+    dialect: Annotated[str, FieldSpec("the way in which it was written")] = ""
+    message_path: Annotated[
+        str | None, FieldSpec("of a call in a message: which message, and its part", column=None)
+    ] = None
+    also_seen_in: Annotated[list[str], FieldSpec("further spans that show the same call", column=None)] = field(
         default_factory=list
     )
-    duplicate_of: Annotated[str | None, Shown("the same call in another trace, as TRACE_ID/SPAN_ID")] = None
+    duplicate_of: Annotated[str | None, FieldSpec("the same call in another trace, as TRACE_ID/SPAN_ID")] = None
     turn: int | None = None
     failure_hidden: bool = False
 

@@ -6,8 +6,8 @@ from itertools import chain
 from typing import Annotated
 
 from tracegrade.model.evaluation import Decision, Evaluation
+from tracegrade.model.field_schema import FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.record import Shown, json_of
 from tracegrade.model.session import session_trace_id
 from tracegrade.model.tool_call import ToolCall
 
@@ -19,17 +19,17 @@ class RunSummary:
     ``span_id`` (hex) is its subject id. Tokens are sums over its own model calls, without those of its sub-agents.
     """
 
-    span_id: Annotated[str, Shown("its subject id")]
-    agent: Annotated[str, Shown("the name of the agent")]
-    parent_span_id: Annotated[str | None, Shown("the subject id of the run around it")] = None
-    session: Annotated[str | None, Shown("its own conversation; null where it is that of the trace")] = None
-    model: Annotated[str | None, Shown("the model that answered")] = None
-    prompt_hash: Annotated[str | None, Shown("equal for prompts that differ in white space alone")] = None
-    input_tokens: Annotated[int | None, Shown("of its own model calls")] = None
-    output_tokens: Annotated[int | None, Shown("of its own model calls")] = None
-    duration_ns: Annotated[int | None, Shown("from its start to its end")] = None
-    cached_input_tokens: Annotated[int | None, Shown("input tokens read from the provider's cache")] = None
-    cache_write_tokens: Annotated[int | None, Shown("input tokens written to the provider's cache")] = None
+    span_id: Annotated[str, FieldSpec("its subject id")]
+    agent: Annotated[str, FieldSpec("the name of the agent")]
+    parent_span_id: Annotated[str | None, FieldSpec("the subject id of the run around it")] = None
+    session: Annotated[str | None, FieldSpec("its own conversation; null where it is that of the trace")] = None
+    model: Annotated[str | None, FieldSpec("the model that answered")] = None
+    prompt_hash: Annotated[str | None, FieldSpec("equal for prompts that differ in white space alone")] = None
+    input_tokens: Annotated[int | None, FieldSpec("of its own model calls")] = None
+    output_tokens: Annotated[int | None, FieldSpec("of its own model calls")] = None
+    duration_ns: Annotated[int | None, FieldSpec("from its start to its end")] = None
+    cached_input_tokens: Annotated[int | None, FieldSpec("input tokens read from the provider's cache")] = None
+    cache_write_tokens: Annotated[int | None, FieldSpec("input tokens written to the provider's cache")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class NotDecoded:
     it out). ``tool_aliases`` are those in force: its runs and calls are read by them when they are asked for.
     """
 
-    reason: Annotated[str, Shown("`not_matched` or `sampled_out`")]
-    tool_aliases: Annotated[Mapping[str, Sequence[str]], Shown("the aliases in force", optional=True)] = field(
+    reason: Annotated[str, FieldSpec("`not_matched` or `sampled_out`")]
+    tool_aliases: Annotated[Mapping[str, Sequence[str]], FieldSpec("the aliases in force", optional=True)] = field(
         default_factory=dict
     )
 
@@ -62,48 +62,48 @@ class TraceSummary:
     A trace that is ``not_decoded`` has no runs and calls here, and ``call_count`` is 0: they are read when asked for.
     """
 
-    tenant: Annotated[str, Shown("whose trace")]
-    run: Annotated[str, Shown("`live`, or the run that judged")]
-    trace_id: Annotated[str, Shown("the trace id; of a session that of the trace which ended last")]
+    tenant: Annotated[str, FieldSpec("whose trace")]
+    run: Annotated[str, FieldSpec("`live`, or the run that judged")]
+    trace_id: Annotated[str, FieldSpec("the trace id; of a session that of the trace which ended last")]
     revision: Annotated[
-        int, Shown("the highest replaces the others", in_column=" of the same `tenant`, `run` and `judged_id`")
+        int, FieldSpec("the highest replaces the others", in_column=" of the same `tenant`, `run` and `judged_id`")
     ]
-    supersedes: Annotated[int | None, Shown("the revision that was judged before this one, if any")]
-    service: Annotated[str, Shown("the service of the trace's root")]
-    release: Annotated[str | None, Shown("its release")]
-    session: Annotated[str | None, Shown("its conversation")]
-    root_name: Annotated[str | None, Shown("the name of the root span")]
-    resource: Annotated[dict[str, JsonValue], Shown("the resource attributes of the root", is_value=True)]
-    close_reason: Annotated[str, Shown("why it was closed")]
-    complete: Annotated[bool, Shown("whether nothing was missing; the others are left out of pass rates")]
-    missing: Annotated[list[str], Shown("what was missing")]
-    cut_by: Annotated[str | None, Shown("the bound that cut it short, if one did")]
-    span_count: Annotated[int, Shown("spans kept")]
-    call_count: Annotated[int, Shown("tool calls read; 0 where it was not decoded")]
-    earliest_span_id: Annotated[str | None, Shown("the span that started first")]
-    root_span_id: Annotated[str | None, Shown("the root span; null where it did not come")]
-    start_ns: Annotated[int, Shown("when its first span started", is_time=True)]
-    end_ns: Annotated[int, Shown("when its last span ended", is_time=True)]
+    supersedes: Annotated[int | None, FieldSpec("the revision that was judged before this one, if any")]
+    service: Annotated[str, FieldSpec("the service of the trace's root")]
+    release: Annotated[str | None, FieldSpec("its release")]
+    session: Annotated[str | None, FieldSpec("its conversation")]
+    root_name: Annotated[str | None, FieldSpec("the name of the root span")]
+    resource: Annotated[dict[str, JsonValue], FieldSpec("the resource attributes of the root", is_value=True)]
+    close_reason: Annotated[str, FieldSpec("why it was closed")]
+    complete: Annotated[bool, FieldSpec("whether nothing was missing; the others are left out of pass rates")]
+    missing: Annotated[list[str], FieldSpec("what was missing")]
+    cut_by: Annotated[str | None, FieldSpec("the bound that cut it short, if one did")]
+    span_count: Annotated[int, FieldSpec("spans kept")]
+    call_count: Annotated[int, FieldSpec("tool calls read; 0 where it was not decoded")]
+    earliest_span_id: Annotated[str | None, FieldSpec("the span that started first")]
+    root_span_id: Annotated[str | None, FieldSpec("the root span; null where it did not come")]
+    start_ns: Annotated[int, FieldSpec("when its first span started", is_time=True)]
+    end_ns: Annotated[int, FieldSpec("when its last span ended", is_time=True)]
     first_received_ns: Annotated[
         int,
-        Shown(
+        FieldSpec(
             "when the first span came in", is_time=True, column="received", in_column="; its day is the folder's `date`"
         ),
     ]
-    last_received_ns: Annotated[int, Shown("when the last span came in", is_time=True)]
-    first_position: Annotated[int, Shown("the place of its first span in the journal")]
-    last_position: Annotated[int, Shown("the place of its last span in the journal")]
-    closed_ns: Annotated[int, Shown("when the trace was closed", is_time=True, column="closed")]
-    rule_set_hash: Annotated[str, Shown("which rules were in force")]
-    tracegrade: Annotated[str, Shown("the version that judged")]
-    settings_hash: Annotated[str, Shown("which settings were in force")]
-    runs: Annotated[list[RunSummary], Shown("its agent runs")] = field(default_factory=list)
+    last_received_ns: Annotated[int, FieldSpec("when the last span came in", is_time=True)]
+    first_position: Annotated[int, FieldSpec("the place of its first span in the journal")]
+    last_position: Annotated[int, FieldSpec("the place of its last span in the journal")]
+    closed_ns: Annotated[int, FieldSpec("when the trace was closed", is_time=True, column="closed")]
+    rule_set_hash: Annotated[str, FieldSpec("which rules were in force")]
+    tracegrade: Annotated[str, FieldSpec("the version that judged")]
+    settings_hash: Annotated[str, FieldSpec("which settings were in force")]
+    runs: Annotated[list[RunSummary], FieldSpec("its agent runs")] = field(default_factory=list)
     members: Annotated[
-        dict[bytes, int] | None, Shown("the traces of a session, with their revisions", optional=True)
+        dict[bytes, int] | None, FieldSpec("the traces of a session, with their revisions", optional=True)
     ] = None
-    not_decoded: Annotated[NotDecoded | None, Shown("why no rule judged it, if it was not decoded", optional=True)] = (
-        None
-    )
+    not_decoded: Annotated[
+        NotDecoded | None, FieldSpec("why no rule judged it, if it was not decoded", optional=True)
+    ] = None
 
     @property
     def own_id(self) -> bytes:

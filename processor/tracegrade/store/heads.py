@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import orjson
 from sqlalchemy import ColumnElement, Connection, Select, func, select
 
+from tracegrade.model.field_schema import FieldSpec, json_of
 from tracegrade.model.json_value import JsonValue
-from tracegrade.model.record import Shown, json_of
 from tracegrade.store.database import rows_in
 from tracegrade.store.index import numbers_of
 from tracegrade.store.result_filter import ResultFilter, of_traces
@@ -36,25 +36,25 @@ class TraceHead:
     """
 
     number: int
-    trace_id: Annotated[str, Shown("the trace id")]
-    tenant: Annotated[str, Shown("whose trace")]
-    service: Annotated[str, Shown("the service of its root")]
-    session: Annotated[str | None, Shown("its conversation")]
-    root_name: Annotated[str, Shown("the name of the root span")]
-    close_reason: Annotated[str, Shown("why it was closed")]
-    complete: Annotated[bool, Shown("whether nothing was missing")]
-    cut_by: Annotated[str | None, Shown("the bound that cut it short, if one did")]
-    revision: Annotated[int, Shown("the highest replaces the others")]
-    span_count: Annotated[int, Shown("spans kept")]
-    call_count: Annotated[int, Shown("tool calls read; 0 where it was not decoded")]
-    start_ns: Annotated[int, Shown("when its first span started", is_time=True)]
-    end_ns: Annotated[int, Shown("when its last span ended", is_time=True)]
-    first_received_ns: Annotated[int, Shown("when the first span came in", is_time=True)]
+    trace_id: Annotated[str, FieldSpec("the trace id")]
+    tenant: Annotated[str, FieldSpec("whose trace")]
+    service: Annotated[str, FieldSpec("the service of its root")]
+    session: Annotated[str | None, FieldSpec("its conversation")]
+    root_name: Annotated[str, FieldSpec("the name of the root span")]
+    close_reason: Annotated[str, FieldSpec("why it was closed")]
+    complete: Annotated[bool, FieldSpec("whether nothing was missing")]
+    cut_by: Annotated[str | None, FieldSpec("the bound that cut it short, if one did")]
+    revision: Annotated[int, FieldSpec("the highest replaces the others")]
+    span_count: Annotated[int, FieldSpec("spans kept")]
+    call_count: Annotated[int, FieldSpec("tool calls read; 0 where it was not decoded")]
+    start_ns: Annotated[int, FieldSpec("when its first span started", is_time=True)]
+    end_ns: Annotated[int, FieldSpec("when its last span ended", is_time=True)]
+    first_received_ns: Annotated[int, FieldSpec("when the first span came in", is_time=True)]
     not_decoded: Annotated[
         str | None,
-        Shown("why no rule judged it, so that it was not decoded: `not_matched` or `sampled_out`"),
+        FieldSpec("why no rule judged it, so that it was not decoded: `not_matched` or `sampled_out`"),
     ]
-    outcomes: Annotated[Mapping[str, int], Shown("how many evaluations had which outcome")]
+    outcomes: Annotated[Mapping[str, int], FieldSpec("how many evaluations had which outcome")]
     members: int = 0
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -129,13 +129,13 @@ def _head(row: Any) -> TraceHead:
 class SessionSums:
     """Sums over the traces of one session of one tenant; ``number`` is that of the latest trace."""
 
-    id: Annotated[str, Shown("the conversation's id")]
-    tenant: Annotated[str, Shown("whose session")]
-    trace_count: Annotated[int, Shown("its traces")]
-    span_count: Annotated[int, Shown("their spans")]
-    call_count: Annotated[int, Shown("their tool calls")]
-    start_ns: Annotated[int, Shown("when the first of them started", is_time=True)]
-    end_ns: Annotated[int, Shown("when the last of them ended", is_time=True)]
+    id: Annotated[str, FieldSpec("the conversation's id")]
+    tenant: Annotated[str, FieldSpec("whose session")]
+    trace_count: Annotated[int, FieldSpec("its traces")]
+    span_count: Annotated[int, FieldSpec("their spans")]
+    call_count: Annotated[int, FieldSpec("their tool calls")]
+    start_ns: Annotated[int, FieldSpec("when the first of them started", is_time=True)]
+    end_ns: Annotated[int, FieldSpec("when the last of them ended", is_time=True)]
     number: int
 
     def to_json(self) -> dict[str, JsonValue]:

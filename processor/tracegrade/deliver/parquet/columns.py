@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from tracegrade.codec.json_text import to_json
 from tracegrade.model.evaluation import Decision, Evaluation, JudgedSubject, Measure, Pair
-from tracegrade.model.record import ShownField, own_fields
+from tracegrade.model.field_schema import RecordField, own_fields
 from tracegrade.model.tool_call import ToolCall
 from tracegrade.model.trace_result import TraceSummary
 
@@ -67,17 +67,17 @@ def _columns_of(record: type, *names: str) -> tuple[Column, ...]:
     return tuple(_column(found[name]) for name in names or found)
 
 
-def _column(field: ShownField) -> Column:
+def _column(field: RecordField) -> Column:
     """The column of a shown field; it is null where a text is empty."""
     of_type, value = _form(field, f"record.{field.path}")
-    shown = field.shown
-    meaning = f"{shown.meaning}{shown.in_column}"
-    return Column(field.column or "", of_type, meaning, value, shown.is_value, shown.is_long)
+    spec = field.spec
+    meaning = f"{spec.meaning}{spec.in_column}"
+    return Column(field.column or "", of_type, meaning, value, spec.is_value, spec.is_long)
 
 
-def _form(field: ShownField, value: str) -> tuple[Type, str]:
+def _form(field: RecordField, value: str) -> tuple[Type, str]:
     """The type of its column, and the expression for a value of this type."""
-    if field.shown.is_time:  # microseconds since 1970 UTC: what every reader takes for a time with a zone
+    if field.spec.is_time:  # microseconds since 1970 UTC: what every reader takes for a time with a zone
         return "time", f"min({value}, {_MAX_INTEGER}) // 1000"
     kind = get_args(field.type)[0] if get_origin(field.type) is UnionType else field.type  # of `X | None`
     if kind is str or get_origin(kind) is Literal:

@@ -8,7 +8,7 @@ from typing import Any, ForwardRef, Literal, TypeVar, Union, get_args, get_origi
 
 from pydantic import BaseModel, Field, create_model
 
-from tracegrade.model.record import ShownField, shown_fields
+from tracegrade.model.field_schema import RecordField, record_fields
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -20,7 +20,7 @@ def described_by(record: type, **objects: Any) -> Callable[[type[Model]], type[M
         record: the class of the record.
         objects: the types of those members that have models of their own, by name.
     """
-    members = {item.name.partition(".")[0]: item for item in shown_fields(record)}
+    members = {item.name.partition(".")[0]: item for item in record_fields(record)}
     described: dict[str, Any] = {name: (objects.get(name, _type(item)), _field(item)) for name, item in members.items()}
 
     return with_fields(described)
@@ -37,17 +37,17 @@ def with_fields(fields: Mapping[str, Any]) -> Callable[[type[Model]], type[Model
     return made
 
 
-def _field(item: ShownField) -> Any:
+def _field(item: RecordField) -> Any:
     if "." in item.name:  # a member of an object, whose model describes it
         return Field()
-    meaning = item.shown.meaning
-    described = f"{meaning[:1].upper()}{meaning[1:]}{', ns since 1970 UTC' * item.shown.is_time}"
-    return Field(None, description=described) if item.shown.optional else Field(description=described)
+    meaning = item.spec.meaning
+    described = f"{meaning[:1].upper()}{meaning[1:]}{', ns since 1970 UTC' * item.spec.is_time}"
+    return Field(None, description=described) if item.spec.optional else Field(description=described)
 
 
-def _type(item: ShownField) -> Any:
+def _type(item: RecordField) -> Any:
     kind = _json_type(item.type)
-    return kind | None if item.shown.optional else kind
+    return kind | None if item.spec.optional else kind
 
 
 def _json_type(kind: Any) -> Any:

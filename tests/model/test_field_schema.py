@@ -10,24 +10,24 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Annotated
 
-from tracegrade.model.record import WITHIN, Shown, json_of, own_fields, rows_of, shown_fields
+from tracegrade.model.field_schema import FLATTENED, FieldSpec, json_of, own_fields, record_fields, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
 class Inner:
-    kind: Annotated[str, Shown("the kind", "subject.kind")]
-    id: Annotated[bytes, Shown("the id", "subject.id")]
+    kind: Annotated[str, FieldSpec("the kind", "subject.kind")]
+    id: Annotated[bytes, FieldSpec("the id", "subject.id")]
     hidden: int = 0
 
 
 @dataclass
 class Outer:
-    inner: Annotated[Inner, WITHIN]
-    time_ns: Annotated[int, Shown("when", "time", is_time=True), Shown("again", "when", column=None)]
-    others: Annotated[list[Inner], Shown("the others")] = field(default_factory=list)
-    members: Annotated[dict[bytes, int] | None, Shown("its members", optional=True)] = None
+    inner: Annotated[Inner, FLATTENED]
+    time_ns: Annotated[int, FieldSpec("when", "time", is_time=True), FieldSpec("again", "when", column=None)]
+    others: Annotated[list[Inner], FieldSpec("the others")] = field(default_factory=list)
+    members: Annotated[dict[bytes, int] | None, FieldSpec("its members", optional=True)] = None
 
     JSON_ORDER = ("time", "subject")
 
@@ -44,7 +44,7 @@ def test_json_is_what_is_shown_of_a_record_and_of_those_within() -> None:
 def test_columns_are_of_the_record_alone_and_named_without_objects() -> None:
     assert [item.column for item in own_fields(Outer)] == ["time", None, "others", "members"]
     assert [item.column for item in own_fields(Inner)] == ["subject_kind", "subject_id"]
-    assert [item.path for item in shown_fields(Outer)][:3] == ["time_ns", "inner.kind", "inner.id"]
+    assert [item.path for item in record_fields(Outer)][:3] == ["time_ns", "inner.kind", "inner.id"]
 
 
 def test_a_row_holds_the_attributes_that_are_named() -> None:
@@ -56,8 +56,8 @@ def test_a_row_holds_the_attributes_that_are_named() -> None:
 _ADDED = {
     "model/evaluation.py": (
         "    pairs: Pairs | None = None\n",
-        '    weight: Annotated[float, Shown("how much it counts")] = 1.0\n'
-        '    note: Annotated[str, Shown("what was seen", is_value=True)] = "4111 1111"\n',
+        '    weight: Annotated[float, FieldSpec("how much it counts")] = 1.0\n'
+        '    note: Annotated[str, FieldSpec("what was seen", is_value=True)] = "4111 1111"\n',
     ),
     "judge.py": (
         "            None if score.pairing is None else score.pairing.pairs,\n",

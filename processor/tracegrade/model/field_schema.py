@@ -1,8 +1,8 @@
 """Records that describe their own fields, so that a field is written once.
 
 The JSON of a record, its model in the API, its Parquet columns and their documentation are made from its class: a
-dataclass whose fields are shown where their type is `Annotated` with `Shown`, or with `WITHIN`. A class may say in
-``JSON_ORDER`` which names come first in its JSON, in this order; without, they are in the order of the fields.
+dataclass whose fields are shown where their type is `Annotated` with `FieldSpec`, or with `FLATTENED`. A class may say
+in ``JSON_ORDER`` which names come first in its JSON, in this order; without, they are in the order of the fields.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from tracegrade.model.json_value import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FieldSpec:
     """The field is shown wherever the record is.
 
     Attributes:
@@ -40,51 +40,51 @@ class Shown:
     in_column: str = ""
 
 
-WITHIN: Final = "within"
+FLATTENED: Final = "flattened"
 """The field is a record, whose fields are shown among those of the record that holds it."""
 
 
-class ShownField(NamedTuple):
+class RecordField(NamedTuple):
     """One shown field.
 
     Attributes:
         path: the attributes that lead to it, with dots between them.
-        name: in JSON, as in `Shown`.
+        name: in JSON, as in `FieldSpec`.
         type: its type, without what `Annotated` adds.
-        shown: what its class says of it.
+        spec: what its class says of it.
         default: its default; `dataclasses.MISSING` without one.
     """
 
     path: str
     name: str
     type: Any
-    shown: Shown
+    spec: FieldSpec
     default: Any
 
     @property
     def column(self) -> str | None:
         """The name of its column; None without one."""
-        return None if self.shown.column is None else self.shown.column or self.name.replace(".", "_")
+        return None if self.spec.column is None else self.spec.column or self.name.replace(".", "_")
 
 
 @cache
-def own_fields(record: type) -> tuple[ShownField, ...]:
+def own_fields(record: type) -> tuple[RecordField, ...]:
     """The shown fields of a class, in their order, without those of records within."""
     return tuple(
-        ShownField(field.name, shown.name or field.name, get_args(field.type)[0], shown, _default(field))
+        RecordField(field.name, spec.name or field.name, get_args(field.type)[0], spec, _default(field))
         for field in fields(record)
-        for shown in _said_of(field)
-        if isinstance(shown, Shown)
+        for spec in _said_of(field)
+        if isinstance(spec, FieldSpec)
     )
 
 
 @cache
-def shown_fields(record: type) -> tuple[ShownField, ...]:
+def record_fields(record: type) -> tuple[RecordField, ...]:
     """The shown fields of a class and of the records within it, in the order of its JSON."""
     found = list(own_fields(record))
     for field in fields(record):
-        if WITHIN in _said_of(field):
-            inner = shown_fields(get_args(field.type)[0])
+        if FLATTENED in _said_of(field):
+            inner = record_fields(get_args(field.type)[0])
             found += [item._replace(path=f"{field.name}.{item.path}") for item in inner]
     first: Sequence[str] = getattr(record, "JSON_ORDER", ())
     places = {name: place for place, name in enumerate(first)}
@@ -113,15 +113,15 @@ def rows_of(names: Iterable[str], **convert: Callable[[Any], Any]) -> Callable[[
 @cache
 def _json_form(record: Any) -> Callable[[Any], dict[str, JsonValue]]:
     known: dict[str, Any] = {}  # what the text of the function refers to
-    members, shown = [], shown_fields(record)
-    for name, group in groupby(shown, lambda item: item.name.partition(".")[0]):
+    members, items = [], record_fields(record)
+    for name, group in groupby(items, lambda item: item.name.partition(".")[0]):
         parts = {item.name.partition(".")[2]: _value(item, known) for item in group}
         value = parts.get("") or f"{{{', '.join(f'{inner!r}: {text}' for inner, text in parts.items())}}}"
         members.append(f"{name!r}: {value}")
-    holders = sorted({item.path.rpartition(".")[0] for item in shown} - {""})
+    holders = sorted({item.path.rpartition(".")[0] for item in items} - {""})
     lines = [f"{_local(holder)} = record.{holder}" for holder in holders]
     exec("\n ".join(["def form(record):", *lines, f"return {{{', '.join(members)}}}"]), known)
-    optional = [(item.name, item.default) for item in shown if item.shown.optional]
+    optional = [(item.name, item.default) for item in items if item.spec.optional]
     return _without_defaults(known["form"], optional) if optional else known["form"]
 
 
@@ -143,7 +143,7 @@ def _without_defaults(
     return made
 
 
-def _value(item: ShownField, known: dict[str, Any]) -> str:
+def _value(item: RecordField, known: dict[str, Any]) -> str:
     """The expression for the JSON value of a field."""
     holder, _, name = item.path.rpartition(".")
     value, convert = f"{_local(holder)}.{name}", _conversion(item.type)
