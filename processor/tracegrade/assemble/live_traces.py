@@ -157,7 +157,7 @@ class LiveTraces:
                 closed = known.get(key)
                 if closed is not None:
                     self._recall(live, closed)
-                    group = self._still_welcome(live, closed, group, is_known, dispositions)
+                    group = self._admit_or_count_late(live, closed, group, is_known, dispositions)
                     if not group:
                         continue
                 self._live[key] = live
@@ -181,7 +181,7 @@ class LiveTraces:
         live.origin = (closed.first_received_ns, closed.first_position)
         self._override(live, closed.spans)
 
-    def _still_welcome(
+    def _admit_or_count_late(
         self,
         live: LiveTrace,
         closed: ClosedTrace,
