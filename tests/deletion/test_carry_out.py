@@ -18,7 +18,7 @@ from build.otlp import tool_span
 from tracegrade.assemble.closed_traces import ClosedTraces
 from tracegrade.codec.results import decode_result, is_erased, unpack_summary
 from tracegrade.deletion.carry_out import erase_from_journal, erase_from_results
-from tracegrade.deletion.late_spans import ASK_EVERY_S, LateSpans
+from tracegrade.deletion.late_spans_of_deleted import ASK_EVERY_S, LateSpansOfDeleted
 from tracegrade.deletion.request import Choice, Deletion, Deletions
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.reader import JournalReader
@@ -258,7 +258,7 @@ def test_late_spans_of_a_deleted_trace_are_erased_from_the_journal_too(tmp_path:
     assert kept.files_with(SECRET.encode() + b"-late")
     deletions = Deletions(kept.folder)
     closed = ClosedTraces(deleted=deletions.tombstones())
-    late = LateSpans(deletions)
+    late = LateSpansOfDeleted(deletions)
     closed.came_deleted = late.traces
     late.ask(100.0)
     assert deletions.waiting("requested") == []

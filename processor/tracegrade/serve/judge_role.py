@@ -182,7 +182,7 @@ class JudgeRole:
             set_aside=self._aside.traces,
             max_unpacked_spans=traces.max_unpacked_spans,
         )
-        closed.came_deleted = self._deletions.late_spans.traces
+        closed.came_deleted = self._deletions.late_spans_of_deleted.traces
         return RecordJudge(
             traces,
             self._rules.in_force,

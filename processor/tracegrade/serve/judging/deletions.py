@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Engine
 
 from tracegrade.deletion.carry_out import erase_from_results, erase_records, erase_rows
-from tracegrade.deletion.late_spans import LateSpans
+from tracegrade.deletion.late_spans_of_deleted import LateSpansOfDeleted
 from tracegrade.deletion.request import Deletion, Deletions
 from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 class JudgeDeletions:
     """Looks for deletions that a judge must carry out, and does so between two reads of the journal.
 
-    ``tombstones`` and ``late_spans`` are for the assembler: the deleted traces, and those of which spans came later.
+    The assembler reads ``tombstones``, the deleted traces, and notes in ``late_spans_of_deleted`` those of which spans
+    came later.
     """
 
     def __init__(self, folder: DataFolder, *, with_files: bool = False) -> None:
@@ -37,7 +38,7 @@ class JudgeDeletions:
         self._with_files = with_files
         self._deletions = Deletions(folder.path)
         self.tombstones = self._deletions.tombstones
-        self.late_spans = LateSpans(self._deletions)
+        self.late_spans_of_deleted = LateSpansOfDeleted(self._deletions)
         self._due_s = 0.0
 
     def are_waiting(self) -> bool:
@@ -47,7 +48,7 @@ class JudgeDeletions:
             return False
         self._due_s = now_s + LOOK_EVERY_S
         try:
-            self.late_spans.ask(now_s)
+            self.late_spans_of_deleted.ask(now_s)
         except OSError as error:  # a full disk must not end judging
             logger.warning("late spans of deleted traces stay in the journal: %s; trying again", error)
         return bool(self._deletions.waiting("erased"))

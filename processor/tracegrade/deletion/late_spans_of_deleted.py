@@ -5,7 +5,7 @@ from tracegrade.deletion.request import Choice, Deletions
 ASK_EVERY_S = 30.0
 
 
-class LateSpans:
+class LateSpansOfDeleted:
     """Collects the deleted traces of which something came later, and requests its deletion."""
 
     def __init__(self, deletions: Deletions) -> None:
