@@ -26,7 +26,7 @@ from tracegrade.model.tenant import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from tracegrade.config import Config
-    from tracegrade.history.late_arrivals import LateArrival
+    from tracegrade.history.lateness import LateArrival
     from tracegrade.history.why import StoredJudgement
     from tracegrade.model.extraction import Extraction
     from tracegrade.model.trace_result import TraceResult
@@ -74,7 +74,7 @@ def command(
     Exit code 1: the store does not have the trace.
     """
     from tracegrade.deletion.request import Deletions
-    from tracegrade.history.late_arrivals import late_arrivals
+    from tracegrade.history.lateness import late_arrivals
     from tracegrade.history.why import derived_pairs, read_judgement, stored_pairs, worst_first
     from tracegrade.model.tenant_mark import tenant_mark
     from tracegrade.pipeline.data_folder import JOURNAL

@@ -11,10 +11,10 @@ from tracegrade.assemble.decode import Decoder, UnreadLogs
 from tracegrade.config import Config
 from tracegrade.display import count, time_text
 from tracegrade.doctor import installation, judging
-from tracegrade.doctor.arrivals import Arrivals, lateness
 from tracegrade.doctor.content import Content, incomplete, unread_logs
 from tracegrade.doctor.finding import Finding
 from tracegrade.doctor.kafka import kafka
+from tracegrade.doctor.lateness import Lateness, lateness_findings
 from tracegrade.doctor.redacted import redacted
 from tracegrade.history.stored_extraction import extract_stored
 from tracegrade.journal.errors import JournalNotFound, SegmentDeleted
@@ -110,7 +110,7 @@ def _look_at_journal(
         examined.findings.append(Finding("journal", "error", str(folder.journal), "there is no journal", advice))
         return
     try:
-        arrivals = Arrivals(config.traces)
+        lateness = Lateness(config.traces)
         decoder = Decoder(attribute_filter_for(RuleSet([]), config.traces))
         end = reader.durable().end
         passed_over = folder.set_aside.load().positions
@@ -134,12 +134,12 @@ def _look_at_journal(
                     spans = decoder.spans(record.payload)
                     spans = [span for span in spans if span.scope not in config.traces.ignore_scopes]
                     examined.journal_spans += len(spans)
-                    arrivals.add(spans, record.tenant, record.received_ns)
+                    lateness.add(spans, record.tenant, record.received_ns)
             position = records[-1].end
         if tenant is None:
             examined.findings += installation.journal(config, folder, reader)
         examined.unread_log_records = decoder.unread_log_records
-        examined.findings += lateness(arrivals.by_service(), config.traces)
+        examined.findings += lateness_findings(lateness.by_service(), config.traces)
     finally:
         reader.close()
 
