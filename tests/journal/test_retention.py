@@ -9,7 +9,7 @@ from build.refused import refused
 from tracegrade.journal.errors import JournalRefused
 from tracegrade.journal.local import LocalJournal
 from tracegrade.journal.record import Signal
-from tracegrade.journal.retention import Consumer, Deletable, Segment, decide
+from tracegrade.journal.retention import Consumer, Deletable, Segment, deletable_segments
 from tracegrade.journal.settings import JournalSettings
 from waiting import eventually
 
@@ -50,7 +50,7 @@ def test_what_is_deleted(
         name: Consumer(position, "refuse" if when_full == REFUSE else "drop_oldest")
         for name, (when_full, position) in consumers.items()
     }
-    assert decide(SEGMENTS, 350, states, expired_ns=expired_ns, keep_bytes=keep_bytes) == expected
+    assert deletable_segments(SEGMENTS, 350, states, expired_ns=expired_ns, keep_bytes=keep_bytes) == expected
 
 
 def fill(journal: LocalJournal) -> int:

@@ -22,7 +22,7 @@ from tracegrade.journal.recent import RecentRecords
 from tracegrade.journal.record import HEADER_BYTES, MAX_TENANT_BYTES, Entry, Header, Signal, Unreadable, decode_header
 from tracegrade.journal.recovery import Recovery, recover
 from tracegrade.journal.refusals import Refusals
-from tracegrade.journal.retention import Consumer, Segment, count_items, decide
+from tracegrade.journal.retention import Consumer, Segment, deletable_segments, unread_items
 from tracegrade.journal.segments import FOLDER_NAME, read_segment, scan, segment_bases, segment_path
 from tracegrade.journal.settings import JournalSettings
 from tracegrade.journal.writer import SegmentWriter
@@ -197,21 +197,21 @@ class LocalJournal:
             bases = list(self._writer.bases)
             sealed = [Segment(base, following, self._writer.begun_ns[following]) for base, following in pairwise(bases)]
             assert self._publisher.last is not None
-            decision = decide(
+            deletable = deletable_segments(
                 sealed,
                 self._writer.end,
                 consumers,
                 expired_ns=self._publisher.last.clock_ns - int(self._settings.max_age * 1e9),
                 keep_bytes=self._settings.max_bytes * 7 // 8,
             )
-            self._refusals.held_by = decision.held_by
+            self._refusals.held_by = deletable.held_by
             lost: dict[str, Counter[Signal]] = {}
-            for segment in decision.delete:
+            for segment in deletable.delete:
                 self._count_lost(segment, consumers, lost)
                 segment_path(self._folder, segment.base).unlink(missing_ok=True)
                 self._writer.bases.remove(segment.base)
                 del self._writer.begun_ns[segment.base]
-            if decision.delete:
+            if deletable.delete:
                 sync_folder(self._folder / FOLDER_NAME)
             for consumer, state in consumers.items():
                 self.telemetry.set("tracegrade.journal.position", state.position, journal=self._name, consumer=consumer)
@@ -259,7 +259,7 @@ class LocalJournal:
     ) -> None:
         behind = {name: state.position for name, state in consumers.items() if state.position < segment.end}
         if behind:
-            for name, items in count_items(self._folder, segment, behind).items():
+            for name, items in unread_items(self._folder, segment, behind).items():
                 lost.setdefault(name, Counter()).update(items)
 
 

@@ -40,7 +40,7 @@ class Deletable:
     held_by: list[str]
 
 
-def decide(
+def deletable_segments(
     segments: Sequence[Segment], end: int, consumers: Mapping[str, Consumer], *, expired_ns: int, keep_bytes: int
 ) -> Deletable:
     """The segments to delete, oldest first, without a gap.
@@ -64,7 +64,7 @@ def decide(
     return Deletable(delete, [])
 
 
-def count_items(folder: Path, segment: Segment, positions: Mapping[str, int]) -> dict[str, Counter[Signal]]:
+def unread_items(folder: Path, segment: Segment, positions: Mapping[str, int]) -> dict[str, Counter[Signal]]:
     """Items by signal of the segment's readable records, per consumer from its position on."""
     data = read_segment(segment_path(folder, segment.base), segment.end - segment.base)
     lost: dict[str, Counter[Signal]] = {name: Counter() for name in positions}
