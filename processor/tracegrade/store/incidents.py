@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, delete, func, or_, select, update
 
 from tracegrade.store.alerts import AlertState, StoredAlert, alert_of, incidents_with
 from tracegrade.store.database import rows_in
+from tracegrade.store.documents import put
 from tracegrade.store.named import id_named
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import alerts, incidents
@@ -156,15 +157,14 @@ def changed_ns(connection: Connection) -> int:
 def save_incident(connection: Connection, incident: Incident) -> None:
     """Store what is known of an incident except for its members and whether it was accepted."""
     fields = {
+        "id": incident.id,
         "tenant": incident.lead.tenant,
         "lead": incident.lead.key,
         "starts_ns": incident.starts_ns,
         "ends_ns": incident.ends_ns,
         "notified": {name: asdict(last) for name, last in incident.notified.items()},
     }
-    same = incidents.c.id == incident.id
-    if not connection.execute(update(incidents).where(same).values(**fields)).rowcount:
-        connection.execute(insert(incidents).values(id=incident.id, accepted_ns=incident.accepted_ns, **fields))
+    put(connection, incidents, fields)
 
 
 def accept(connection: Connection, id_: str, now_ns: int) -> None:
