@@ -20,6 +20,7 @@ from generator import evaluators, matchers, tables
 from generator.api import APIS, document
 
 from build import each
+from tracegrade import store
 from tracegrade.cli import COMMANDS, main
 from tracegrade.deliver import sinks
 from tracegrade.evaluate.criteria.registry import MATCHERS_BY_WORD
@@ -310,6 +311,11 @@ PATHS = [
 @each(("page", "path"), PATHS)
 def test_every_source_file_named_is_there(page: str, path: str) -> None:
     assert any((ROOT / folder / path).exists() for folder in ("", "processor/tracegrade", "tests"))
+
+
+def test_the_store_says_where_each_of_its_files_is_to_be_used() -> None:
+    there = {path.stem for path in Path(store.__path__[0]).iterdir() if not path.stem.startswith("_")}
+    assert set(re.findall(r"`(\w+)`", store.__doc__ or "")) == there
 
 
 PROMISED = sorted(

@@ -13,7 +13,7 @@ from tracegrade.model.trace_result import TraceResult
 from tracegrade.store.open import open_store, reading
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.schema import OUTCOMES
-from tracegrade.store.sides import SideSeries, run_names, side_calls, side_rows, side_series, side_traces
+from tracegrade.store.sides import SideSeries, runs_with_results, side_calls, side_rows, side_series, side_traces
 from tracegrade.store.tallies import tallies
 from tracegrade.store.write import StoreWriter
 
@@ -86,7 +86,7 @@ def test_calls_and_traces_come_with_their_values(engine: Engine) -> None:
 
 def test_runs_have_names(engine: Engine) -> None:
     with reading(engine) as connection:
-        assert run_names(connection) == []
+        assert runs_with_results(connection) == []
     StoreWriter(engine).write(many(1, 2))
     with reading(engine) as connection:
-        assert run_names(connection) == ["live"]
+        assert runs_with_results(connection) == ["live"]

@@ -10,7 +10,7 @@ from tracegrade.model.errors import TraceGradeError
 from tracegrade.store.result_filter import ResultFilter
 from tracegrade.store.runs import Run, stored_run
 from tracegrade.store.schema import BACKFILL, LIVE, WHOLE_RULE
-from tracegrade.store.sides import run_names, side_series
+from tracegrade.store.sides import runs_with_results, side_series
 from tracegrade.store.tallies import Dimension, names_of
 
 _FORMS = "expected release:NAME, agent:NAME, model:NAME, live, or a run's name, each with @FROM..TO after it if needed"
@@ -137,7 +137,7 @@ def nothing_in(connection: Connection, side: Side) -> CompareError:
 
 
 def _why_empty(connection: Connection, side: Side) -> str:
-    chosen, known = side.result_filter, run_names(connection)
+    chosen, known = side.result_filter, runs_with_results(connection)
     if chosen.run == LIVE and LIVE not in known:
         runs = f"; stored runs are {', '.join(known[:12])}, and are named as they are" if known else ""
         return f"{side.text}: nothing was judged live yet{runs}"

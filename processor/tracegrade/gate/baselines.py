@@ -18,7 +18,7 @@ from tracegrade.rule.rule_set import RuleSet
 from tracegrade.store.errors import StoreError
 from tracegrade.store.open import reading_store
 from tracegrade.store.result_filter import ResultFilter
-from tracegrade.store.sides import run_names
+from tracegrade.store.sides import runs_with_results
 
 FOLDER = Path(".tracegrade/baselines")
 """Where baselines are saved, below the folder in which a command is called."""
@@ -119,7 +119,7 @@ class Baselines:
     def _stored(self, text: str, side: Side) -> Results:
         try:
             with reading_store(self._store_url, self._tenant) as connection:
-                if side.result_filter.run not in (known := run_names(connection)):
+                if side.result_filter.run not in (known := runs_with_results(connection)):
                     raise self._nothing(text, known)
                 return results_of(connection, side, self._rule_set, self._progress)
         except StoreError as error:

@@ -126,7 +126,7 @@ def _joined(ranges: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         yield low, high
 
 
-def run_names(connection: Connection) -> list[str]:
+def runs_with_results(connection: Connection) -> list[str]:
     """The runs that have results, in order; without what was judged afterwards, which is compared with nothing."""
     query = select(series.c.run).distinct().where(series.c.run != BACKFILL)
     return list(connection.execute(query.order_by(series.c.run)).scalars())
