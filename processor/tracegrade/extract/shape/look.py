@@ -118,7 +118,7 @@ def may_be_filled(marks: Iterable[str], keys: Sequence[str], kept: Iterable[str]
 
 def shows_content(keys: Iterable[str]) -> bool:
     """Whether values of a call, or messages, stand under some of these keys."""
-    return bool(_held(keys))
+    return any(_held_by(key) is not None for key in keys)
 
 
 def function_key(keys: Sequence[str], kept: Container[str]) -> str | None:
