@@ -15,7 +15,7 @@ from tracegrade.evaluate.registry import packages
 from tracegrade.evaluate.unknown import sentence
 from tracegrade.extract.extract import extract
 from tracegrade.extract.trace_context import ExtractionContext, SessionContext, SubjectContext
-from tracegrade.match.select import Match, match, match_session
+from tracegrade.match.select import Match, match_session, match_trace
 from tracegrade.model.evaluation import (
     Decision,
     Evaluation,
@@ -119,7 +119,7 @@ def decide(
     trace_id = extraction.trace.trace_id.hex()
     evidences, trace_context = Evidences(redacted=extraction.redacted), ExtractionContext(extraction, cost_of)
     subject: _Judged | None = None
-    for matched in match(rule_set, extraction):
+    for matched in match_trace(rule_set, extraction):
         if subject is None or subject.subject is not matched.subject:
             context = SubjectContext(trace_context, matched.subject)
             evidence = evidences.of(matched.subject, context, matched.facts)

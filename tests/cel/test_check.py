@@ -12,7 +12,7 @@ from tracegrade.cel.expression import CelExpression
 from tracegrade.cel.syntax import Loop, every_node, parse
 from tracegrade.cel.variables import VARIABLES, CelType
 from tracegrade.match.facts import FactReader
-from tracegrade.match.select import match
+from tracegrade.match.select import match_trace
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.rule.rule_set import RuleSet
 
@@ -189,7 +189,7 @@ def test_subjects_have_what_the_table_says() -> None:
     run = AgentRun(ROOT, "support", prompt="Please", calls=[call_of("create_order"), call_of("transfer_to_sales")])
     run.final_answer = "done"
     extraction = extraction_of([run])
-    (found,) = match(RuleSet([build.rule()]), extraction)
+    (found,) = match_trace(RuleSet([build.rule()]), extraction)
     variables = FactReader(extraction).read(found.subject).variables(with_values=True)
     matched = {name: field for name, field in VARIABLES.items() if not field.judged}
     assert variables.keys() == matched.keys()

@@ -8,7 +8,7 @@ import build
 from build import each
 from build.extractions import ROOT, TOOL, extraction_of, span_of
 from tracegrade.match.facts import LONG_PROMPT, UNREADABLE_PROMPT
-from tracegrade.match.select import explain, match
+from tracegrade.match.select import explain, match_trace
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction
 from tracegrade.rule.case import Case
@@ -32,7 +32,7 @@ def subject(prompt: str | None = "What's the weather in Paris?", **attributes: A
 
 def met(extraction: Extraction, *cases: dict[str, Any]) -> str | None:
     """The id of the case that the subject meets."""
-    matches = list(match(RuleSet([rule_of(*cases)]), extraction))
+    matches = list(match_trace(RuleSet([rule_of(*cases)]), extraction))
     [explained] = explain(rule_of(*cases), extraction)
     assert (explained.clause is None) == bool(matches)
     return matches[0].case.id if matches and isinstance(matches[0].case, Case) else None
@@ -84,21 +84,21 @@ def test_an_id_says_which_case_is_meant(attribute: str) -> None:
 
 class TestWithoutAReadablePrompt:
     def test_which_case_is_met_cannot_be_told(self) -> None:
-        [found] = match(RuleSet([rule_of(FIRST)]), subject(None))
+        [found] = match_trace(RuleSet([rule_of(FIRST)]), subject(None))
         assert (found.not_evaluable, found.case) == (UNREADABLE_PROMPT.said, UNREADABLE_PROMPT)
 
     def test_attributes_tell_all_the_same(self) -> None:
         assert met(subject(None, tier="gold"), FIRST, case("attribute", attributes={"tier": "gold"})) == "attribute"
 
     def test_what_is_judged_beside_cases_is_judged(self) -> None:
-        [found] = match(RuleSet([rule_of(FIRST, evaluate=[{**ORDER, "name": "always"}])]), subject(None))
+        [found] = match_trace(RuleSet([rule_of(FIRST, evaluate=[{**ORDER, "name": "always"}])]), subject(None))
         assert (found.not_evaluable, found.case) == (None, UNREADABLE_PROMPT)
 
 
 def test_no_case_met_is_not_matched_unless_there_is_more_to_judge() -> None:
     refund = case("refund", prompt="Refund me")
     assert [found.clause for found in explain(rule_of(refund), subject())] == ["cases"]
-    [found] = match(RuleSet([rule_of(refund, evaluate=[{**ORDER, "name": "always"}])]), subject())
+    [found] = match_trace(RuleSet([rule_of(refund, evaluate=[{**ORDER, "name": "always"}])]), subject())
     assert found.case is None
 
 
@@ -136,7 +136,7 @@ HEAVY = {"$regex": "[ab]*a[ab]{990}c"}
 
 def test_a_prompt_too_long_for_the_expression_of_a_case_is_not_said_to_meet_none() -> None:
     long = subject("ab" * 50_000)
-    [found] = match(RuleSet([rule_of(case("heavy", prompt=HEAVY))]), long)
+    [found] = match_trace(RuleSet([rule_of(case("heavy", prompt=HEAVY))]), long)
     assert (found.case, found.not_evaluable) == (LONG_PROMPT, LONG_PROMPT.said)
     assert met(long, case("heavy", prompt=HEAVY), case("light", prompt={"$regex": "abab"})) == "light"
     assert met(subject("ab" * 500), case("heavy", prompt=HEAVY)) is None

@@ -6,7 +6,7 @@ import build
 from build import each
 from build.extractions import ROOT, SUB, TOOL, call_of, extraction_of, span_of
 from tracegrade.match.facts import UNREADABLE_PROMPT
-from tracegrade.match.select import explain, match
+from tracegrade.match.select import explain, match_trace
 from tracegrade.model.agent_run import AgentRun
 from tracegrade.model.extraction import Extraction, UnreadWork
 from tracegrade.model.span import Resource
@@ -18,7 +18,7 @@ def why_not(extraction: Extraction, **fields: Any) -> str | None:
     """The clause that kept the rule from the only subject; what `match` says must agree."""
     rule = build.rule(**fields)
     [explanation] = explain(rule, extraction)
-    matches = list(match(RuleSet([rule]), extraction))
+    matches = list(match_trace(RuleSet([rule]), extraction))
     assert len(matches) == (explanation.clause is None)
     assert all(found.not_evaluable == explanation.not_evaluable for found in matches)
     return explanation.clause
@@ -110,7 +110,9 @@ def test_a_cel_expression_is_a_clause(cel: str, unmatched: str | None) -> None:
 def test_an_expression_that_fails_is_not_evaluable(cel: str, reason: str | None) -> None:
     extraction = extraction_of()
     for place in ("match", "unless"):
-        found = [match.not_evaluable for match in match(RuleSet([build.rule(**{place: {"cel": cel}})]), extraction)]
+        found = [
+            match.not_evaluable for match in match_trace(RuleSet([build.rule(**{place: {"cel": cel}})]), extraction)
+        ]
         assert [why and why[: len(reason or "")] for why in found] == ([reason] if reason or place == "match" else [])
 
 
@@ -118,14 +120,14 @@ def test_a_clause_that_does_not_hold_is_named_before_an_expression_fails() -> No
     clauses = {"agent": "sales", "cel": "attributes.nope > 1"}
     assert why_not(extraction_of(), match=clauses) == "agent"
     assert why_not(extraction_of(), unless=clauses) is None
-    assert next(match(RuleSet([build.rule(unless=clauses)]), extraction_of())).not_evaluable is None
+    assert next(match_trace(RuleSet([build.rule(unless=clauses)]), extraction_of())).not_evaluable is None
 
 
 def test_loops_inside_each_other_are_bounded() -> None:
     run = AgentRun(ROOT, "support", prompt="x")
     run.calls = [call_of("a") for _ in range(1001)]
     rule = build.rule(match={"cel": "calls.all(a, calls.all(b, true))"})
-    [found] = match(RuleSet([rule]), extraction_of([run]))
+    [found] = match_trace(RuleSet([rule]), extraction_of([run]))
     assert found.not_evaluable == "cel: 2 loops over 1001 items inside each other are more than 1000000 turns"
 
 
@@ -138,7 +140,7 @@ class TestWithoutAReadablePrompt:
     extraction = extraction_of([AgentRun(ROOT, "support")])
 
     def judged(self, **fields: Any) -> list[str | None]:
-        return [found.not_evaluable for found in match(RuleSet([build.rule(**fields)]), self.extraction)]
+        return [found.not_evaluable for found in match_trace(RuleSet([build.rule(**fields)]), self.extraction)]
 
     @pytest.mark.parametrize(
         "fields",
@@ -230,7 +232,7 @@ def sub_agents() -> Extraction:
 
 
 def test_scope_agent_judges_each_run_with_its_own_calls() -> None:
-    subjects = [found.subject for found in match(RuleSet([build.rule()]), sub_agents())]
+    subjects = [found.subject for found in match_trace(RuleSet([build.rule()]), sub_agents())]
     assert [(subject.kind, subject.id, subject.agent, subject.prompt) for subject in subjects] == [
         ("agent", ROOT, "support", "order"),
         ("agent", SUB, "buyer", "buy"),
@@ -240,7 +242,7 @@ def test_scope_agent_judges_each_run_with_its_own_calls() -> None:
 
 
 def test_scope_trace_judges_all_calls_as_the_outermost_run() -> None:
-    [subject] = [found.subject for found in match(RuleSet([build.rule(scope="trace")]), sub_agents())]
+    [subject] = [found.subject for found in match_trace(RuleSet([build.rule(scope="trace")]), sub_agents())]
     assert (subject.kind, subject.id, subject.span_id) == ("trace", "00" * 16, ROOT)
     assert (subject.agent, subject.prompt, subject.final_answer) == ("support", "order", "ordered")
     assert [call.name for call in subject.calls] == ["ask_buyer", "create_order"]
@@ -248,13 +250,13 @@ def test_scope_trace_judges_all_calls_as_the_outermost_run() -> None:
 
 def test_a_trace_without_its_root_is_attached_to_the_earliest_span() -> None:
     extraction = extraction_of(runs=[AgentRun(TOOL, "support")], spans=[span_of(TOOL, ROOT)])
-    [subject] = [found.subject for found in match(RuleSet([build.rule(scope="trace")]), extraction)]
+    [subject] = [found.subject for found in match_trace(RuleSet([build.rule(scope="trace")]), extraction)]
     assert subject.span_id == TOOL
 
 
 def test_scope_tool_call_judges_the_calls_that_tools_names() -> None:
     rule = build.rule(scope="tool-call", match={"tools": "create_*"})
-    [found] = match(RuleSet([rule]), sub_agents())
+    [found] = match_trace(RuleSet([rule]), sub_agents())
     subject = found.subject
     assert (subject.kind, subject.id, subject.agent, subject.prompt) == ("tool-call", "dd" * 8, "support", "buy")
     assert [call.name for call in subject.calls] == ["create_order"]
@@ -266,7 +268,7 @@ def test_scope_tool_call_judges_the_calls_that_tools_names() -> None:
 
 def test_a_call_read_from_a_message_has_its_place_in_its_id() -> None:
     run = AgentRun(ROOT, "support", calls=[call_of("create_order", message_path="1/0")])
-    [found] = match(RuleSet([build.rule(scope="tool-call")]), extraction_of([run]))
+    [found] = match_trace(RuleSet([build.rule(scope="tool-call")]), extraction_of([run]))
     assert found.subject.id == f"{TOOL}/1/0"
     assert found.subject.span_id == TOOL
 
@@ -280,17 +282,17 @@ def test_tools_may_name_a_call_as_the_sender_wrote_it() -> None:
 def test_without_tool_calls_there_is_nothing_to_judge_in_scope_tool_call() -> None:
     extraction = extraction_of([AgentRun(ROOT, "support")])
     assert explain(build.rule(scope="tool-call"), extraction) == []
-    assert not list(match(RuleSet([build.rule(scope="tool-call")]), extraction))
+    assert not list(match_trace(RuleSet([build.rule(scope="tool-call")]), extraction))
 
 
 def test_without_tool_calls_a_run_is_judged() -> None:
-    assert len(list(match(RuleSet([build.rule()]), extraction_of([AgentRun(ROOT, "support")])))) == 1
+    assert len(list(match_trace(RuleSet([build.rule()]), extraction_of([AgentRun(ROOT, "support")])))) == 1
 
 
 def test_matches_come_by_scope_then_subject_then_rule_id() -> None:
     rules = [build.rule(id="b"), build.rule(id="a")]
     rules += [build.rule(id="d", scope="tool-call"), build.rule(id="c", scope="trace")]
-    found = [(each.subject.id, each.rule.id) for each in match(RuleSet(rules), sub_agents())]
+    found = [(each.subject.id, each.rule.id) for each in match_trace(RuleSet(rules), sub_agents())]
     assert found == [
         (ROOT, "a"),
         (ROOT, "b"),
@@ -305,7 +307,7 @@ def test_matches_come_by_scope_then_subject_then_rule_id() -> None:
 def test_every_pair_of_subject_and_rule_is_explained_once() -> None:
     buyer = {"agent": "buyer"}
     rules = [build.rule(id="a"), build.rule(id="b", match=buyer), build.rule(id="c", unless=buyer)]
-    matched = {(each.rule.id, each.subject.id) for each in match(RuleSet(rules), sub_agents())}
+    matched = {(each.rule.id, each.subject.id) for each in match_trace(RuleSet(rules), sub_agents())}
     explained = {(rule.id, each.subject.id): each.clause for rule in rules for each in explain(rule, sub_agents())}
     assert len(explained) == 6
     assert {pair for pair, clause in explained.items() if clause is None} == matched
@@ -322,13 +324,13 @@ def test_the_root_of_a_suite_s_case_is_judged_with_all_calls_and_its_agents_meet
     root = extraction.trace.root
     assert root is not None
     root.attributes["tracegrade.case.id"] = "order"
-    assert len(list(match(RuleSet([rule]), extraction))) == 2  # as live traffic, each agent is one
+    assert len(list(match_trace(RuleSet([rule]), extraction))) == 2  # as live traffic, each agent is one
     root.scope = "tracegrade.suite"
-    (found,) = match(RuleSet([rule]), extraction)
+    (found,) = match_trace(RuleSet([rule]), extraction)
     assert (found.subject.id, found.subject.calls) == (ROOT, extraction.calls)
     assert [item.clause for item in explain(rule, extraction)] == [None, "cases"]
-    assert len(list(match(RuleSet([build.rule()]), extraction))) == 2  # rules without cases judge the agents, too
-    (whole, _) = match(RuleSet([build.rule(depth=1)]), extraction)
+    assert len(list(match_trace(RuleSet([build.rule()]), extraction))) == 2  # rules without cases judge the agents, too
+    (whole, _) = match_trace(RuleSet([build.rule(depth=1)]), extraction)
     assert whole.subject.calls == extraction.calls
 
 
@@ -344,7 +346,7 @@ def test_an_agent_is_judged_with_its_sub_agents_down_to_a_depth() -> None:
     rules = RuleSet([*deep, build.rule(id="pays", match={"tools": "pay"}, depth=2)])
     found = {
         (matched.rule.id, matched.subject.agent): [call.name for call in matched.subject.calls]
-        for matched in match(rules, extraction)
+        for matched in match_trace(rules, extraction)
     }
     assert found == {
         ("deep-0", "lead"): ["plan"],
@@ -374,7 +376,10 @@ def test_the_handoffs_that_an_expression_sees_are_those_of_the_runs_that_are_jud
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT), span_of(leaf, SUB)])
 
     def matched(cel: str, **fields: Any) -> list[str]:
-        return [found.subject.agent for found in match(RuleSet([build.rule(match={"cel": cel}, **fields)]), extraction)]
+        return [
+            found.subject.agent
+            for found in match_trace(RuleSet([build.rule(match={"cel": cel}, **fields)]), extraction)
+        ]
 
     assert matched("handoffs.exists(h, h.to == 'buyer')") == ["lead"]
     assert matched("handoffs.exists(h, h.to == 'payer')") == ["buyer"]
@@ -386,7 +391,7 @@ def test_the_handoffs_that_an_expression_sees_are_those_of_the_runs_that_are_jud
 def test_runs_that_name_each_other_as_parents_are_judged_all_the_same() -> None:
     runs = [AgentRun(ROOT, "a", parent_span_id=SUB), AgentRun(SUB, "b", parent_span_id=ROOT)]
     extraction = extraction_of(runs, [span_of(ROOT), span_of(SUB, ROOT)])
-    assert len(list(match(RuleSet([build.rule(depth=9)]), extraction))) == 2
+    assert len(list(match_trace(RuleSet([build.rule(depth=9)]), extraction))) == 2
 
 
 def with_unread_work() -> Extraction:
@@ -420,7 +425,9 @@ def test_work_that_could_not_be_read_may_be_a_call_of_any_tool(fields: dict[str,
         assert found[0].clause == known[0].clause
     else:
         assert why == f"which tool a call is of cannot be read (span {'dd' * 8}, scope agents)"
-        assert [each.not_evaluable for each in match(RuleSet([build.rule(**fields)]), with_unread_work())] == [why]
+        assert [each.not_evaluable for each in match_trace(RuleSet([build.rule(**fields)]), with_unread_work())] == [
+            why
+        ]
 
 
 def test_a_call_judged_alone_is_known_whatever_else_could_not_be_read() -> None:
@@ -453,7 +460,7 @@ def test_what_is_too_long_for_an_expression_is_not_evaluable(fields: dict[str, A
     def judged(length: int) -> list[str | None]:
         runs = [AgentRun(ROOT, "support", prompt="ab" * length)]
         found = extraction_of(runs, [span_of(ROOT, topic="ab" * length)])
-        return [one.not_evaluable for one in match(RuleSet([build.rule(**fields)]), found)]
+        return [one.not_evaluable for one in match_trace(RuleSet([build.rule(**fields)]), found)]
 
     assert judged(50_000) == [f"{why} is too long for the expressions of a clause"]
     assert judged(500) != judged(50_000)

@@ -52,7 +52,7 @@ class Explanation:
     not_evaluable: str | None = None
 
 
-def match(rule_set: RuleSet, extraction: Extraction) -> Iterator[Match]:
+def match_trace(rule_set: RuleSet, extraction: Extraction) -> Iterator[Match]:
     """The pairs of rule and subject to evaluate, by scope (agent, trace, tool-call), subject and rule id.
 
     A subject is matched when its first pair is asked for.

@@ -27,7 +27,7 @@ from tracegrade.assemble.live_traces import LiveTraces  # noqa: E402
 from tracegrade.assemble.settings import TracesSettings, without_bounds  # noqa: E402
 from tracegrade.extract.extract import extract  # noqa: E402
 from tracegrade.judge import judge  # noqa: E402
-from tracegrade.match.select import match  # noqa: E402
+from tracegrade.match.select import match_trace  # noqa: E402
 from tracegrade.model.trace import Trace  # noqa: E402
 from tracegrade.pipeline.record_judge import attribute_filter_for  # noqa: E402
 from tracegrade.rule.rule import Rule  # noqa: E402
@@ -102,7 +102,7 @@ def _match_all(rules: RuleSet, traces: list[Trace]) -> float:
     extractions = [extract(trace) for trace in traces]
     begun = time.process_time()
     for extraction in extractions:
-        found = list(match(rules, extraction))
+        found = list(match_trace(rules, extraction))
         assert len(found) == MATCHING
     return time.process_time() - begun
 

@@ -44,7 +44,7 @@ from tracegrade.journal.local import LocalJournal  # noqa: E402
 from tracegrade.journal.reader import JournalReader  # noqa: E402
 from tracegrade.journal.record import Encoding, Entry, Signal  # noqa: E402
 from tracegrade.judge import Judgement, judge  # noqa: E402
-from tracegrade.match.select import match  # noqa: E402
+from tracegrade.match.select import match_trace  # noqa: E402
 from tracegrade.model.extraction import Extraction  # noqa: E402
 from tracegrade.model.trace import Trace  # noqa: E402
 from tracegrade.model.trace_result import TraceResult  # noqa: E402
@@ -131,7 +131,7 @@ class Stages:
         if not traces:
             return
         extractions = run("extract", lambda: [extract(trace) for trace in traces])
-        matches = run("match", lambda: [list(match(self._rule_set, extraction)) for extraction in extractions])
+        matches = run("match", lambda: [list(match_trace(self._rule_set, extraction)) for extraction in extractions])
         with _judging_from(extractions, matches):
             judgements: list[Judgement] = run("evaluate", lambda: [judge(trace, self._rule_set) for trace in traces])
 
